@@ -230,6 +230,7 @@ export async function buildRooms(
     clock,
     random,
     logger,
+    metrics,
     core: gateway,
     authenticator,
     upstreams: { knownCatalog: (...of) => everywhere.knownCatalog(...of) },

@@ -15,6 +15,7 @@ import { sealingOf } from '../model/sealing.ts';
 import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/stream-copies.ts';
 import type { Wires } from '../model/wire-tap.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { EdgeParts } from './edge-parts.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
@@ -39,6 +40,7 @@ export interface DownstreamDeps {
   readonly random: Random;
   readonly logger: Logger;
   readonly core: Core;
+  readonly metrics: Metrics;
   readonly authenticator: Authenticator;
   readonly upstreams: Pick<Upstreams, 'knownCatalog'>;
   readonly records: SessionRecords;
@@ -92,7 +94,11 @@ export class Downstream implements ClientStreams {
     const settings = () => state().sessions;
     const onEnded = (sessionId: string) => core.sessionEnded(sessionId);
     this.endpoints = new Endpoints(state);
-    this.sessions = new SessionTable({ ...deps, fingerprints, settings, onEnded });
+    const name = 'mcp_server_session_duration_seconds';
+    const durations = deps.metrics.histogram(name, 'Sessions of clients that ended here, in seconds.', [
+      'mcp_protocol_version',
+    ]);
+    this.sessions = new SessionTable({ ...deps, fingerprints, settings, onEnded, durations });
     const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
     const parts: EdgeParts = {
       ...deps,

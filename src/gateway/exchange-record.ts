@@ -1,19 +1,17 @@
 import type { Clock } from '../model/clock.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
-import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { printable } from '../model/printable.ts';
 import { bodyString } from '../protocol/body.ts';
-import { isClientRequest, LISTEN } from '../protocol/methods.ts';
+import { LISTEN } from '../protocol/methods.ts';
 import { errorTypeOf, spanOf, traceOf } from '../protocol/trace-context.ts';
 import { type CallLog, clientName, type EndedCall } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
+import { OperationDurations } from './operation-durations.ts';
 
-/** Methods of clients' own making share one label: they must not be able to make series. */
-const OTHER = '_OTHER';
 /** Lines of calls that did not fail: enough for people to read along, and less than 1 % of a processor. */
 const LINES_PER_SECOND = 50;
 const NAMED_BY: Readonly<Record<string, string>> = {
@@ -42,8 +40,7 @@ export interface ExchangeRecordDeps {
  */
 export class ExchangeRecord {
   readonly #deps: ExchangeRecordDeps;
-  readonly #durations: Metric<Histogram>;
-  readonly #series = new Map<string, Map<string, Histogram>>();
+  readonly #durations: OperationDurations;
   /** The second in which lines are counted, and how many it has. */
   #second = 0;
   #written = 0;
@@ -52,9 +49,7 @@ export class ExchangeRecord {
 
   constructor(deps: ExchangeRecordDeps) {
     this.#deps = deps;
-    const name = 'mcp_server_operation_duration_seconds';
-    const labels = ['mcp_method_name', 'error_type'];
-    this.#durations = deps.metrics.histogram(name, 'Requests of clients, in seconds.', labels);
+    this.#durations = new OperationDurations(deps.metrics);
   }
 
   /**
@@ -88,8 +83,8 @@ export class ExchangeRecord {
     const { clock, calls } = this.#deps;
     const ms = clock.turnNow() - from;
     const error = errorTypeOf(outcome);
-    this.#seriesOf(request, error ?? '').observe(ms / 1000);
     const call = callOf(exchange, endpoint, outcome, error, ms, from, clock.wall() - ms);
+    this.#durations.observe(exchange, call.server, error, ms / 1000);
     calls.push(call);
     this.#log(call, outcome);
     this.#deps.ended?.(exchange, endpoint, outcome, from);
@@ -117,15 +112,6 @@ export class ExchangeRecord {
     const fields = { ...lineOf(call), ...(failure === null ? {} : { code: failure.code }), leftOut };
     if (failed) logger.info('call_failed', fields);
     else logger.access('call', fields);
-  }
-
-  #seriesOf({ method, era }: Message, error: string): Histogram {
-    const label = isClientRequest(method, era) ? method : OTHER;
-    let byError = this.#series.get(label);
-    if (byError === undefined) this.#series.set(label, (byError = new Map()));
-    let series = byError.get(error);
-    if (series === undefined) byError.set(error, (series = this.#durations.of(label, error)));
-    return series;
   }
 }
 

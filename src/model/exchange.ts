@@ -2,6 +2,7 @@ import type { ClientProfile } from './client-profile.ts';
 import type { GatewayError } from './gateway-error.ts';
 import type { Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
+import type { Capability } from './server-catalog.ts';
 
 /** One request of a client until its outcome. Cancellation is a slot, no AbortSignal: a call needs no listener. */
 export interface Exchange {
@@ -23,8 +24,13 @@ export interface Exchange {
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */
   readonly waitsForTask?: boolean;
-  /** Where it leads, once that is known: the server, and its own name for what was named. For records of the call. */
-  target?: { readonly server: string; readonly name: string | GatewayError } | undefined;
+  /**
+   * Where it leads, once that is known: the server, and its own name for what was named. For records of the call. `definition`:
+   * of a tool that the server lists.
+   */
+  target?:
+    | { readonly server: string; readonly name: string | GatewayError; readonly definition?: Capability | null }
+    | undefined;
   /** Monotonic: when it was given to its server. */
   sentAt?: number | undefined;
   /** The other node that it was last given to; absent where it stayed here. */

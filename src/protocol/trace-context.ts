@@ -1,3 +1,4 @@
+import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
@@ -54,6 +55,13 @@ export function errorTypeOf(outcome: Outcome): string | null {
     return RPC_CODE.test(code) ? code : '_OTHER';
   }
   return mayBeToolError(message) && bodyLexeme(message, 'isError') === 'true' ? 'tool_error' : null;
+}
+
+const LABELS: ReadonlySet<string> = new Set(['tool_error', ...Object.values(CATALOGUE).map(({ rpc }) => String(rpc))]);
+
+/** `error.type` as the label of a metric: empty for success. Codes that servers make up are one kind, for they could make series. */
+export function errorLabel(error: string | null): string {
+  return error === null ? '' : LABELS.has(error) ? error : '_OTHER';
 }
 
 /** To find that a long result has no such member must not cost a pass over all of it. */

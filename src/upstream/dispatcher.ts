@@ -10,6 +10,7 @@ import { loginAdvice } from '../model/server-state.ts';
 import { errorCode, nameIn, timeoutOf } from '../protocol/body.ts';
 import { field } from '../protocol/fields.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
+import { errorLabel, errorTypeOf } from '../protocol/trace-context.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
@@ -111,7 +112,8 @@ export class Dispatcher implements CallOwner {
   #lastTiming: CallTiming = NO_DEADLINE;
   /** Durations of calls, in seconds. */
   readonly #durations: Metric<Histogram>;
-  readonly #durationsOf = new Map<string, Histogram>();
+  /** By method and kind of end. */
+  readonly #durationsOf = new Map<string, Map<string, Histogram>>();
 
   constructor(parts: UpstreamParts, shown: ClientCatalogs) {
     this.#parts = parts;
@@ -122,6 +124,7 @@ export class Dispatcher implements CallOwner {
     this.#openFailures = new OpenFailures(clock);
     this.#durations = metrics.histogram('mcp_client_operation_duration_seconds', 'Calls to servers, in seconds.', [
       'mcp_method_name',
+      'error_type',
       'server',
     ]);
     this.#ejection = new OutlierEjection(clock, callerOf);
@@ -175,14 +178,14 @@ export class Dispatcher implements CallOwner {
     });
   }
 
-  ended(call: Call): void {
+  ended(call: Call, outcome: Outcome): void {
     this.#ejection.ended(call);
-    const method = isClientRequest(call.method, call.request.era) ? call.method : 'other';
-    let series = this.#durationsOf.get(method);
-    if (series === undefined) {
-      series = this.#durations.of(method, this.#context.name);
-      this.#durationsOf.set(method, series);
-    }
+    const method = isClientRequest(call.method, call.request.era) ? call.method : '_OTHER';
+    let byError = this.#durationsOf.get(method);
+    if (byError === undefined) this.#durationsOf.set(method, (byError = new Map()));
+    const error = errorLabel(errorTypeOf(outcome));
+    let series = byError.get(error);
+    if (series === undefined) byError.set(error, (series = this.#durations.of(method, error, this.#context.name)));
     series.observe((this.#clock.turnNow() - call.startedAt) / 1000);
   }
 

@@ -199,7 +199,16 @@ describe('the control listener of a running gateway', () => {
     ]) {
       assert.ok(text.includes(name), name);
     }
-    assert.match(text, /mcp_server_operation_duration_seconds_count\{[^}]*mcp_method_name="tools\/call"/);
+    const called = 'mcp_method_name="tools/call",error_type';
+    for (const labels of [
+      `${called}="",server="good",gen_ai_tool_name="echo"`,
+      `${called}="53003",server="slow",gen_ai_tool_name="sleep"`,
+      `mcp_method_name="initialize",error_type="",server="",gen_ai_tool_name=""`,
+    ]) {
+      assert.ok(text.includes(`mcp_server_operation_duration_seconds_count{${labels}} `), labels);
+    }
+    assert.match(text, /mcp_client_operation_duration_seconds_count\{[^}]*error_type="53003",server="slow"\} [1-9]/);
+    assert.match(text, /mcp_server_session_duration_seconds_count\{mcp_protocol_version="2025-11-25"\} [1-9]/);
     assert.ok(!text.includes(SECRET) && !text.includes(client.sessionId!));
   });
 

@@ -11,6 +11,7 @@ import { SqliteEventLog } from '../../src/store/event-log.ts';
 import { SqliteSessionRecords } from '../../src/store/remembered.ts';
 import { StateFile } from '../../src/store/state-file.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeCore } from './fake-core.ts';
 import { EventReader, type Reply, send } from './raw-http.ts';
 
@@ -62,6 +63,7 @@ export class DownstreamRig {
       clock,
       random: systemRandom,
       logger: Logger.silent(),
+      metrics: new Metrics(),
       core: this.core,
       authenticator: this.authenticator,
       upstreams: { knownCatalog: () => null },

@@ -8,6 +8,7 @@ import { failure } from '../../model/outcome.ts';
 import type { SessionRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request } from '../../protocol/compose.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
 import { Fingerprints } from '../endpoints/fingerprints.ts';
 import { ClientExchange } from './client-exchange.ts';
 import { SessionManager } from './session-manager.ts';
@@ -41,6 +42,7 @@ function table(options: TableOptions = {}) {
     fingerprints: new Fingerprints(),
     settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
     onEnded: (sessionId) => void ended.push(sessionId),
+    durations: new Metrics().histogram('d', 'd', ['v']),
     memoryScarce: options.memoryScarce ?? (() => false),
   });
   const create = (principal = ANONYMOUS, lasting = true) =>

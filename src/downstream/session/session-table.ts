@@ -9,6 +9,7 @@ import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/message.
 import type { EventLog, SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
+import type { Histogram, Metric } from '../../telemetry/metrics.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import type { ClientExchange, ExchangeList } from './client-exchange.ts';
 import { ClientSession } from './client-session.ts';
@@ -24,6 +25,7 @@ interface SessionTableDeps {
   readonly memoryScarce: () => boolean;
   /** Called once for every session that ended, for any reason; also for those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
+  readonly durations: Metric<Histogram>;
 }
 
 /** What a client says of itself at `initialize`. */
@@ -162,6 +164,8 @@ export class SessionTable {
   end(session: ClientSession, reason: string): void {
     if (session.ended) return;
     session.ended = true;
+    const livedMs = this.#deps.clock.wall() - session.createdAt;
+    this.#deps.durations.of(session.client.revision).observe(livedMs / 1000);
     this.#sessions.delete(session.id);
     this.#byMcpSessionId.delete(session.mcpSessionId);
     this.#perPrincipal.add(session.client.principal.id, -1);

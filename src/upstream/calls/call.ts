@@ -12,7 +12,7 @@ export interface CallOwner {
   /** `carrier` is what had the attempt; null when nothing had. */
   lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void;
   /** It has its outcome. */
-  ended(call: Call): void;
+  ended(call: Call, outcome: Outcome): void;
 }
 
 /** How long a client may think about what it is asked. Its own deadline: the server's is paused meanwhile. */
@@ -206,6 +206,6 @@ export class Call implements PendingRequest {
     this.#resolve(outcome);
     this.#disarm?.();
     this.exchange.onCancel = null;
-    this.#owner.ended(this);
+    this.#owner.ended(this, outcome);
   }
 }
