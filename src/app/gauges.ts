@@ -49,9 +49,9 @@ export function registerGauges(
   const queue = ofServers('trunkline_server_calls_in_flight', 'Calls sent to each server and not answered.');
   const tools = ofServers('trunkline_server_tools', 'Tools that each server offers.');
   const spent = 'Where the time of requests to remote servers goes, over the last times of each phase.';
-  const phases = ofServers('trunkline_server_phase_seconds', spent, 'phase', 'quantile');
+  const phases = metrics.summary('trunkline_server_phase_seconds', spent, ['server', 'phase', 'quantile']);
   const lateness = 'Delay of the event loop since the last scrape.';
-  const delay = metrics.gauge('trunkline_event_loop_delay_seconds', lateness, ['quantile']);
+  const delay = metrics.summary('trunkline_event_loop_delay_seconds', lateness, ['quantile']);
   const histogram = monitorEventLoopDelay({ resolution: LOOP_SAMPLE_MS });
   histogram.enable();
 

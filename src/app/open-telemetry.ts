@@ -31,6 +31,7 @@ export function openTelemetry(
   connection: ClusterConnection | null,
   { clock, random, logger, metrics }: TelemetryParts,
 ): { readonly tracer: Tracer | null; close(): Promise<void> } {
+  const lost = metrics.counter('trunkline_otlp_lost_total', 'Spans and data points that no receiver got.', ['signal']);
   // A command that looks at a configuration is no gateway.
   const { traces, metrics: pushed } = state === 'look' ? NOTHING : telemetry;
   if (traces === null && pushed === null) {
@@ -43,7 +44,6 @@ export function openTelemetry(
     'host.name': hostname(),
     'trunkline.node': connection?.node ?? hostname(),
   };
-  const lost = metrics.counter('trunkline_otlp_lost_total', 'Spans and data points that no receiver got.', ['signal']);
   const sender = (receiver: OtlpReceiver, signal: string) => new OtlpSender(receiver, lost.of(signal), logger);
   const sent = traces && new OtlpSpans(sender(traces, 'traces'), resource, lost.of('traces'), clock);
   const values = pushed && new OtlpMetrics(sender(pushed, 'metrics'), resource, metrics, pushed.intervalMs, clock);

@@ -69,7 +69,7 @@ type ByValues<T> = Map<string, T | ByValues<T>>;
 export class Metric<T extends Series | Histogram> {
   readonly name: string;
   readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly type: 'counter' | 'gauge' | 'histogram' | 'summary';
   readonly labelNames: readonly string[];
   readonly #make: () => T;
   readonly #series: (readonly [values: readonly string[], series: T])[] = [];
@@ -140,6 +140,11 @@ export class Metrics {
 
   gauge(name: string, help: string, labelNames: readonly string[] = []): Metric<Series> {
     return this.#register(new Metric(name, help, 'gauge', labelNames, () => new Series()));
+  }
+
+  /** Quantiles that are known already; the last label is `quantile`. */
+  summary(name: string, help: string, labelNames: readonly string[]): Metric<Series> {
+    return this.#register(new Metric(name, help, 'summary', labelNames, () => new Series()));
   }
 
   histogram(

@@ -203,7 +203,6 @@ describe('the control listener of a running gateway', () => {
     for (const labels of [
       `${called}="",server="good",gen_ai_tool_name="echo"`,
       `${called}="53003",server="slow",gen_ai_tool_name="sleep"`,
-      `mcp_method_name="initialize",error_type="",server="",gen_ai_tool_name=""`,
     ]) {
       assert.ok(text.includes(`mcp_server_operation_duration_seconds_count{${labels}} `), labels);
     }

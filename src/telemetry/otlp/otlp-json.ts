@@ -70,7 +70,7 @@ function metricOf({ name, help, type }: Metric<Series | Histogram>, dataPoints: 
     description: help,
     ...(inSeconds ? { unit: 's' } : {}),
   };
-  if (type === 'gauge') return { ...common, gauge: { dataPoints } };
+  if (type === 'gauge' || type === 'summary') return { ...common, gauge: { dataPoints } };
   if (type === 'histogram') return { ...common, histogram: { dataPoints, aggregationTemporality: SINCE_START } };
   return { ...common, sum: { dataPoints, aggregationTemporality: SINCE_START, isMonotonic: true } };
 }
