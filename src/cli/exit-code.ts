@@ -30,18 +30,20 @@ export class CommandError extends Error {
   }
 }
 
+/** The user has to write it another way. */
+export function usage(message: string, options?: ErrorOptions): CommandError {
+  return new CommandError(EXIT.usage, message, options);
+}
+
 /** `what` does not exist; names the closest of `names`, or says `otherwise`. */
 export function noSuch(what: string, wanted: string, names: readonly string[], otherwise = ''): CommandError {
   const close = suggest(wanted, names);
-  return new CommandError(
-    EXIT.usage,
-    `there is no ${what}${close === null ? otherwise : `; did you mean "${close}"?`}`,
-  );
+  return usage(`there is no ${what}${close === null ? otherwise : `; did you mean "${close}"?`}`);
 }
 
 /** Why the gateway cannot start, in words and with the remedy. */
 export function cannotOpen(problem: OpenProblem, cwd: string): CommandError {
-  return new CommandError(EXIT.usage, textOf(problem, cwd));
+  return usage(textOf(problem, cwd));
 }
 
 function textOf(problem: OpenProblem, cwd: string): string {

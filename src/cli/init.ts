@@ -3,7 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { findConfig } from '../config/files/find-config.ts';
 import { type ImportOffer, importOffer } from './clients/import.ts';
 import { type CommandInput, print } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const SCHEMA = 'https://unpkg.com/trunkline/schema/config.schema.json';
 const USUAL = 'trunkline.json';
@@ -49,10 +49,6 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     return `wrote ${file} with ${what}\n  next:  trunkline doctor${checked}   tries each server\n         trunkline${checked}          starts the gateway\n`;
   });
   return EXIT.ok;
-}
-
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
 }
 
 /** What `import` would find, if the person wants it in the file. */

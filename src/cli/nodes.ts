@@ -2,7 +2,7 @@ import type { DefinitionConflict, NodeEntry } from '../app/plane.ts';
 import type { ControlClient } from './access/control-client.ts';
 import { runningClient } from './access/find-running.ts';
 import { type CommandInput, print } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { CommandError, EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const POLL_MS = 100;
 /** A drain takes half a minute at most, and a bit. */
@@ -51,12 +51,12 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
       name === undefined
         ? 'this gateway is no node of a cluster; trunkline stop ends it'
         : `there is no node ${name}; trunkline nodes lists them`;
-    throw new CommandError(EXIT.usage, what);
+    throw usage(what);
   }
   if (meant.length === 1) return first;
   const peers = meant.map(({ peer }) => peer).join(' or ');
   const message = `${meant.length} nodes are called ${name}: say ${peers}, or give them other names`;
-  throw new CommandError(EXIT.usage, message);
+  throw usage(message);
 }
 
 async function read(client: ControlClient): Promise<Nodes> {

@@ -7,7 +7,7 @@ import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
-import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch, usage } from './exit-code.ts';
 import {
   CONFIG_OPTION,
   duration,
@@ -41,7 +41,7 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
     const cut = words.indexOf('--');
     if (cut >= 0) serverCommand.push(...words.slice(cut + 1));
     if (cut >= 0 && serverCommand.length === 0) {
-      throw new CommandError(EXIT.usage, 'nothing follows "--"; for example: trunkline -- npx -y some-server');
+      throw usage('nothing follows "--"; for example: trunkline -- npx -y some-server');
     }
     await program.parseAsync(cut < 0 ? [...words] : words.slice(0, cut), { from: 'user' });
     return exitCode;
@@ -290,10 +290,7 @@ function refuseUnknown(program: Command, cwd: string): void {
     throw unknownWord(word, program, `command or file "${word}"`);
   }
   if (more.length > 0)
-    throw new CommandError(
-      EXIT.usage,
-      `one file is taken, and more was given: ${more.join(' ')}; a server's command follows "--"`,
-    );
+    throw usage(`one file is taken, and more was given: ${more.join(' ')}; a server's command follows "--"`);
 }
 
 /** What other programs call it. */
@@ -308,7 +305,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 
 function unknownWord(word: string, { commands }: Command, what: string): CommandError {
   const known = ELSEWHERE[word.toLowerCase()];
-  if (known !== undefined) return new CommandError(EXIT.usage, `there is no ${what}; ${known}`);
+  if (known !== undefined) return usage(`there is no ${what}; ${known}`);
   const names = commands.map((command) => command.name());
   return noSuch(what, word, names, '; trunkline --help lists the commands');
 }

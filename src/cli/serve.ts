@@ -12,7 +12,7 @@ import { isLoopbackHost } from '../model/host-address.ts';
 import { keptPorts, withUsualPorts } from './access/own-ports.ts';
 import { clientsByLink } from './clients/links.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
+import { cannotOpen, type ExitCode, usage } from './exit-code.ts';
 import type { StartFacts } from './screen/start-header.ts';
 import { StartScreen } from './screen/start-screen.ts';
 import { untilStopped } from './signals.ts';
@@ -53,7 +53,7 @@ export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
     logFile?.close();
     const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
     if (isTaken && tries > 1 && load.overrides?.usual?.port === app.state.listen.port) return null;
-    throw new CommandError(EXIT.usage, error.message, { cause: error });
+    throw usage(error.message, { cause: error });
   });
   if (addresses === null) return serve(input, tries - 1);
   const otherPort = keptPorts(load, folder, addresses.mcpUrl);

@@ -4,7 +4,7 @@ import { findConfig } from '../config/files/find-config.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import { othersRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT } from './exit-code.ts';
+import { usage } from './exit-code.ts';
 import { passedVariables } from './variables.ts';
 
 /**
@@ -28,8 +28,7 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
   const found = file ?? (nearest ? findConfig(terminal.cwd) : null);
   if (found === null && mayLack) return base;
   if (found === null) {
-    throw new CommandError(
-      EXIT.usage,
+    throw usage(
       `no configuration file here or above ${terminal.cwd}\n` +
         '  name one:            trunkline path/to/.mcp.json\n' +
         `  or start one server: trunkline -- npx -y @modelcontextprotocol/server-everything${othersRunning(input)}`.trimEnd(),

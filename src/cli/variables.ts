@@ -1,6 +1,6 @@
 import { WITHHELD_NAME } from '../model/secret.ts';
 import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT } from './exit-code.ts';
+import { usage } from './exit-code.ts';
 
 export const VARIABLE_NAME: RegExp = /^[A-Za-z_]\w*$/;
 /** More names would fill the screen. */
@@ -35,8 +35,4 @@ export function withheldNote({ flags, serverCommand, terminal }: CommandInput): 
   if (names.length === 0) return null;
   const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : '';
   return `Not passed to the server: ${names.slice(0, SHOWN).join(', ')}${more}. If it needs one: trunkline -e ${names[0]} -- …`;
-}
-
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
 }

@@ -4,7 +4,7 @@ import { type RunningGateway, runningGateway, runningGateways } from '../../app/
 import { findConfig, foldersUp } from '../../config/files/find-config.ts';
 import { dataDirOf } from '../../config/files/named-in.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
+import { CommandError, EXIT, usage } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
 
 /**
@@ -43,7 +43,7 @@ function startedAbove(cwd: string, all: readonly RunningGateway[]): RunningGatew
     const here = all.filter(({ instance: { files, cwd: from } }) =>
       files.length === 0 ? from === folder : files.some((file) => dirname(file) === folder),
     );
-    if (here.length > 1) throw new CommandError(EXIT.usage, `${here.length} gateways run here: ${listed(here)}`);
+    if (here.length > 1) throw usage(`${here.length} gateways run here: ${listed(here)}`);
     if (here[0] !== undefined) return here[0];
   }
   return null;

@@ -11,7 +11,7 @@ import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { secretAccess } from '../credentials/secrets.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
 
 /** Files of projects, beside those of the user's clients. */
@@ -50,8 +50,7 @@ interface Found {
 export async function importServers(input: ImportInput): Promise<ExitCode> {
   const { terminal, yes } = input;
   const found = await collect(input);
-  if (found === null)
-    throw new CommandError(EXIT.usage, 'no client with a file of servers was found on this machine; name a file');
+  if (found === null) throw usage('no client with a file of servers was found on this machine; name a file');
   const changes = await serverChanges(input, false);
   const there = new Set<string>();
   try {
@@ -189,8 +188,7 @@ function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: r
 }
 
 async function agreed({ terminal }: ImportInput, count: number): Promise<boolean> {
-  if (terminal.ask === null)
-    throw new CommandError(EXIT.usage, 'nothing was added: add --yes to do it without being asked');
+  if (terminal.ask === null) throw usage('nothing was added: add --yes to do it without being asked');
   const description = `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`;
   const answer = await terminal.ask({ id: 'y/N', description, password: false });
   return /^y(?:es)?$/i.test((answer ?? '').trim());

@@ -15,7 +15,7 @@ import type { LoadOptions } from '../../config/load-config.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
 
@@ -79,13 +79,13 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
 function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[] {
   const known = clientsHere(terminal.env);
   const installed = known.filter(isInstalled);
-  if (all && installed.length === 0) throw new CommandError(EXIT.usage, 'no client was found on this machine');
+  if (all && installed.length === 0) throw usage('no client was found on this machine');
   if (all) return installed;
   if (ids.length === 0) {
     const found = installed.map(({ id }) => id).join(', ');
     const words =
       found === '' ? `none was found; known are ${known.map(({ id }) => id).join(', ')}` : `found: ${found}`;
-    throw new CommandError(EXIT.usage, `name a client, or --all; ${words}`);
+    throw usage(`name a client, or --all; ${words}`);
   }
   return ids.map((id) => {
     const client = known.find((one) => one.id === id);
@@ -135,8 +135,7 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const running = input.url === null ? await findRunning(input) : null;
   const load = storedOptions(input);
   const url = input.url ?? running?.instance.mcpUrl ?? (await urlOfStopped(input, load));
-  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
-    throw new CommandError(EXIT.usage, `"${url}" is not an http or https URL`);
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) throw usage(`"${url}" is not an http or https URL`);
   const key = flags.key ?? null;
   if (input.url !== null) await checkKey(url, key);
   else if (running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
@@ -185,7 +184,7 @@ async function agreed(
   }
   if (yes) return true;
   if (terminal.ask === null) {
-    throw new CommandError(EXIT.usage, 'nothing was written: add --yes to write without being asked');
+    throw usage('nothing was written: add --yes to write without being asked');
   }
   const answer = await terminal.ask({ id: 'y/N', description: 'Write this?', password: false });
   return /^y(?:es)?$/i.test((answer ?? '').trim());

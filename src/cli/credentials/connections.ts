@@ -2,7 +2,7 @@ import type { CredentialView } from '../../model/credentials.ts';
 import { printable } from '../../model/printable.ts';
 import { loginAdvice } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { credentialAccess } from './credential-access.ts';
 
 /** `trunkline connections`: the credentials for servers, and what they need. */
@@ -59,7 +59,7 @@ export async function logout(
     if (!(await access.revoke(server, principal))) {
       const whose = principal === null ? '' : ` of ${principal}`;
       const words = `there is no credential for ${server}${whose}; trunkline connections lists them, and --principal says whose`;
-      throw new CommandError(EXIT.usage, words);
+      throw usage(words);
     }
     print(input, { removed: server }, () => `signed out of ${server}\n`);
     return EXIT.ok;

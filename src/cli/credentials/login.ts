@@ -5,7 +5,7 @@ import { nodeHttp } from '../../http/node-http.ts';
 import { PAGE_HEADERS, PAGE_TYPE, plainPage } from '../../http/plain-page.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import { type CommandInput, print, type Terminal } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { connectionLine } from './connections.ts';
 import { type CredentialAccess, credentialAccess } from './credential-access.ts';
 
@@ -29,7 +29,7 @@ export async function login(input: LoginInput): Promise<ExitCode> {
   const { server, finish } = input;
   if ((server === undefined) === (finish === undefined)) {
     const words = 'name either the server (trunkline status lists them) or, with --finish, an address';
-    throw new CommandError(EXIT.usage, words);
+    throw usage(words);
   }
   const access = await credentialAccess(input);
   try {
@@ -92,7 +92,7 @@ async function listen(port: number): Promise<HttpServer> {
   const listener = nodeHttp.createServer();
   await new Promise<void>((resolve, reject) => {
     listener.once('error', (cause) => {
-      reject(new CommandError(EXIT.usage, `port ${port} of 127.0.0.1 cannot be used (${cause.message})`, { cause }));
+      reject(usage(`port ${port} of 127.0.0.1 cannot be used (${cause.message})`, { cause }));
     });
     listener.listen(port, '127.0.0.1', resolve);
   });
@@ -130,7 +130,7 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
       (text) => {
         const url = text?.trim() ?? '';
         if (URL.canParse(url)) resolve({ url, say: async () => {} });
-        else if (url !== '') reject(new CommandError(EXIT.usage, 'what was pasted is not an address'));
+        else if (url !== '') reject(usage('what was pasted is not an address'));
       },
       () => {},
     );

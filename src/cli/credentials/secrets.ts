@@ -7,7 +7,7 @@ import { SECRET_NAME } from '../../model/names.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { cannotOpen, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
@@ -20,7 +20,7 @@ export async function setSecret(
   if (!SECRET_NAME.test(name)) {
     const words =
       'the name of a secret is 1 to 128 of: letters, digits, "_", ".", "-"; it begins with a letter, digit or "_"';
-    throw new CommandError(EXIT.usage, words);
+    throw usage(words);
   }
   const asked = fromStdin
     ? null
@@ -28,7 +28,7 @@ export async function setSecret(
   // The line break that `echo` and editors put at the end is no part of it.
   const value = asked ?? (await textOf(process.stdin)).replace(/\r?\n$/, '');
   const complaint = badValue(value);
-  if (complaint !== null) throw new CommandError(EXIT.usage, complaint);
+  if (complaint !== null) throw usage(complaint);
   return changing(input, async (secrets) => {
     const secret = await secrets.put(name, value);
     print(input, { secret }, () => `set ${name}; definitions refer to it as \${secret:${name}}\n`);
@@ -75,7 +75,7 @@ export function rotateKey(input: CommandInput): Promise<ExitCode> {
     const sealed = await secrets.rotateKey();
     if (sealed === null) {
       const words = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
-      throw new CommandError(EXIT.usage, words);
+      throw usage(words);
     }
     print(input, { sealed }, () => `a new key is in force; it has sealed ${sealed} records, and the old one is gone\n`);
   });
@@ -88,7 +88,7 @@ async function changing(input: CommandInput, run: (secrets: SecretChanges) => Pr
     return EXIT.ok;
   } catch (error) {
     if (!(error instanceof RunTimeProblem)) throw error;
-    throw new CommandError(EXIT.usage, error.message, { cause: error });
+    throw usage(error.message, { cause: error });
   } finally {
     await close();
   }

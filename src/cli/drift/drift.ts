@@ -4,7 +4,7 @@ import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '.
 import type { ControlClient } from '../access/control-client.ts';
 import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 
 interface DriftInput extends CommandInput {
   readonly server: string | undefined;
@@ -38,15 +38,15 @@ export async function drift(input: DriftInput): Promise<ExitCode> {
  */
 export async function approve(input: DecisionInput): Promise<ExitCode> {
   const { server, names, all, seen, unseen = false } = input;
-  if (all === names.length > 0) throw new CommandError(EXIT.usage, 'say which: names of definitions, or --all');
+  if (all === names.length > 0) throw usage('say which: names of definitions, or --all');
   const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), server);
   if (seen !== undefined && seen !== seenCode(waiting)) {
     const now = 'what waits is another than what was shown with this code, so nothing was approved';
-    throw new CommandError(EXIT.usage, `${now}; look again: trunkline drift ${server}`);
+    throw usage(`${now}; look again: trunkline drift ${server}`);
   }
   const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
-  if (chosen.length === 0) throw new CommandError(EXIT.usage, `nothing of ${server} waits for approval`);
+  if (chosen.length === 0) throw usage(`nothing of ${server} waits for approval`);
   if (seen === undefined && !unseen) await beSeen(input, chosen);
   const definitions = chosen.map(({ list, key, digest }) => ({ list, key, digest }));
   return decide(input, client, 'approve', definitions, chosen);
@@ -56,12 +56,12 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
 async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
   const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
   if (terminal.ask === null || flags.json === true) {
-    throw new CommandError(EXIT.usage, `nothing was approved, because it was never listed: ${how}`);
+    throw usage(`nothing was approved, because it was never listed: ${how}`);
   }
   for (const one of chosen) terminal.err(`${waitingText(one).join('\n')}\n`);
   const description = `approve ${chosen.length === 1 ? 'this definition' : `these ${chosen.length} definitions`} of ${server}?`;
   const answer = await terminal.ask({ id: 'yes or no', description, password: false });
-  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new CommandError(EXIT.usage, 'nothing was approved');
+  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw usage('nothing was approved');
 }
 
 /** `trunkline drift block <server> <name…>`: also of unchanged definitions. */
@@ -138,10 +138,10 @@ function oneOf(reports: readonly DriftReport[], server: string): DriftReport {
 
 function namedIn(waiting: readonly WaitingDefinition[], name: string): readonly WaitingDefinition[] {
   const found = waiting.filter((one) => isNamed(one, name));
-  if (found.length === 0) throw new CommandError(EXIT.usage, `nothing named ${visible(name)} waits for approval`);
+  if (found.length === 0) throw usage(`nothing named ${visible(name)} waits for approval`);
   if (new Set(found.map(({ list }) => list)).size === 1) return found;
   const choices = found.map(({ list, key }) => `${list}/${visible(key)}`).join(' or ');
-  throw new CommandError(EXIT.usage, `${visible(name)} is in several lists: use ${choices}`);
+  throw usage(`${visible(name)} is in several lists: use ${choices}`);
 }
 
 function isNamed({ list, key }: WaitingDefinition, name: string): boolean {

@@ -9,7 +9,7 @@ import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayFacts, gatewayName, needRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { GATEWAY_OPTIONS } from '../flags.ts';
 import { loadOptions } from '../sources.ts';
 import { passedVariables } from '../variables.ts';
@@ -53,7 +53,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
   if (words == null || cwd === undefined) {
     const where = `the gateway ${gatewayName(running)} (pid ${pid}) was not started in the background`;
     const how = 'restart it where it runs, or: trunkline stop && trunkline start --background';
-    throw new CommandError(EXIT.usage, `${where}; ${how}; one server: trunkline restart <server>`);
+    throw usage(`${where}; ${how}; one server: trunkline restart <server>`);
   }
   // What it was passed from a shell has to be there in this one, before anything ends.
   const env = words.filter((_, i) => words[i - 1] === '--env' && i <= words.concat('--').indexOf('--'));
@@ -156,7 +156,7 @@ async function launch({ terminal }: CommandInput, dataDir: string, words: readon
   const said = readFileSync(output, 'utf8')
     .trim()
     .replace(/^trunkline: /gm, '');
-  if (ended) throw new CommandError(EXIT.usage, `the gateway did not start\n${said}`);
+  if (ended) throw usage(`the gateway did not start\n${said}`);
   const what = `the gateway (pid ${child.pid}) does not listen after ${START_MS / 1000} s, and goes on starting`;
   throw new CommandError(EXIT.unreachable, `${what}; its log: ${folder.file(LOG_FILE)}`);
 }
@@ -165,7 +165,7 @@ async function end(running: RunningGateway, now: boolean): Promise<void> {
   const { pid, startedAt, words } = running.instance;
   if (words === undefined) {
     const what = `the gateway ${gatewayName(running)} (pid ${pid}) is of an earlier version, which this cannot stop`;
-    throw new CommandError(EXIT.usage, `${what}; end it where it runs, with Ctrl-C or SIGTERM`);
+    throw usage(`${what}; end it where it runs, with Ctrl-C or SIGTERM`);
   }
   const client = new ControlClient(running);
   const asked = client.post(`/api/v1/gateway/stop?now=${now ? 1 : 0}`, '{}');

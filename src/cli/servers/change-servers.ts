@@ -2,7 +2,7 @@ import { RunTimeProblem, restoreStopped } from '../../app/stopped-gateway.ts';
 import { commandName, urlName } from '../../config/server/derived-name.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT, type ExitCode } from '../exit-code.ts';
+import { cannotOpen, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverLine } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
 import { VARIABLE_NAME } from '../variables.ts';
@@ -48,7 +48,7 @@ export async function changeServer(
     const { name, change } = input;
     const server = await changes.change(name, change);
     if (change === 'restart' && server.state === 'misconfigured') {
-      throw new CommandError(EXIT.usage, `${name} is still misconfigured: ${server['reason']}`);
+      throw usage(`${name} is still misconfigured: ${server['reason']}`);
     }
     show(input, changes, DONE[change], server);
     if (change !== 'remove') return;
@@ -94,7 +94,7 @@ async function changing(input: CommandInput, run: (changes: ServerChanges) => Pr
       error.problems.length === 0
         ? error.message
         : error.problems.map(({ code, message, fix }) => `${code}  ${message}\n   fix: ${fix}`).join('\n');
-    throw new CommandError(EXIT.usage, wording, { cause: error });
+    throw usage(wording, { cause: error });
   } finally {
     await changes.close();
   }
@@ -204,8 +204,4 @@ function pairs(texts: readonly string[], separator: string, flag: string): Recor
 function masked(text: string): string {
   const [, first = ''] = /^(\w{1,20}) ./.exec(text) ?? [];
   return `${first} ***`.trimStart();
-}
-
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
 }

@@ -4,7 +4,7 @@ import { openStopped, type StoppedGateway } from '../../app/stopped-gateway.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayName, notRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT } from '../exit-code.ts';
+import { CommandError, cannotOpen, EXIT, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 
 export interface ChangedServer {
@@ -70,7 +70,7 @@ function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
         if (ttlMs !== null || session !== null) {
           const message =
             'what is replaced stays for as long as it was to: leave out --ttl and --session, or remove it first';
-          throw new CommandError(EXIT.usage, message);
+          throw usage(message);
         }
         return JSON.parse(await client.send('PUT', `${path(name)}?${query}`, JSON.stringify(definition)));
       }

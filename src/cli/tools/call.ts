@@ -11,7 +11,7 @@ import {
   type ShellCallOptions,
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 
 const START_MS = 60_000;
 const LOOK_MS = 100;
@@ -122,12 +122,9 @@ export function withArguments({
   const spelled = /^([^()]+)\(([\s\S]*)\)$/.exec(tool);
   const object = words.length === 1 && words[0]!.trimStart().startsWith('{') ? words[0]! : null;
   const ways = [argumentsJson !== null, spelled !== null, words.length > 0].filter(Boolean);
-  if (ways.length > 1) throw new CommandError(EXIT.usage, 'the arguments are given in two ways; use one of them');
+  if (ways.length > 1) throw usage('the arguments are given in two ways; use one of them');
   if (spelled === null && tool.includes('('))
-    throw new CommandError(
-      EXIT.usage,
-      `the bracket of ${tool} is not closed; put the whole in single quotes: 'server.tool(a: 1)'`,
-    );
+    throw usage(`the bracket of ${tool} is not closed; put the whole in single quotes: 'server.tool(a: 1)'`);
   if (spelled !== null) return { tool: spelled[1]!.trim(), words: wordsIn(spelled[2]!), argumentsJson: null };
   return object === null ? { tool, words, argumentsJson } : { tool, words: [], argumentsJson: object };
 }
@@ -137,7 +134,7 @@ function wordsIn(text: string): string[] {
   const source = `{${text}}`;
   const { contents, errors } = parseDocument(source);
   if (errors.length > 0 || !isMap(contents)) {
-    throw new CommandError(EXIT.usage, `the arguments in brackets are not "key: value, …": ${text}`);
+    throw usage(`the arguments in brackets are not "key: value, …": ${text}`);
   }
   return contents.items.map(({ key, value }) => {
     const [start, end] = isNode(value) ? (value.range ?? [0, 0]) : [0, 0];
@@ -174,7 +171,7 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool>
   if (found !== undefined) {
     const servers = spelled.map(({ name }) => name).join(' or ');
     const message = `"${wanted}" can mean a tool of ${servers}: call that of ${found.server} as ${found.exposedName}`;
-    throw new CommandError(EXIT.usage, message);
+    throw usage(message);
   }
   const server = spelled[0];
   const held = server === undefined ? null : await heldTool(wanted, server.name, gateway);
@@ -187,9 +184,9 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool>
   );
   const [own] = tools.filter((tool) => tool.name === bare || tool.server === wanted);
   if (own?.server === wanted)
-    throw new CommandError(EXIT.usage, `"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
+    throw usage(`"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
   if (own !== undefined && suggest(wanted, names) === null)
-    throw new CommandError(EXIT.usage, `there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
+    throw usage(`there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
 }
 
@@ -205,7 +202,7 @@ async function heldTool(wanted: string, server: string, gateway: GatewayAccess):
 function unlisted({ name, state, reason }: ServerStatus): CommandError {
   const why = reason === null ? `it is ${state}` : reason;
   if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
-  if (UP.has(state)) return new CommandError(EXIT.usage, `${name} has no tools`);
+  if (UP.has(state)) return usage(`${name} has no tools`);
   return new CommandError(EXIT.unreachable, `the server ${name} is not there: ${why}`);
 }
 
@@ -219,13 +216,10 @@ function checkObject(json: string): void {
     value = JSON.parse(json);
   } catch (error) {
     const words = `the arguments are not JSON: ${(error as Error).message}`;
-    throw new CommandError(
-      EXIT.usage,
-      `${words}; the shell takes them in single quotes: '{"key": "value"}', or write key=value`,
-    );
+    throw usage(`${words}; the shell takes them in single quotes: '{"key": "value"}', or write key=value`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new CommandError(EXIT.usage, 'the arguments have to be one JSON object, as {"key": "value"}');
+    throw usage('the arguments have to be one JSON object, as {"key": "value"}');
   }
 }
 
@@ -256,11 +250,10 @@ export function argumentsFromWords(words: readonly string[], types: ParameterTyp
   for (const word of words) {
     const match = /^([^=:]+)(:?=)([\s\S]*)$/.exec(word);
     if (match === null) {
-      throw new CommandError(EXIT.usage, `argument "${word}" is not key=value; write for example: city=Berlin`);
+      throw usage(`argument "${word}" is not key=value; write for example: city=Berlin`);
     }
     const [, key = '', operator, value = ''] = match;
-    if (members.has(key))
-      throw new CommandError(EXIT.usage, `argument "${key}" is given twice; write it once, a list as ${key}:='[…]'`);
+    if (members.has(key)) throw usage(`argument "${key}" is given twice; write it once, a list as ${key}:='[…]'`);
     const isText = types[key]?.type === 'string' || !isJson(value);
     members.set(key, operator === ':=' ? jsonOrFail(key, value) : isText ? JSON.stringify(value) : value);
   }
@@ -268,8 +261,7 @@ export function argumentsFromWords(words: readonly string[], types: ParameterTyp
 }
 
 function jsonOrFail(key: string, value: string): string {
-  if (!isJson(value))
-    throw new CommandError(EXIT.usage, `the value of "${key}" is not JSON: ${value}; for text write ${key}=${value}`);
+  if (!isJson(value)) throw usage(`the value of "${key}" is not JSON: ${value}; for text write ${key}=${value}`);
   return value;
 }
 
