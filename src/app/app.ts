@@ -105,6 +105,7 @@ export class App {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
       },
+      nodesChanged: () => rooms.serverEvents.changed('nodes'),
     });
   }
 
@@ -339,6 +340,7 @@ export class App {
     await pins.reload();
     this.#pinsBehind = false;
     gateway.drift.pinsChanged();
+    this.rooms.serverEvents.changed('drift');
   }
 
   async #readShared(): Promise<void> {
@@ -348,6 +350,7 @@ export class App {
     await credentials.refresh();
     await pins.reload();
     gateway.drift.pinsChanged();
+    this.rooms.serverEvents.changed('drift');
   }
 
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */

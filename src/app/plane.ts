@@ -48,7 +48,7 @@ export function controlPlane(
     upstreams,
     clock,
     cluster: clusterPlane(rooms, () => app.facts().desiredProblems),
-    drift: driftPlane(gateway, rooms.undecidable),
+    drift: driftPlane(gateway, rooms.undecidable, (server) => serverEvents.changed('drift', server)),
     access: accessPlane(rooms),
     tasks: taskPlane(rooms),
     configuration: app.configuration,
@@ -141,13 +141,17 @@ function sessionView(record: SessionRecord): SessionView {
   };
 }
 
-/** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
-function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
+/**
+ * Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. `changed`
+ * hears of decisions.
+ */
+function driftPlane(gateway: Gateway, refusal: string | null, changed: (server: string) => void): DriftPlane {
   const drift = () => gateway.drift;
-  const decided = async (decide: () => Promise<void>): Promise<void> => {
+  const decided = async (server: string, decide: () => Promise<void>): Promise<void> => {
     if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
     try {
       await decide();
+      changed(server);
     } catch (error) {
       if (error instanceof OutdatedDecision) throw new RunTimeProblem('definition_outdated', error.message);
       if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
@@ -158,8 +162,8 @@ function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
     report: (server) => drift().report(server),
     summary: (server) => drift().summary(server),
     history: (server, options) => drift().history(server, options),
-    approve: (server, decisions, by) => decided(() => drift().approve(server, decisions, by)),
-    block: (server, names, by) => decided(() => drift().block(server, names, by)),
+    approve: (server, decisions, by) => decided(server, () => drift().approve(server, decisions, by)),
+    block: (server, names, by) => decided(server, () => drift().block(server, names, by)),
   };
 }
 

@@ -170,6 +170,7 @@ export async function buildRooms(
       runTime.sessionEnded(sessionId);
       recorder.sessionEnded(sessionId);
     },
+    listChanged: (list, server) => serverEvents.changed(list, server),
     get upstreams() {
       return everywhere;
     },

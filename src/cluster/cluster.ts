@@ -52,6 +52,8 @@ interface NodeReport extends NodeView {
 export interface ClusterListener {
   /** The set of servers changed, on whichever node. */
   serversChanged?(): void;
+  /** A node came, went, or is in another state. */
+  nodesChanged?(): void;
   /** An operator drains this node. */
   drainAsked?(): void;
   /** Runs a public call, answered at `reply`, for the node `by`; calls the returned function when it ends. */
@@ -169,6 +171,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#self.drain();
     this.upstreamSessions.streams.drain();
     this.peers.tell();
+    this.#tellNodes();
   }
 
   /** Calls of other nodes, and claims being handed over. */
@@ -259,6 +262,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       this.peers.tell();
       this.#servers.look();
       this.upstreamSessions.streams.regained();
+      this.#tellNodes();
     });
   }
 
@@ -274,6 +278,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.upstreamSessions.streams.fenced();
     if (paused) for (const claim of claims.abandon()) this.claimLost(claim);
     this.peers.tell();
+    this.#tellNodes();
   }
 
   claimLost(claim: Claim): void {
@@ -286,6 +291,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#advertisements.refresh();
     this.streams.met();
     this.serversChanged();
+    this.#tellNodes();
   }
 
   nodeGone(gone: NodeView, left: boolean): void {
@@ -299,6 +305,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
+  }
+
+  #tellNodes(): void {
+    for (const listener of this.#listeners) listener.nodesChanged?.();
   }
 
   nodeLeaves(gone: NodeView): void {

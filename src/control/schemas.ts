@@ -22,6 +22,7 @@ import {
 } from '../model/schema.ts';
 import { INVALID_ITEM } from '../model/server-catalog.ts';
 import { DEFINITION, OBSERVED, PROCESSES, RECOVERY_STEP, STATE_STEP, TRANSPORT } from '../model/server-state.ts';
+import { WATCHED_LIST } from '../model/watched-list.ts';
 
 /** The keys that programs written for the seeds read (S2.24, S3.15, S3.16), where ours are others. */
 const COMPAT = named(
@@ -115,6 +116,10 @@ export const EVENT = named(
       'The gateway leaves this item out of a list of the server, because clients could not use a list with it.',
     ),
     object({ time: isoTime, type: oneOf(['added', 'replaced', 'removed']), server: text }),
+    described(
+      object({ time: isoTime, type: constant('changed'), list: WATCHED_LIST, server: text }),
+      'What this list of the API says has changed: read it again. `server` is empty where it is not about one.',
+    ),
     GAP,
   ),
 );

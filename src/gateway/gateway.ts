@@ -66,6 +66,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** A server was listed. Resolves when it may be shown; never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     await this.#parts.drift.inspect(catalog);
+    this.#deps.listChanged?.('drift', catalog.server);
   }
 
   /** Made at the first use: the rooms on both sides need the gateway to be built, too. */

@@ -6,6 +6,7 @@ import type { ClientStreams, TaskRecords } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import { sealingOf } from '../model/sealing.ts';
 import type { ListKind } from '../model/server-catalog.ts';
+import type { WatchedList } from '../model/watched-list.ts';
 import { AccessView } from './access-view.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
@@ -54,6 +55,8 @@ export interface GatewayDeps extends ExchangeRecordDeps {
   readonly upstreams: KnownServers & ServerCalls;
   readonly streams: ClientStreams;
   readonly elsewhere: SubscriptionsElsewhere | null;
+  /** What can be listed of drift or tasks is another by now. */
+  readonly listChanged?: (list: WatchedList, server: string) => void;
   /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
 }
@@ -92,7 +95,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
   const sharedListens = new SharedListens({ ...common, cache });
   const lists: ListParts = { ...common, cursors, catalogs, sessions, cache, watches, sharedListens };
   const subscriptions = new Subscriptions({ ...lists, elsewhere });
-  const tasks = new Tasks({ ...lists, random, sealing, records: deps.taskRecords });
+  const tasks = new Tasks({ ...lists, random, sealing, records: deps.taskRecords, changed: (server) => deps.listChanged?.('tasks', server) });
   const listens = new Listens({ ...lists, tasks });
   const announcer = new Announcer({ ...lists, listens });
   const logLevels = new LogLevels(lists);

@@ -26,13 +26,14 @@ export class ReloadHistory {
     return this.#records.toReversed();
   }
 
-  /** What the files say is read every 30 s: a refusal for the same reasons is one record. */
-  read(reload: Reload): void {
-    if (reload.kind !== 'refused') return;
+  /** Whether it is worth a record. The files are read every 30 s: a refusal for the same reasons is one. */
+  read(reload: Reload): boolean {
+    if (reload.kind !== 'refused') return false;
     const last = this.#records.at(-1);
     const { problems } = reload;
-    if (last?.result === 'refused' && isDeepStrictEqual(last.problems, problems)) return;
+    if (last?.result === 'refused' && isDeepStrictEqual(last.problems, problems)) return false;
     this.#push({ result: 'refused', servers: [], settings: [], problems });
+    return true;
   }
 
   changed({ version, state, servers, settings }: RegistryChange, problems: ConfigurationRecord['problems']): void {

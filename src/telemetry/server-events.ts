@@ -1,4 +1,5 @@
 import type { ServerNews } from '../model/ports.ts';
+import type { WatchedList } from '../model/watched-list.ts';
 import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
@@ -8,7 +9,7 @@ export function newServerEvents(
   run: string,
   wall: () => number,
   observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
-): ServerNews & { readonly journal: Journal } {
+): ServerNews & { readonly journal: Journal; readonly changed: (list: WatchedList, server?: string) => void } {
   const journal = new Journal(run, LIMITS);
   const push = (server: string, type: string, fields: object = {}, at = wall()): void =>
     journal.push(server, JSON.stringify({ time: new Date(at).toISOString(), type, server, ...fields }));
@@ -33,5 +34,6 @@ export function newServerEvents(
       observer?.loginNeeded(server, principal, advice);
     },
     removed: (server) => push(server, 'removed'),
+    changed: (list, server = '') => push(server, 'changed', { list }),
   };
 }

@@ -8,13 +8,13 @@ import type { Rooms } from '../rooms.ts';
 
 /** What the files of this gateway say, what of it is in force, and how that came about. */
 export class FollowedConfiguration implements ConfigurationPlane {
-  readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime'>;
+  readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'serverEvents'>;
   readonly #follower: ConfigFollower;
   readonly #history: ReloadHistory;
   readonly #unread: () => readonly string[];
 
   constructor(
-    rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'clock'>,
+    rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'clock' | 'serverEvents'>,
     follower: ConfigFollower,
     unread: () => readonly string[],
   ) {
@@ -22,12 +22,15 @@ export class FollowedConfiguration implements ConfigurationPlane {
     this.#follower = follower;
     this.#unread = unread;
     this.#history = new ReloadHistory(rooms.clock, rooms.registry.state, follower.problems);
-    rooms.registry.onChange((change) => this.#history.changed(change, follower.problems));
+    rooms.registry.onChange((change) => {
+      this.#history.changed(change, follower.problems);
+      rooms.serverEvents.changed('configuration');
+    });
   }
 
   /** A reading of the files has ended. */
   read(reload: Reload): void {
-    this.#history.read(reload);
+    if (this.#history.read(reload)) this.#rooms.serverEvents.changed('configuration');
   }
 
   view(): ConfigurationView {

@@ -149,8 +149,8 @@ export class Nodes {
     known.heardAt = clock.now();
     if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
       // Other changes need no event: the view has them.
-      const { load, full, inUse, busy, publicCalls } = view;
-      Object.assign(before, { load, full, inUse, busy, publicCalls });
+      const { load, full, inUse, busy, owned, publicCalls } = view;
+      Object.assign(before, { load, full, inUse, busy, owned, publicCalls });
       return;
     }
     known.view = view;

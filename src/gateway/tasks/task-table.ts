@@ -30,6 +30,8 @@ interface TaskTableDeps {
 
 /** Hears what becomes of tasks. */
 export interface TaskEvents {
+  /** At this node or another. */
+  begun(record: TaskRecord): void;
   /** Status or description are others. */
   changed(record: TaskRecord, before: TaskRecord): void;
   /** The task has ended at another node, which has notified its client, or is not kept any more. */
@@ -104,6 +106,7 @@ export class TaskTable {
     this.#insert(record);
     this.#bound(record.principal);
     if (this.#tasks.has(record.key)) this.#deps.records.put(record);
+    this.#deps.events.begun(record);
     return record;
   }
 
@@ -197,6 +200,7 @@ export class TaskTable {
     if (before === undefined) {
       this.#insert(record);
       this.#bound(record.principal);
+      this.#deps.events.begun(record);
       return;
     }
     const now = joinedTask(record, before);

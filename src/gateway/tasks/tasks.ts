@@ -35,6 +35,8 @@ interface TasksDeps extends ListParts {
   readonly random: Random;
   readonly records: TaskRecords;
   readonly sealing: Sealing;
+  /** A task of the server has begun, changed or ended. */
+  readonly changed: (server: string) => void;
 }
 
 /** Which tasks of a listen the gateway reports, and which their servers report. */
@@ -213,6 +215,7 @@ export class Tasks implements TaskEvents {
 
   changed(record: TaskRecord, before: TaskRecord): void {
     if (!this.#open) return;
+    this.#deps.changed(record.server);
     if (isTerminal(record.status)) this.over(record);
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
@@ -223,7 +226,12 @@ export class Tasks implements TaskEvents {
     this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));
   }
 
+  begun(record: TaskRecord): void {
+    this.#deps.changed(record.server);
+  }
+
   over(record: TaskRecord): void {
+    if (this.#open) this.#deps.changed(record.server);
     this.#parts.waits.forget(record);
     this.#parts.following.end(record);
   }
