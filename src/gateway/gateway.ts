@@ -41,6 +41,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #record: ExchangeRecord;
   #assembled: Parts | null = null;
   readonly #askingLogin = new Set<string>();
+  /** By server, what waited when it was told last. */
+  readonly #driftTold = new Map<string, string>();
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -66,7 +68,19 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** A server was listed. Resolves when it may be shown; never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     await this.#parts.drift.inspect(catalog);
-    this.#deps.listChanged?.('drift', catalog.server);
+    void this.#tellDrift(catalog.server).catch(() => {});
+  }
+
+  /** Once for everything that waits otherwise than before: lists are read often. */
+  async #tellDrift(server: string): Promise<void> {
+    const { listChanged } = this.#deps;
+    if (listChanged === undefined) return;
+    const { waiting, findings } = await this.#parts.drift.report(server);
+    const shown = waiting.map(({ list, key, change, digest }) => [list, key, change, digest]);
+    const now = JSON.stringify([shown, findings.length]);
+    const before = this.#driftTold.get(server) ?? '[[],0]';
+    this.#driftTold.set(server, now);
+    if (now !== before) listChanged('drift', server);
   }
 
   /** Made at the first use: the rooms on both sides need the gateway to be built, too. */
