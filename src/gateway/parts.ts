@@ -95,7 +95,13 @@ export function assemble(deps: GatewayDeps, serverInfo: string) {
   const sharedListens = new SharedListens({ ...common, cache });
   const lists: ListParts = { ...common, cursors, catalogs, sessions, cache, watches, sharedListens };
   const subscriptions = new Subscriptions({ ...lists, elsewhere });
-  const tasks = new Tasks({ ...lists, random, sealing, records: deps.taskRecords, changed: (server) => deps.listChanged?.('tasks', server) });
+  const tasks = new Tasks({
+    ...lists,
+    random,
+    sealing,
+    records: deps.taskRecords,
+    changed: (server) => deps.listChanged?.('tasks', server),
+  });
   const listens = new Listens({ ...lists, tasks });
   const announcer = new Announcer({ ...lists, listens });
   const logLevels = new LogLevels(lists);
