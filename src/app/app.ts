@@ -105,7 +105,6 @@ export class App {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
       },
-      nodesChanged: () => rooms.serverEvents.changed('nodes'),
     });
   }
 

@@ -7,10 +7,11 @@ import type { Rooms } from '../rooms.ts';
 
 /** The cluster as the control API works on it; null for a lone gateway. `unread`: what should run and could not be read. */
 export function clusterPlane(
-  { cluster, connection }: Pick<Rooms, 'cluster' | 'connection'>,
+  { cluster, connection, serverEvents }: Pick<Rooms, 'cluster' | 'connection' | 'serverEvents'>,
   unread: () => readonly string[],
 ): ClusterPlane | null {
   if (cluster === null || connection === null) return null;
+  cluster.listen({ nodesChanged: () => serverEvents.changed('nodes') });
   return {
     nodes: () =>
       cluster.nodes().map(({ id, load, startedAt, busy, owned, full, ...node }) => ({
