@@ -377,6 +377,8 @@ interface ConfigInputCluster {
   readonly secret?: string | undefined;
   /** A second secret that is accepted while the nodes change to a new one: first the next secret, then the previous one. */
   readonly previousSecret?: string | undefined;
+  /** The name of the cluster, if several share a NATS account: its subjects and buckets begin with `trunkline-NAME` instead of `trunkline`. Another name is another cluster. */
+  readonly name?: string | undefined;
   /** Display name of this node; by default the host name. */
   readonly node?: string | undefined;
   /** NATS user. */

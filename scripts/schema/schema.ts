@@ -273,6 +273,13 @@ const settingsShape = {
         .describe(
           'A second secret that is accepted while the nodes change to a new one: first the next secret, then the previous one.',
         ),
+      name: z
+        .string()
+        .regex(/^[A-Za-z0-9_-]{1,32}$/)
+        .optional()
+        .describe(
+          'The name of the cluster, if several share a NATS account: its subjects and buckets begin with `trunkline-NAME` instead of `trunkline`. Another name is another cluster.',
+        ),
       node: z.string().min(1).max(63).optional().describe('Display name of this node; by default the host name.'),
       user: z.string().min(1).optional().describe('NATS user.'),
       password: z.string().min(1).optional().describe('The password of that user.'),

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { StoredSecrets } from '../config/document/expand.ts';
 import { type ConfigResult, type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
+import { PROBLEMS } from '../config/problem/problem-catalogue.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, FolderUnusable } from '../store/data-folder.ts';
@@ -42,6 +43,12 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   let connection: ClusterConnection | null = null;
   try {
     connection = await clusterOf(kept, state);
+    const foreign = connection === null ? null : await secretProblem(connection, state);
+    if (foreign !== null) {
+      folder?.release();
+      await connection?.close();
+      return { ok: false, problem: foreign };
+    }
     const app = new App(await buildRooms(kept, loaded, folder, connection));
     // Another process may have changed them since the files were read.
     const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.rooms.secrets.values);
@@ -88,6 +95,27 @@ async function clusterOf(options: AppOptions, { cluster }: DesiredState): Promis
   if (options.cluster !== undefined) return options.cluster;
   const joins = keepsState(options) || options.joins === true;
   return cluster === null || !joins ? null : openCluster(cluster, options.logger);
+}
+
+/** A node whose secret differs would count as ready, and a share of all requests would fail. */
+async function secretProblem(
+  { bus, identity }: ClusterConnection,
+  { files }: DesiredState,
+): Promise<OpenProblem | null> {
+  if (bus.status.state === 'connected') await identity.confirm().catch(() => {});
+  if (identity.refused === null) return null;
+  const code = 'TL1705';
+  const file = files[0] ?? '<cluster>';
+  const problem = {
+    code,
+    file,
+    line: 0,
+    column: 0,
+    frame: '',
+    message: identity.refused,
+    fix: PROBLEMS[code].fix,
+  } as const;
+  return { kind: 'config', problems: [problem] };
 }
 
 function keepsState({ state }: AppOptions): boolean {

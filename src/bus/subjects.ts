@@ -1,5 +1,21 @@
 export const INTERNAL = 'trunkline';
 
+/**
+ * Subjects and buckets of a named cluster: `trunkline-NAME` and `mcp-NAME` in place of `trunkline` and `mcp`. Null: the cluster
+ * without a name, which has the plain ones. Everything else stays as it is.
+ */
+export function scoped(cluster: string | null, subject: string): string {
+  return cluster === null ? subject : subject.replace(/^(trunkline|mcp)(?=[._])/, `$1-${cluster}`);
+}
+
+export function unscoped(cluster: string | null, subject: string): string {
+  if (cluster === null) return subject;
+  for (const own of [INTERNAL, 'mcp']) {
+    if (subject.startsWith(`${own}-${cluster}.`)) return own + subject.slice(own.length + 1 + cluster.length);
+  }
+  return subject;
+}
+
 export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }

@@ -51,6 +51,8 @@ export interface ClusterDeps {
   readonly addresses?: readonly string[];
   /** Asks a node without the bus whether it holds its lease. Never rejects. Absent: it cannot be asked. */
   readonly serves?: (peer: string, addresses: readonly string[]) => Promise<boolean>;
+  /** Whether the nodes have the secret of this one; absent where they cannot have another. */
+  readonly identity?: { readonly refused: string | null; confirm(): Promise<void>; restore(): Promise<void> };
   readonly key: Buffer;
   /** Accepted while the secret changes. */
   readonly previousKeys?: readonly Buffer[];

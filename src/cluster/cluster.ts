@@ -9,7 +9,7 @@ import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
-import { LEASE_MS, NodeLease, STOP_MS } from './lease/node-lease.ts';
+import { LEASE_MS, LEASES, NodeLease, STOP_MS } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
 import { Advertisements } from './nodes/advertisements.ts';
 import { KnownServers } from './nodes/known-servers.ts';
@@ -30,7 +30,6 @@ import { type Side, SideMessages, type SideReceiver } from './streams/side-messa
 import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
-const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
 
 /** Counts are since the start. */

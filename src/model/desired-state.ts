@@ -84,6 +84,8 @@ export interface OtlpReceiver {
 export interface ClusterSettings {
   /** Servers of NATS, `nats://host:port` or `tls://host:port`, without credentials. */
   readonly servers: readonly string[];
+  /** In the subjects and buckets of NATS; null: the plain ones. */
+  readonly name: string | null;
   /** The operator's name for this node; null: the name of the machine. */
   readonly node: string | null;
   /** The cluster's secret, then the one before it while it is still believed. At least 32 bytes each. */

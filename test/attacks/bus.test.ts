@@ -16,7 +16,8 @@ const PROGRAM_PERMISSIONS = `{
   subscribe: ["_INBOX.program.>", "mcp.servers.created", "mcp.servers.deleted"]
 }`;
 /** What a node needs, as docs/cluster.md says it. */
-const NODE_SUBJECTS = '["trunkline.>", "mcp.>", "_INBOX.>", "$JS.API.>", "$JS.FC.>", "$KV.>"]';
+const NODE_PUBLISHES = '["trunkline.>", "mcp.>", "_INBOX.>", "$JS.API.>", "$JS.FC.>", "$KV.>"]';
+const NODE_SUBSCRIBES = '["trunkline.>", "mcp.>"]';
 const CALL = '{"session_id":"s1","tool":"count","args":{}}';
 const WAIT = { timeout: 30_000 };
 
@@ -32,7 +33,7 @@ describe('attacks: bus', () => {
   before(async () => {
     nats = await NatsServer.start({
       config: `authorization { users = [
-        { user: node, password: "${PASSWORD}", permissions: { publish: ${NODE_SUBJECTS}, subscribe: ${NODE_SUBJECTS} } }
+        { user: node, password: "${PASSWORD}", permissions: { publish: ${NODE_PUBLISHES}, subscribe: ${NODE_SUBSCRIBES} } }
         { user: program, password: program, permissions: ${PROGRAM_PERMISSIONS} }
       ] }`,
     });
@@ -46,7 +47,7 @@ describe('attacks: bus', () => {
     });
     await gateway.ready();
     program = await connect({ servers: nats.url, user: 'program', pass: 'program', inboxPrefix: '_INBOX.program' });
-    thief = await connect({ servers: nats.url, user: 'node', pass: PASSWORD });
+    thief = await connect({ servers: nats.url, user: 'node', pass: PASSWORD, inboxPrefix: 'trunkline.inbox' });
   });
 
   after(async () => {
@@ -195,7 +196,7 @@ describe('attacks: bus', () => {
     assert.equal(answer.json<Record<string, unknown>>()['outcome'], 'RESULT');
     // Into the reply of somebody else, and in the name of the gateway.
     const taken: string[] = [];
-    for (const subject of ['_INBOX.other.1', 'mcp.servers.created', 'mcp.servers.deleted']) {
+    for (const subject of ['trunkline.inbox.other.1', 'mcp.servers.created', 'mcp.servers.deleted']) {
       thief.subscribe(subject, { callback: (_error, message) => void taken.push(message.subject) });
       await thief.flush();
       program.publish(subject, '{"name":"talker"}');

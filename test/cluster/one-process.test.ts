@@ -9,6 +9,7 @@ import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
 import { MemoryHub } from '../../src/bus/memory/memory-wire.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
+import { ClusterIdentity } from '../../src/cluster/lease/cluster-identity.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
@@ -31,19 +32,16 @@ class Pair {
     const file = join(this.#folder, `${id}.json`);
     const config = { mcpServers: servers, listen: { port: 0 }, control: { port: 0 } };
     writeFileSync(file, JSON.stringify({ ...config, $schema: 'trunkline' }));
-    const bus = new SignedBus({
-      wire: this.#hub.open(),
-      keys: new KeyRing([SECRET]),
-      clock: systemClock,
-      random: systemRandom,
-      logger: Logger.silent(),
-    });
+    const keys = new KeyRing([SECRET]);
+    const logger = Logger.silent();
+    const bus = new SignedBus({ wire: this.#hub.open(), keys, clock: systemClock, random: systemRandom, logger });
+    const identity = new ClusterIdentity(this.#state, keys, systemClock, logger);
     const opened = await openApp({
       load: { files: [file], cwd: this.#folder, env: process.env },
       logger: Logger.silent(),
       state: 'none',
       follow: false,
-      cluster: { bus, state: this.#state, node: id, key: Buffer.alloc(32, 1), close: () => bus.close() },
+      cluster: { bus, state: this.#state, identity, node: id, key: Buffer.alloc(32, 1), close: () => bus.close() },
     });
     assert.ok(opened.ok, JSON.stringify(opened));
     const { app } = opened;

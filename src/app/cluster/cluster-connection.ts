@@ -2,6 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { SharedLog } from '../../bus/shared-log.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { Wire } from '../../bus/wire.ts';
+import type { ClusterIdentity } from '../../cluster/lease/cluster-identity.ts';
 
 /**
  * How the nodes of a cluster reach each other: the ports that `openNode` takes (S0.12). One for each node, which closes it.
@@ -11,6 +12,8 @@ export interface Messenger {
   readonly state: SharedState;
   /** Without it, the sessions of clients end with their node. */
   readonly log?: SharedLog;
+  /** Of the cluster; absent and null: it has none. */
+  readonly name?: string | null;
   /** The cluster's secret, then those that are still believed while it is being changed; at least 32 bytes each. */
   readonly secrets: readonly string[];
 }
@@ -25,6 +28,8 @@ export interface ClusterConnection {
   readonly node: string;
   /** Default: fence. */
   readonly onBusLoss?: 'fence' | 'serve';
+  /** Tells whether the other nodes have the same secret. */
+  readonly identity: ClusterIdentity;
   /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
   readonly key: Buffer;
   /** The same of secrets that are still believed, while the secret is being changed. */

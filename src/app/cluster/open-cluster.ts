@@ -6,6 +6,7 @@ import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { SealedLog } from '../../bus/trust/sealed-log.ts';
 import type { WireChange } from '../../bus/wire.ts';
+import { ClusterIdentity } from '../../cluster/lease/cluster-identity.ts';
 import { systemClock } from '../../model/clock.ts';
 import type { ClusterSettings } from '../../model/desired-state.ts';
 import { systemRandom } from '../../model/random.ts';
@@ -30,12 +31,19 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
  * goes on trying (F28). What went wrong, and what the server lacks, is said at once and in clear words.
  */
 export async function openNats(
-  { node, servers, credentials, tls, secrets }: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
+  {
+    name: cluster,
+    node,
+    servers,
+    credentials,
+    tls,
+    secrets,
+  }: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
   logger: Logger,
 ): Promise<Messenger> {
   const { core, jetStream } = await loadNats();
   const name = `trunkline ${node ?? hostname()}`;
-  const wire = new NatsWire(core, { servers, name, credentials, tls }, systemClock);
+  const wire = new NatsWire(core, { servers, name, cluster, credentials, tls }, systemClock);
   wire.onChange((change) => tell(change, wire, logger));
   await wire.firstAttempt;
   if (wire.status.state !== 'connected') {
@@ -49,16 +57,16 @@ export async function openNats(
   };
   await judge();
   wire.onChange(({ type }) => void (type === 'connected' && judge()));
-  return { wire, state, log, secrets: secrets.map((secret) => secret.reveal()) };
+  return { wire, state, log, name: cluster, secrets: secrets.map((secret) => secret.reveal()) };
 }
 
 /** Makes this node one of those that reach each other by the messenger. Throws RangeError for a secret that is too short. */
 export function joinCluster(
-  { wire, state, log, secrets }: Messenger,
+  { wire, state, log, name = null, secrets }: Messenger,
   settings: Pick<ClusterConnection, 'node' | 'onBusLoss' | 'publicSubjects'>,
   logger: Logger,
 ): ClusterConnection {
-  const keys = new KeyRing(secrets);
+  const keys = new KeyRing(secrets, name);
   const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger });
   bus.onEvent((event) => {
     if (event.type === 'refused') logger.warn('bus_message_refused', { subject: event.subject, reason: event.reason });
@@ -69,6 +77,7 @@ export function joinCluster(
     ...settings,
     bus,
     state,
+    identity: new ClusterIdentity(state, keys, systemClock, logger),
     ...(log === undefined ? {} : { log: new SealedLog(log, keys, bus.peer) }),
     key: key!,
     previousKeys,

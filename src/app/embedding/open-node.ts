@@ -45,7 +45,17 @@ async function allServers(store: ServerStore): Promise<readonly StoredServer[]> 
 /** The settings of `cluster` in a configuration that say how to reach NATS, and the cluster's secret. */
 export type NatsMessengerSettings = Pick<
   NonNullable<GatewayConfig['cluster']>,
-  'nats' | 'secret' | 'previousSecret' | 'node' | 'user' | 'password' | 'token' | 'nkey' | 'credentials' | 'tls'
+  | 'nats'
+  | 'name'
+  | 'secret'
+  | 'previousSecret'
+  | 'node'
+  | 'user'
+  | 'password'
+  | 'token'
+  | 'nkey'
+  | 'credentials'
+  | 'tls'
 >;
 
 /**

@@ -46,7 +46,7 @@ export class NatsSharedLog implements SharedLog {
     const { wire } = this.#deps;
     if (wire.status.state !== 'connected' || entry.length > this.maxEntryBytes) return false;
     if (this.#unsent + entry.length > MAX_UNSENT_BYTES) return false;
-    wire.publish(subjectOf(name), entry);
+    wire.publish(`${SUBJECT}.${name}`, entry);
     this.#unsent += entry.length;
     void this.#sent();
     return true;
@@ -55,7 +55,7 @@ export class NatsSharedLog implements SharedLog {
   async appendAfter(name: string, entry: Buffer, position: number): Promise<boolean> {
     const { client } = await this.#deps.reach();
     try {
-      await client.publish(subjectOf(name), entry, { expect: { lastSubjectSequence: position } });
+      await client.publish(this.#subjectOf(name), entry, { expect: { lastSubjectSequence: position } });
       return true;
     } catch (error) {
       if (WRONG_REVISION.includes(apiCode(error))) return false;
@@ -66,9 +66,9 @@ export class NatsSharedLog implements SharedLog {
   async read(name: string): Promise<LogReading> {
     const { client } = await this.#deps.reach();
     try {
-      const consumer = await client.consumers.getPushConsumer(STREAM, {
+      const consumer = await client.consumers.getPushConsumer(this.#deps.wire.scoped(STREAM), {
         deliver_policy: 'all',
-        filter_subjects: subjectOf(name),
+        filter_subjects: this.#subjectOf(name),
       });
       try {
         const left = (await consumer.info(true)).num_pending;
@@ -127,12 +127,18 @@ export class NatsSharedLog implements SharedLog {
     this.#flushing = false;
   }
 
+  #subjectOf(name: string): string {
+    return `${this.#deps.wire.scoped(SUBJECT)}.${name}`;
+  }
+
   async #make(): Promise<void> {
     this.#stopRetry();
     try {
       const same = ({ max_age, max_bytes }: StreamConfig): boolean =>
         max_age === CONFIG.max_age && max_bytes === CONFIG.max_bytes;
-      await makeStream(await this.#deps.reach(), STREAM, CONFIG, same);
+      const { wire, reach } = this.#deps;
+      const wanted = { ...CONFIG, subjects: [`${wire.scoped(SUBJECT)}.>`] };
+      await makeStream(await reach(), wire.scoped(STREAM), wanted, same);
     } catch {
       if (!this.#closed) this.#stopRetry = this.#deps.clock.after(RETRY_MS, () => void this.#make());
     }
@@ -142,7 +148,6 @@ export class NatsSharedLog implements SharedLog {
 type Consumer = Awaited<ReturnType<Reach['client']['consumers']['getPushConsumer']>>;
 
 const CONFIG = {
-  subjects: [`${SUBJECT}.>`],
   max_msgs_per_subject: MAX_ENTRIES,
   max_age: MAX_AGE_MS * NANOS,
   max_bytes: MAX_BYTES,
@@ -151,7 +156,3 @@ const CONFIG = {
   discard: 'old',
   allow_direct: false,
 } satisfies Partial<StreamConfig>;
-
-function subjectOf(name: string): string {
-  return `${SUBJECT}.${name}`;
-}

@@ -143,8 +143,8 @@ const lacking: Record<string, { readonly config: string; readonly lack: RegExp }
     lack: /may not publish to \$JS\.API\.STREAM\.INFO\.KV_leases: docs\/cluster\.md says/,
   },
   'a user who may hear no answers': {
-    config: 'authorization { users: [{ user: user, password: word, permissions: { subscribe: ["trunkline.>"] } }] }',
-    lack: /may not subscribe to _INBOX\./,
+    config: 'authorization { users: [{ user: user, password: word, permissions: { subscribe: ["mcp.>"] } }] }',
+    lack: /may not subscribe to trunkline\.inbox\./,
   },
 };
 

@@ -26,7 +26,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
 
   /** Asks the server each time: another node may have created it again. */
   bucket(name: string, options: BucketOptions): Promise<Bucket> {
-    return NatsBucket.open(this, name, options);
+    return NatsBucket.open(this, this.deps.wire.scoped(name), options);
   }
 
   /** Rejects with GatewayError NOT_SENT. */

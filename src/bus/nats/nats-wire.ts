@@ -10,6 +10,7 @@ import type {
 } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
+import { scoped, unscoped } from '../subjects.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
@@ -77,14 +78,21 @@ export class NatsWire implements Wire {
     };
   }
 
+  /** As NATS has it: names of subjects and buckets contain that of the cluster. */
+  scoped(subject: string): string {
+    return scoped(this.#options.cluster ?? null, subject);
+  }
+
   publish(subject: string, payload: Buffer, { reply, headers }: WirePublishOptions = {}): void {
     if (this.#state !== 'connected') return;
     try {
-      if (headers === undefined) this.#connection?.publish(subject, payload, reply === undefined ? {} : { reply });
+      const to = this.scoped(subject);
+      const answers = reply === undefined ? {} : { reply: this.scoped(reply) };
+      if (headers === undefined) this.#connection?.publish(to, payload, answers);
       else {
         const lines = this.#core.headers();
         for (const [name, value] of Object.entries(headers)) lines.set(name, value);
-        this.#connection?.publish(subject, payload, { headers: lines, ...(reply === undefined ? {} : { reply }) });
+        this.#connection?.publish(to, payload, { headers: lines, ...answers });
       }
     } catch (error) {
       this.#lastError = String(error);
@@ -167,10 +175,10 @@ export class NatsWire implements Wire {
   #listen(connection: NatsConnection, registered: Registered): void {
     const { subject, queue, deliver } = registered;
     const only = /[*>]/.test(subject) ? null : subject;
-    registered.live = connection.subscribe(subject, {
+    registered.live = connection.subscribe(this.scoped(subject), {
       ...(queue === null ? {} : { queue }),
       callback: (error, message) => {
-        if (error === null) deliver(new NatsMessage(message, only));
+        if (error === null) deliver(new NatsMessage(message, only, this.#options.cluster ?? null));
         else this.#lastError = reasonOf(error);
       },
     });
@@ -228,6 +236,8 @@ export class NatsWire implements Wire {
       pingInterval: PING_MS,
       maxPingOut: 2,
       ignoreAuthErrorAbort: true,
+      // Of this cluster alone, so that a user of another one in the same account needs no right to read its answers.
+      inboxPrefix: this.scoped('trunkline.inbox'),
       ...(encrypted ? { tls: { ...files, checkServerIdentity: natsIdentity(servers) } as TlsOptions } : {}),
       ...this.#credentials(credentials),
     };
@@ -267,17 +277,19 @@ class NatsMessage implements WireMessage {
   readonly payload: Buffer;
   readonly #message: Msg;
   readonly #subject: string | null;
+  readonly #cluster: string | null;
 
   /** `subject`: if the subscription has no wildcard; else null. */
-  constructor(message: Msg, subject: string | null) {
+  constructor(message: Msg, subject: string | null, cluster: string | null) {
     const { data } = message;
     this.payload = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     this.#message = message;
     this.#subject = subject;
+    this.#cluster = cluster;
   }
 
   get subject(): string {
-    return this.#subject ?? this.#message.subject;
+    return this.#subject ?? unscoped(this.#cluster, this.#message.subject);
   }
 
   get reply(): string {
@@ -298,6 +310,8 @@ export interface NatsOptions {
   /** Servers of one cluster, without credentials. */
   readonly servers: readonly string[];
   readonly name: string;
+  /** Absent and null: the cluster without a name. */
+  readonly cluster?: string | null;
   readonly credentials: NatsCredentials | null;
   readonly tls: NatsTls | null;
 }

@@ -1,7 +1,7 @@
 import { hkdfSync } from 'node:crypto';
 
 /** A key for one use is worthless for another. */
-type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing';
+type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing' | 'identity';
 
 interface ClusterKey {
   /** Eight hexadecimal digits; reveals nothing of the key. */
@@ -20,9 +20,11 @@ export const SHORTEST_SECRET = 32;
  */
 export class KeyRing {
   readonly #secrets: readonly Buffer[];
+  readonly #cluster: string | null;
 
-  /** Throws RangeError for less than 32 bytes. */
-  constructor(secrets: readonly string[]) {
+  /** Messages of a named cluster are not those of another one with the same secret. Throws RangeError for less than 32 bytes. */
+  constructor(secrets: readonly string[], cluster: string | null = null) {
+    this.#cluster = cluster;
     this.#secrets = secrets.map((secret) => Buffer.from(secret));
     if (this.#secrets.length === 0) throw new RangeError('a cluster needs a secret');
     for (const secret of this.#secrets) {
@@ -35,9 +37,11 @@ export class KeyRing {
 
   /** The one in force first. */
   keys(use: KeyUse): readonly ClusterKey[] {
+    // What is sealed at rest can be opened after the cluster got a name.
+    const scope = this.#cluster === null || use === 'sealing' ? use : `${use} of ${this.#cluster}`;
     return this.#secrets.map((secret) => ({
-      id: derive(secret, `${use} id`, ID_BYTES).toString('hex'),
-      key: derive(secret, use, KEY_BYTES),
+      id: derive(secret, `${scope} id`, ID_BYTES).toString('hex'),
+      key: derive(secret, scope, KEY_BYTES),
     }));
   }
 }

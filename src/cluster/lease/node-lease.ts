@@ -2,6 +2,7 @@ import { within } from '../../model/clock.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
+export const LEASES = 'trunkline_leases';
 /** TTL of the bucket: then other nodes may take what the lease covered. */
 export const LEASE_MS = 2_500;
 /** The holder stops this long after it sent the last acknowledged renewal. */
@@ -10,7 +11,7 @@ export const RENEW_MS = 500;
 const PATIENCE_MS = 1_000;
 const WARN_MS = 5_000;
 
-type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss'>;
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' | 'identity'>;
 
 /**
  * One lease for everything that a node owns. Its validity counts from when the last acknowledged renewal was sent, by the
@@ -53,6 +54,11 @@ export class NodeLease {
     return this.#settled && (this.#deps.clock.now() < this.#until || this.#servesOn);
   }
 
+  /** Why the cluster does not take this node, whatever others lack; null if it does. */
+  get refused(): string | null {
+    return this.#deps.identity?.refused ?? null;
+  }
+
   /** For operators; null while it is held or if unknown. */
   get failure(): string | null {
     return this.held ? null : this.#failure;
@@ -89,8 +95,12 @@ export class NodeLease {
 
   async #renew(): Promise<void> {
     const { clock } = this.#deps;
+    // What fails here, fails below too.
+    await this.#deps.identity?.confirm().catch(() => {});
+    if (this.#closed) return;
     const sentAt = clock.now();
     try {
+      if (this.refused !== null) throw new Error(this.refused);
       await this.#timely(this.#write());
       if (this.#closed) return;
       this.#until = Math.max(this.#until, sentAt + STOP_MS);
@@ -125,6 +135,7 @@ export class NodeLease {
       if (this.#since > 0) this.#returningUntil = clock.now() + LEASE_MS;
       this.#settled = false;
       this.#since = this.#revision;
+      this.#deps.identity?.restore().catch(() => {});
     }
     await this.#node.leaseRegained(how);
     // If it took longer than the lease lasts, the next renewal decides.

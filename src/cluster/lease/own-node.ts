@@ -60,7 +60,7 @@ export class OwnNode {
   notReady(cutOff: boolean): string | null {
     if (this.#draining) return 'draining';
     if (this.#deps.clock.now() < this.#calmAt) return 'this node does not keep up with the bus of its cluster';
-    return cutOff || (this.state === 'joining' && this.#waiting) ? this.degraded : null;
+    return cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting) ? this.degraded : null;
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */

@@ -192,9 +192,10 @@ test('every problem is printed with code, place, frame and fix S3.14 S2.22 check
 });
 
 test('every code of the catalogue has a case', () => {
-  const covered = new Set(CASES.map(({ code }) => code));
+  // Not of the files: test/cluster/named-clusters.test.ts.
+  const covered = new Set<string>([...CASES.map(({ code }) => code), 'TL1705']);
   assert.deepEqual(
-    Object.keys(PROBLEMS).filter((code) => !covered.has(code as ProblemCode)),
+    Object.keys(PROBLEMS).filter((code) => !covered.has(code)),
     [],
   );
 });

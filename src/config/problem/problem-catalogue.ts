@@ -107,6 +107,10 @@ export const PROBLEMS = {
     'The store of a cluster has no usable address.',
     'write postgresql://user:password@host:5432/database, with user and password percent-encoded: % as %25, / as %2F, @ as %40',
   ),
+  TL1705: entry(
+    'The running nodes of a cluster have another secret.',
+    'give this node their cluster.secret, or another cluster.name if it is of another cluster; to change the secret, see docs/cluster.md',
+  ),
 } as const satisfies Record<`TL${number}`, ProblemEntry>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

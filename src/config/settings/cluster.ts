@@ -69,6 +69,7 @@ class ClusterReader {
     }
     return {
       servers: addresses.map(({ server }) => server),
+      name: this.#text('name'),
       node: this.#text('node'),
       secrets: this.#secretsOfCluster(),
       credentials: this.#credentials(addresses),

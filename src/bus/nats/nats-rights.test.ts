@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { systemClock } from '../../model/clock.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Secret } from '../../model/secret.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { SignedBus } from '../signed-bus.ts';
+import { KeyRing } from '../trust/key-ring.ts';
+import { NatsSharedLog } from './nats-shared-log.ts';
+import { NatsSharedState } from './nats-shared-state.ts';
+import { loadNats, NatsWire } from './nats-wire.ts';
+
+const REFERENCE = join(import.meta.dirname, '../../../docs/reference/cluster.md');
+const SECRET = 'a secret of a cluster, 32 bytes and more';
+const CLUSTER = 'staging';
+const SOON_MS = 3_000;
+
+interface Right {
+  readonly operation: 'publish' | 'subscribe';
+  /** As documented. */
+  readonly subject: string;
+}
+
+const { rights, streams } = documented();
+
+describe('S0.21 the documented rights of a node at NATS are enough, and each is needed', () => {
+  let nats: NatsServer;
+  before(async () => {
+    const users = [null, ...rights].map((lacking, at) => userOf(at, lacking));
+    const admin = `{ user: admin, password: word }`;
+    nats = await NatsServer.start({ config: `authorization { users: [${admin}, ${users.join(', ')}] }` });
+  });
+  after(() => nats[Symbol.asyncDispose]());
+
+  test('a node with exactly these rights does all that a node does', async () => {
+    assert.equal(rights.length, 12);
+    assert.equal(streams.length, 8);
+    assert.deepEqual(await failures(nats, 0), []);
+  });
+
+  for (const [at, right] of rights.entries()) {
+    // Only used when entries fall out of a log while it is read: nats-log-reading.test.ts.
+    if (right.subject.includes('CONSUMER.INFO')) continue;
+    test(`without: ${right.operation} ${right.subject}`, async () => {
+      await empty(nats);
+      assert.notDeepEqual(await failures(nats, at + 1), []);
+    });
+  }
+
+  test('a node of the cluster without a name, in the same account, can neither read nor write any of it', async () => {
+    await empty(nats);
+    const own = await node(nats, 'user0', CLUSTER);
+    const other = await node(nats, 'user0', null);
+    await (await own.state.bucket('trunkline_sessions', { ttlMs: 0 })).create('k', Buffer.from('v'));
+    await assert.rejects(other.state.bucket('trunkline_sessions', { ttlMs: 0 }), /these credentials may not /);
+    await Promise.all([own.close(), other.close()]);
+  });
+});
+
+/** What goes wrong when a node with these rights does what nodes do, in words. */
+async function failures(nats: NatsServer, user: number): Promise<readonly string[]> {
+  const [a, b] = [await node(nats, `user${user}`, CLUSTER), await node(nats, 'admin', CLUSTER)];
+  const wrong: string[] = [];
+  const check = async (what: string, work: () => Promise<boolean>): Promise<void> => {
+    const late = new Promise<boolean>((done) => setTimeout(() => done(false), SOON_MS).unref());
+    const done = await Promise.race([work(), late]).catch((error: Error) => error.message);
+    if (done !== true) wrong.push(`${what}: ${done}`);
+  };
+  const refused = (subject: string): boolean => a.denied.some((error) => error.includes(subject));
+  for (const name of streams.filter((stream) => stream.startsWith('KV_')).map((stream) => stream.slice(3))) {
+    await check(name, async () => {
+      const bucket = await a.state.bucket(name, { ttlMs: 0 });
+      const revision = await bucket.create('k', Buffer.from('v'));
+      const seen: string[] = [];
+      const watch = await bucket.watch('>', { put: ({ key }) => seen.push(key), gone: () => {} });
+      const deleted = (await bucket.update('k', Buffer.from('w'), revision!)) ?? 0;
+      const mark = (await bucket.delete('k', deleted)) ? deleted + 1 : 0;
+      const removed = (await bucket.look('k')) === 'deleted' && (await bucket.delete('k', mark));
+      watch.close();
+      // Settings of an earlier version.
+      await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 });
+      await a.state.bucket(name, { ttlMs: 0 });
+      return removed;
+    });
+  }
+  await check('log', async () => {
+    await until(async () => (await a.log.appendAfter('s', Buffer.from('0'), 0).catch(() => false)) === true);
+    a.log.append('s', Buffer.from('1'));
+    await until(async () => (await a.log.read('s')).entries.length === 2);
+    return true;
+  });
+  await check('calls', async () => {
+    b.bus.serve('trunkline.rights', async (serving) => serving.answer(serving.payload));
+    a.bus.serve('trunkline.rights', async (serving) => serving.answer(serving.payload));
+    const there = await a.bus.call('trunkline.rights', Buffer.from('x'), { to: b.bus.peer, deadlineMs: SOON_MS })
+      .outcome;
+    const back = await b.bus.call('trunkline.rights', Buffer.from('x'), { to: a.bus.peer, deadlineMs: SOON_MS })
+      .outcome;
+    return there.kind === 'result' && back.kind === 'result';
+  });
+  await check('many records', async () => {
+    const bucket = await b.state.bucket('trunkline_sessions', { ttlMs: 0 });
+    await Promise.all(Array.from({ length: 100 }, (_, i) => bucket.create(`many.${i}`, Buffer.alloc(60_000))));
+    let count = 0;
+    const all = Promise.withResolvers<void>();
+    const watcher = { put: () => count++, gone: () => {}, onReady: () => all.resolve() };
+    const watch = await (await a.state.bucket('trunkline_sessions', { ttlMs: 0 })).watch('many.>', watcher);
+    await all.promise;
+    watch.close();
+    return count === 100;
+  });
+  if (refused('CONSUMER.DELETE')) wrong.push('a consumer is left');
+  await Promise.all([a.close(), b.close()]);
+  return wrong;
+}
+
+async function node(nats: NatsServer, user: string, cluster: string | null) {
+  const { core, jetStream } = await loadNats();
+  const credentials = { kind: 'user', user, password: new Secret('word') } as const;
+  const wire = new NatsWire(core, { servers: [nats.url], name: user, cluster, credentials, tls: null }, systemClock);
+  await wire.firstAttempt;
+  const denied: string[] = [];
+  void (async () => {
+    for await (const status of wire.connection!.status())
+      if (status.type === 'error') denied.push(String(status.error));
+  })();
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const keys = new KeyRing([SECRET], cluster);
+  const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger: Logger.silent() });
+  const close = async (): Promise<void> => {
+    log.close();
+    await bus.close();
+    await wire.close();
+  };
+  return { wire, state, log, bus, denied, close };
+}
+
+/** Each right that is tried finds no streams. */
+async function empty(nats: NatsServer): Promise<void> {
+  const { state, close } = await node(nats, 'admin', null);
+  const { manager } = await state.reach();
+  for await (const stream of manager.streams.list()) await manager.streams.delete(stream.config.name);
+  await close();
+}
+
+function userOf(at: number, lacking: Right | null): string {
+  const of = (operation: Right['operation']): string =>
+    JSON.stringify(
+      rights
+        .filter((right) => right !== lacking && right.operation === operation)
+        .flatMap(({ subject }) => spelt(subject)),
+    );
+  // An empty list would permit everything.
+  const subscribe = of('subscribe') === '[]' ? '["none"]' : of('subscribe');
+  const permissions = `publish: { allow: ${of('publish')}, deny: ["trunkline-${CLUSTER}.unheard.>"] }, subscribe: ${subscribe}`;
+  return `{ user: user${at}, password: word, permissions: { ${permissions} } }`;
+}
+
+/** As a person writes it for this cluster. */
+function spelt(subject: string): string[] {
+  const buckets = streams.filter((stream) => stream.startsWith('KV_')).map((stream) => `$KV.${stream.slice(3)}.>`);
+  if (subject === '$KV.>') return buckets.map(named);
+  // Of `$JS.API.STREAM.INFO.STREAM` the last one.
+  return streams.map((stream) => named(subject.replace(/STREAM(?!.*STREAM)(?=$|\.[>*])/, stream)));
+}
+
+function named(subject: string): string {
+  return subject.replaceAll(/trunkline(?=[._])/g, `trunkline-${CLUSTER}`);
+}
+
+function documented(): { readonly rights: readonly Right[]; readonly streams: readonly string[] } {
+  const [, text = ''] = readFileSync(REFERENCE, 'utf8').split('## Rights of a node in NATS');
+  const [section = ''] = text.split('\n## ');
+  const rows = [...section.matchAll(/^\| (publish|subscribe) `([^`]+)`/gm)];
+  return {
+    rights: rows.map(([, operation, subject]) => ({ operation: operation as Right['operation'], subject: subject! })),
+    streams: [...new Set(section.match(/(?<=`)(KV_trunkline_\w+|trunkline_logs)(?=`)/g))],
+  };
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + SOON_MS;
+  while (performance.now() < end && !(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
+}

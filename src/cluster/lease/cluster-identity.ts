@@ -1,0 +1,115 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { KeyRing } from '../../bus/trust/key-ring.ts';
+import { type Clock, pause } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, LEASES } from './node-lease.ts';
+
+const IDENTITY = 'trunkline_identity';
+const KEY = 'identity';
+const TEXT = 'trunkline cluster';
+/** Nodes that lost NATS together are back by then. */
+const ABANDONED_MS = 15_000;
+const LOOK_MS = 1_000;
+
+interface Seal {
+  readonly key: string;
+  readonly mac: string;
+}
+
+/**
+ * Tells nodes with another secret apart, by a record that is sealed with it: without that, such a node would count as ready,
+ * and a share of all requests would fail. The first node writes the record. It is of a former secret, and replaced, if no node
+ * has held a lease for 15 s. Checked once at the start of each node.
+ */
+export class ClusterIdentity {
+  readonly #bucket: LazyBucket;
+  readonly #leases: LazyBucket;
+  readonly #seals: readonly Seal[];
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #confirmed = false;
+  #refused: string | null = null;
+  #confirming: Promise<void> | null = null;
+
+  constructor(state: SharedState, keys: KeyRing, clock: Clock, logger: Logger) {
+    this.#bucket = new LazyBucket(state, IDENTITY, { ttlMs: 0 });
+    this.#leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
+    this.#seals = keys.keys('identity').map(({ id, key }) => ({
+      key: id,
+      mac: createHmac('sha256', key).update(TEXT).digest('hex'),
+    }));
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Why this node cannot be one of them; null if it can, or while that is not known. */
+  get refused(): string | null {
+    return this.#refused;
+  }
+
+  /** Resolves when it is known whether this node is refused. Rejects with GatewayError if the state cannot be read. */
+  async confirm(): Promise<void> {
+    if (this.#confirmed) return;
+    this.#confirming ??= this.#confirm().finally(() => {
+      this.#confirming = null;
+    });
+    await this.#confirming;
+  }
+
+  async #confirm(): Promise<void> {
+    for (let abandonedAt: number | null = null; ; ) {
+      const stored = await this.#bucket.get(KEY);
+      const known = stored === null ? -1 : this.#seals.findIndex((seal) => isSeal(stored.value, seal));
+      if (known === 0) break;
+      // Of the secret before this one: each node that has the new one seals it anew.
+      if (known > 0 || stored === null) {
+        if (await this.#write(stored?.revision ?? null)) break;
+        continue;
+      }
+      if ((await this.#leases.keys('lease.>')).length > 0) {
+        this.#refused = DIFFERS;
+        return;
+      }
+      if (abandonedAt === null)
+        this.#logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
+      abandonedAt ??= this.#clock.now();
+      if (this.#clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored.revision))) break;
+      await pause(this.#clock, LOOK_MS);
+    }
+    this.#confirmed = true;
+    this.#refused = null;
+  }
+
+  /** After the store was lost: writes the record again if there is none. */
+  async restore(): Promise<void> {
+    if (this.#confirmed) await this.#bucket.restore(KEY, this.#value);
+  }
+
+  async #write(revision: number | null): Promise<boolean> {
+    const written =
+      revision === null
+        ? await this.#bucket.create(KEY, this.#value)
+        : await this.#bucket.update(KEY, this.#value, revision);
+    return written !== null;
+  }
+
+  get #value(): Buffer {
+    return Buffer.from(JSON.stringify(this.#seals[0]));
+  }
+}
+
+const DIFFERS = 'the running nodes of this cluster have another secret';
+const ABANDONED =
+  'the cluster was last used with another secret, and no node of it runs: this node takes over unless one comes back';
+
+function isSeal(value: Buffer, { key, mac }: Seal): boolean {
+  try {
+    const stored = JSON.parse(value.toString()) as Seal;
+    const found = Buffer.from(stored.mac, 'hex');
+    return stored.key === key && found.length === 32 && timingSafeEqual(found, Buffer.from(mac, 'hex'));
+  } catch {
+    return false;
+  }
+}
