@@ -6,6 +6,8 @@ import { userWords } from './user-words.ts';
 
 const steps: readonly (readonly [string, ...string[]])[] = [
   ['tsc', '-p', 'tsconfig.json'],
+  ['tsc', '-p', 'ui'],
+  ['tsc', '-p', 'test/console'],
   ['biome', 'check', '--error-on-warnings', '.'],
   ['node', 'scripts/generate.ts', '--check'],
 ];

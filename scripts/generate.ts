@@ -1,6 +1,6 @@
 /**
  * Writes the files that are generated from the source: the JSON Schema of the configuration, its documentation and its
- * types, the OpenAPI document of the control API, the page on compatibility, the list of requirements that tests cite, and the
+ * types, the OpenAPI document of the control API, the console's client of it, the page on compatibility, the list of requirements that tests cite, and the
  * WebAssembly module of `protocol/escaped-text`.
  * With `--check` it writes nothing, names the files that differ and exits 1.
  */
@@ -10,6 +10,7 @@ import { citations } from '../test/e2e/citations.ts';
 import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
 import { REQUIREMENTS } from '../test/e2e/requirements.ts';
 import { withModule } from './escaped-text-module.ts';
+import { clientText } from './schema/client-text.ts';
 import { docsText } from './schema/docs-text.ts';
 import { openApi } from './schema/openapi.ts';
 import { schemaText } from './schema/schema-files.ts';
@@ -20,7 +21,8 @@ const schema = schemaText();
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
 const cited = citations();
 const SHORT_LIST = /\[\n\s+([^[\]{}]{1,400}?)\n\s+\]/g;
-const openApiText = JSON.stringify(openApi(version), null, 2).replaceAll(
+const document = openApi(version);
+const openApiText = JSON.stringify(document, null, 2).replaceAll(
   SHORT_LIST,
   (_, items: string) => `[${items.replaceAll(/\n\s+/g, ' ')}]`,
 );
@@ -29,6 +31,7 @@ const covered = REQUIREMENTS.map(({ id }) => id).filter((id) => cited.has(id));
 const generated: Readonly<Record<string, string>> = {
   'schema/config.schema.json': schema,
   'schema/openapi.json': `${openApiText}\n`,
+  'ui/src/api/operations.ts': clientText(JSON.parse(JSON.stringify(document))),
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/reference/compatibility.md': compatibilityText(),
   'schema/config-input.d.ts': typesText(JSON.parse(schema)),

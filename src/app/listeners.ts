@@ -1,3 +1,4 @@
+import { ConsoleFiles } from '../control/console-files.ts';
 import { ControlApi } from '../control/control-api.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import { MetricsPage } from '../control/metrics-page.ts';
@@ -45,8 +46,9 @@ export class Listeners {
       portFlag: '--control-port',
       usesReserve: true,
     });
-    this.#api = new ControlApi({ plane, token: controlToken, execToken, logger });
+    this.#api = new ControlApi({ plane, execToken, logger });
     this.#api.register(this.#control);
+    new ConsoleFiles().register(this.#control.routes);
     this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane);
     this.#logger = logger;
     this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);

@@ -161,6 +161,7 @@ test('the start screen names addresses, states, reasons and how to connect', () 
     readyMs: 21,
     mcpUrl: 'http://127.0.0.1:4270/mcp',
     controlUrl: 'http://127.0.0.1:4271',
+    consoleUrl: 'http://127.0.0.1:4271/#/login/x',
     source: '.mcp.json',
     problems: [],
     warnings: ['w'],

@@ -67,6 +67,7 @@ export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
     program: programWords(terminal.env),
     readyMs: Math.round(performance.now()),
     ...addresses,
+    consoleUrl: app.consoleLink(),
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
@@ -79,7 +80,7 @@ export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (json) {
-    const { clients: _, program: __, key, ...listening } = facts;
+    const { clients: _, program: __, consoleUrl: ___, key, ...listening } = facts;
     const time = new Date().toISOString();
     terminal.out(`${recordText({ time, event: 'listening', ...listening, needsKey: key !== null })}\n`);
   } else screen.begin(app, facts);

@@ -5,13 +5,16 @@ import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { runAtNodes } from './at-nodes.ts';
 import { carriesOne, digestOf } from './bearer.ts';
+import type { ConsoleSession } from './console-logins.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { ApiOperation, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
 const EXEC_HEADER = 'trunkline-exec';
+const CSRF_HEADER = 'trunkline-csrf';
 const NO_BODY = Buffer.alloc(0);
+const PROGRAM = { session: null };
 /** Readers at once, of logs and events. */
 const MAX_STREAMS = 64;
 /** Tool arguments are the largest thing that is sent here. */
@@ -21,25 +24,23 @@ const HEADERS = ['Cache-Control', 'no-store', 'Content-Security-Policy', "defaul
 
 export interface ControlApiDeps {
   readonly plane: ControlPlane;
-  readonly token: string;
   /** Proves the right `servers:exec`, beside the token (decision 019). */
   readonly execToken: string;
   readonly logger: Logger;
 }
 
 /**
- * The control API on its listener. Everything needs the token; only liveness does not. The token
- * travels in `Authorization` alone, so that no page of a browser can make use of a user's session (there is none).
+ * The control API on its listener. Everything needs the token; only liveness and the login do not. Programs send the token in
+ * `Authorization`. The console has a session: a cookie and, in a header that no other page can send, a word that only its
+ * page knows.
  */
 export class ControlApi {
   readonly #deps: ControlApiDeps;
-  readonly #tokenDigest: Buffer;
   readonly #execDigest: Buffer;
   readonly #streams = new Set<{ close(): void }>();
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
-    this.#tokenDigest = digestOf(deps.token);
     this.#execDigest = digestOf(deps.execToken);
   }
 
@@ -66,13 +67,20 @@ export class ControlApi {
   }
 
   #serve(context: RequestContext, operation: ApiOperation): void {
-    if (!this.#authorized(context) || this.#exec(context) === null) return;
-    if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body));
+    const caller = operation.open === true ? PROGRAM : this.#caller(context);
+    if (caller === null || this.#exec(context) === null) return;
+    const { session } = caller;
+    if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body, session));
     else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
-    else void this.#run(context, operation, NO_BODY);
+    else void this.#run(context, operation, NO_BODY, session);
   }
 
-  async #run(context: RequestContext, operation: ApiOperation, body: Buffer): Promise<void> {
+  async #run(
+    context: RequestContext,
+    operation: ApiOperation,
+    body: Buffer,
+    session: ConsoleSession | null,
+  ): Promise<void> {
     const { plane, logger } = this.#deps;
     try {
       const caller = { exec: this.#exec(context) === true };
@@ -80,7 +88,9 @@ export class ControlApi {
       const query = new URLSearchParams(context.query);
       const gone = new AbortController();
       context.whenGone(() => gone.abort());
-      const request = { name: context.param, query, body, caller, lastEventId, gone: gone.signal };
+      const origin = context.header('origin') ?? '';
+      const { param: name } = context;
+      const request = { name, query, body, caller, lastEventId, gone: gone.signal, session, origin };
       const answer = await runAtNodes(operation, request, plane);
       if ('stream' in answer) {
         this.#stream(context, answer);
@@ -97,7 +107,7 @@ export class ControlApi {
       if (operation.method !== 'GET') logger.info('control', { operation: operation.id, name: context.param, status });
       // What a tool answers is its caller's. In all else there is no secret, though a server told one in its definitions.
       const text = operation.id === 'callTool' ? answer.body : logger.redactJson(answer.body.toString());
-      context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text));
+      context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
     } catch (error) {
       logger.error('control_failed', { operation: operation.id, error });
       context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
@@ -123,18 +133,35 @@ export class ControlApi {
     return null;
   }
 
-  #authorized(context: RequestContext): boolean {
-    if (carriesOne(context, [this.#tokenDigest])) return true;
-    context.refuse({
-      status: 401,
-      code: 'token_required',
-      message: 'send Authorization: Bearer with the token of the file control.token in the data folder',
-      headers: ['WWW-Authenticate', 'Bearer realm="trunkline control"'],
-    });
-    return false;
+  /** Who asks; null when that was not proven, and was answered. */
+  #caller(context: RequestContext): { readonly session: ConsoleSession | null } | null {
+    const { console } = this.#deps.plane;
+    if (carriesOne(context, [console.tokenDigest])) return PROGRAM;
+    const session = context.header('authorization') === undefined ? console.find(context.header('cookie')) : null;
+    if (session === null) context.refuse(UNKNOWN_CALLER);
+    else if (!timingSafeEqual(digestOf(context.header(CSRF_HEADER) ?? ''), digestOf(session.csrf))) {
+      context.refuse({ status: 403, code: 'csrf_word_wrong', message: `${CSRF_HEADER} is not that of this session` });
+    } else if (context.method !== 'GET' && !isOwnPage(context)) {
+      context.refuse({ status: 403, code: 'foreign_page', message: 'the console changes nothing for other pages' });
+    } else return { session };
+    return null;
   }
 }
 
+/** Whether the browser says that the request is of the page that this listener, or a proxy in front of it, has served. */
+function isOwnPage(context: RequestContext): boolean {
+  const site = context.header('sec-fetch-site');
+  const origin = context.header('origin');
+  if (site !== undefined) return site === 'same-origin';
+  return origin !== undefined && origin.replace(/^https?:\/\//, '') === context.header('host');
+}
+
+const UNKNOWN_CALLER = {
+  status: 401,
+  code: 'token_required',
+  message: 'send Authorization: Bearer with the token of the file control.token in the data folder',
+  headers: ['WWW-Authenticate', 'Bearer realm="trunkline control"'],
+};
 const FORM = { status: 415, code: 'unsupported_media_type', message: 'this takes no body but application/json' };
 
 /** What a page can send without asking first (fetch §cors-safelisted request-header) never sets anything in motion. */

@@ -14,6 +14,7 @@ import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Recorder } from '../telemetry/recorder/recorder.ts';
 import type { AppFrames } from './app-frames.ts';
+import type { ConsoleLogins } from './console-logins.ts';
 import type {
   DefinitionConflict,
   DesiredView,
@@ -157,6 +158,8 @@ export interface ControlPlane {
   readonly logs: Journal;
   /** The last requests of clients. */
   readonly calls: CallLog;
+  /** Browsers that are logged in at the console. */
+  readonly console: ConsoleLogins;
   readonly runTime: RunTimeServers;
   readonly recorder: Recorder;
   readonly logins: Logins;
@@ -177,6 +180,7 @@ export interface ControlPlane {
   /** The id of the open session with this label. */
   sessionId(label: string): Promise<string | null>;
   facts(): GatewayFacts;
+  consoleLink(): string;
   readiness(): Readiness;
   /** Ends this gateway in good order, or `now`; false for one that a program has made, which ends it. */
   stop(now: boolean): boolean;

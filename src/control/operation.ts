@@ -2,6 +2,7 @@ import { suggest } from '../config/problem/problem.ts';
 import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
+import type { ConsoleSession } from './console-logins.ts';
 import type { ControlPlane } from './control-plane.ts';
 
 /** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
@@ -17,6 +18,10 @@ export interface ControlRequest {
   readonly lastEventId: string | null;
   /** The client has gone before its answer was complete. */
   readonly gone: AbortSignal;
+  /** Of the console, where it asks; null for programs. */
+  readonly session: ConsoleSession | null;
+  /** Of the page that asks; empty for programs. */
+  readonly origin: string;
 }
 
 declare const ANSWER: unique symbol;
@@ -26,6 +31,8 @@ export interface ControlAnswer<T = unknown> {
   readonly status: number;
   /** JSON text, or bytes that are JSON already. */
   readonly body: string | Buffer;
+  /** Name and value alternating. */
+  readonly headers?: readonly string[];
   readonly [ANSWER]?: T;
 }
 
@@ -69,6 +76,8 @@ export interface ApiOperation<T = unknown> {
   readonly maxBodyBytes?: number;
   /** Of the good answer; 200 where it is missing. */
   readonly status?: 201;
+  /** Needs neither token nor session. */
+  readonly open?: true;
   /** Answers with an event stream, of which each event is what `schema` says. */
   readonly streams?: boolean;
   /** Of the good answer. */

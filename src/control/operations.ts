@@ -5,6 +5,7 @@ import { ACCESS_OPERATIONS } from './access-operations.ts';
 import { CALL_OPERATIONS } from './call-operations.ts';
 import { CLIENT_OPERATIONS } from './client-operations.ts';
 import { CONFIGURATION_OPERATIONS } from './configuration-operations.ts';
+import { CONSOLE_OPERATIONS } from './console-operations.ts';
 import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
@@ -269,6 +270,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...TOOL_OPERATIONS,
   ...PLAYGROUND_OPERATIONS,
   ...RECORDING_OPERATIONS,
+  ...CONSOLE_OPERATIONS,
   ...CLUSTER_OPERATIONS,
   ...CREDENTIAL_OPERATIONS,
   ...SECRET_OPERATIONS,

@@ -25,6 +25,7 @@ interface ReceivedPoint {
   readonly point: Readonly<Record<string, unknown>>;
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: what came over the wire has any shape
 type Json = Record<string, any>;
 
 /** An OTLP/HTTP receiver that refuses what breaks the JSON form of OTLP 1, and keeps the rest. */

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { buildConsole } from '../../scripts/build-console.ts';
 import { bundle } from '../../scripts/bundle.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -24,6 +25,7 @@ export async function packPackage(folder: string): Promise<string> {
   mkdirSync(dist, { recursive: true });
   await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json', '--outDir', dist], { cwd: ROOT });
   await bundle(dist);
+  await buildConsole(join(dist, 'ui'));
   const npm = ['pack', '--offline', '--ignore-scripts', '--json', '--pack-destination', folder];
   const env = { ...process.env, npm_config_cache: join(folder, 'npm') };
   const { stdout } = await run('npm', npm, { cwd: staging, env });

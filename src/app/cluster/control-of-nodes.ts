@@ -67,6 +67,8 @@ async function serve(serving: BusServing, plane: ControlPlane): Promise<void> {
     body: Buffer.from(body),
     caller,
     lastEventId: null,
+    session: null,
+    origin: '',
     gone: gone.signal,
   };
   const answer = await operation.run(request, plane);

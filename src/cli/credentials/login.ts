@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process';
 import type { Server as HttpServer, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { nodeHttp } from '../../http/node-http.ts';
 import { PAGE_HEADERS, PAGE_TYPE, plainPage } from '../../http/plain-page.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
-import { type CommandInput, print, type Terminal } from '../command-input.ts';
+import { openBrowser } from '../access/open-browser.ts';
+import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { connectionLine } from './connections.ts';
 import { type CredentialAccess, credentialAccess } from './credential-access.ts';
@@ -147,23 +147,4 @@ function answer(response: ServerResponse, status: number, text: string): Promise
   response.writeHead(status, ['Content-Type', PAGE_TYPE, 'Connection', 'close', ...PAGE_HEADERS]);
   // The browser may be gone; the login has ended all the same.
   return new Promise((resolve) => response.once('close', resolve).end(plainPage('Trunkline', text)));
-}
-
-const OPENERS: Readonly<Record<string, readonly string[]>> = {
-  darwin: ['open'],
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-};
-
-/** Without a shell: the address came from a server. False where there is no browser to open. */
-function openBrowser(url: string, env: Terminal['env']): boolean {
-  if (!/^https?:\/\//.test(url)) return false;
-  const named = env['BROWSER'];
-  const remote = env['SSH_CONNECTION'] !== undefined;
-  const display = env['DISPLAY'] ?? env['WAYLAND_DISPLAY'];
-  if (named === undefined && (remote || (process.platform === 'linux' && display === undefined))) return false;
-  const [command = '', ...words] = named === undefined ? (OPENERS[process.platform] ?? ['xdg-open']) : [named];
-  const child = spawn(command, [...words, url], { stdio: 'ignore', detached: true });
-  child.on('error', () => {});
-  child.unref();
-  return true;
 }

@@ -34,7 +34,7 @@ export async function startInBackground(input: CommandInput): Promise<ExitCode> 
   const { path } = await folderOfLoad(input, load);
   const [file] = load.files ?? [];
   const started = await launch(input, path, wordsOf(input, file));
-  tellStarted(input, started, 'started');
+  await tellStarted(input, started, 'started');
   return EXIT.ok;
 }
 
@@ -60,7 +60,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
   passedVariables({ ...input, flags: { env }, serverCommand: words });
   await end(running, false);
   const started = await launch({ ...input, terminal: { ...input.terminal, cwd } }, running.dataDir, words);
-  tellStarted(input, started, 'restarted');
+  await tellStarted(input, started, 'restarted');
   return EXIT.ok;
 }
 
@@ -84,12 +84,15 @@ function runs(running: RunningGateway): string {
   return `the gateway ${gatewayName(running)} (pid ${running.instance.pid}) runs`;
 }
 
-function tellStarted(input: CommandInput, running: RunningGateway, what: string): void {
+async function tellStarted(input: CommandInput, running: RunningGateway, what: string): Promise<void> {
   const { instance, dataDir } = running;
-  print(input, { started: true, ...gatewayFacts(running) }, () =>
+  const asked = await new ControlClient(running).post('/api/v1/console-links', '{}');
+  const { url: consoleUrl } = JSON.parse(asked) as { url: string };
+  print(input, { started: true, ...gatewayFacts(running), consoleUrl }, () =>
     [
       `${what} the gateway ${gatewayName(running)}`,
       `  in the background, pid ${instance.pid}; its log: ${join(dataDir, LOG_FILE)}`,
+      `  console: ${consoleUrl}`,
       '  trunkline status shows its servers, trunkline stop ends it',
       '',
     ].join('\n'),

@@ -6,7 +6,7 @@ interface StartFlags extends GatewayFlags {
   readonly background?: boolean;
 }
 
-/** `trunkline start`, `stop` and `gateways`. `start` has the options of the program; `input` makes its input. */
+/** `trunkline start`, `stop`, `console` and `gateways`. `start` has the options of the program; `input` makes its input. */
 export function addGatewayCommands(
   { command, input, done }: CommandParts,
   start: Command,
@@ -32,6 +32,12 @@ export function addGatewayCommands(
     .action(async (flags: GatewayFlags & { readonly now?: boolean }) => {
       const { stop } = await import('./background.ts');
       done(await stop({ ...input(flags), now: flags.now === true }));
+    });
+  command('console', 'print a link to the web console; it logs one browser in, within ten minutes')
+    .addOption(new Option('--open', 'open it in the browser'))
+    .action(async (flags: GatewayFlags & { readonly open?: boolean }) => {
+      const { consoleLink } = await import('./console.ts');
+      done(await consoleLink({ ...input(flags), open: flags.open === true }));
     });
   command('gateways', 'list the gateways of this user that run; * marks the one of this folder').action(
     async (flags: GatewayFlags) => {

@@ -9,6 +9,8 @@ export interface StartFacts {
   readonly readyMs: number;
   readonly mcpUrl: string;
   readonly controlUrl: string;
+  /** The address of the console, which logs one browser in. */
+  readonly consoleUrl: string;
   /** `0.0.0.0` or `::`, where it listens on all addresses of the machine; absent where it does not. */
   readonly onAllAddresses?: string | null;
   /** Configuration file as shown to the user, or the command line. */
@@ -28,7 +30,7 @@ export function startHeader(facts: StartFacts): string {
     `${styleText('bold', `trunkline ${facts.version}`)}  ready in ${facts.readyMs} ms`,
     `  MCP      ${facts.mcpUrl}   ${styleText('gray', '(2024-11-05 to 2026-07-28)')}`,
     ...(facts.onAllAddresses == null ? [] : [`           on all addresses of this machine (${facts.onAllAddresses})`]),
-    `  Control  ${facts.controlUrl}`,
+    `  Console  ${facts.consoleUrl}`,
     `  File     ${facts.source}`,
     ...connectLines(facts),
     ...facts.problems.map((problem) => noteText('red', 'Problem', problem)),

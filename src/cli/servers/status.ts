@@ -71,6 +71,7 @@ async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[
     ...lines,
     driftLine(statuses),
     configProblem === null ? '' : refused,
+    ...(gateway.running === null ? [] : ['console: trunkline console prints a link that logs in\n']),
     ...desiredProblems.map((problem) => `  ${styleText('yellow', 'Warning')}  ${problem}\n`),
   ].join('');
 }

@@ -1,0 +1,25 @@
+import { join } from 'node:path';
+import { build } from 'vite';
+
+const ROOT = join(import.meta.dirname, '../ui');
+
+/** Writes the console to this folder: its page, and assets whose names have a digest. All addresses are relative to the page. */
+export async function buildConsole(outDir: string): Promise<void> {
+  await build({
+    root: ROOT,
+    base: './',
+    configFile: false,
+    logLevel: 'warn',
+    publicDir: false,
+    oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    build: {
+      outDir,
+      emptyOutDir: true,
+      target: 'es2022',
+      // Addresses of data would need more of the Content-Security-Policy.
+      assetsInlineLimit: 0,
+      modulePreload: { polyfill: false },
+      reportCompressedSize: false,
+    },
+  });
+}

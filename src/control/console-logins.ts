@@ -1,0 +1,110 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Clock } from '../model/clock.ts';
+import { digestOf } from './bearer.ts';
+
+const WORD_MS = 10 * 60_000;
+const IDLE_MS = 12 * 60 * 60_000;
+const LONGEST_MS = 7 * 24 * 60 * 60_000;
+const MAX_WORDS = 16;
+const MAX_SESSIONS = 64;
+
+/** A browser that is logged in at the console. */
+export interface ConsoleSession {
+  /** Every request of the session sends it as `Trunkline-Csrf`: a cookie alone proves nothing. */
+  readonly csrf: string;
+  readonly openedAt: number;
+  seenAt: number;
+}
+
+/**
+ * Who is logged in at the console of this gateway: one-time words, which a link carries, and sessions, each a cookie of the
+ * browser. Both are bounded in number and in time, and end with the process.
+ */
+export class ConsoleLogins {
+  /** Cookies do not know ports: each gateway of a machine has a name of its own. */
+  readonly cookieName: string;
+  readonly #clock: Pick<Clock, 'wall'>;
+  readonly tokenDigest: Buffer;
+  /** Until when each is good; keys are digests. */
+  readonly #words = new Map<string, number>();
+  /** Keys are digests of the cookies' values. */
+  readonly #sessions = new Map<string, ConsoleSession>();
+
+  constructor(clock: Pick<Clock, 'wall'>, token: string) {
+    this.#clock = clock;
+    this.tokenDigest = digestOf(token);
+    this.cookieName = `trunkline_console_${this.tokenDigest.toString('hex').slice(0, 8)}`;
+  }
+
+  /** A word that opens one session within ten minutes. The oldest of too many ends. */
+  word(): string {
+    const now = this.#clock.wall();
+    for (const [key, until] of this.#words) if (until <= now) this.#words.delete(key);
+    for (const key of this.#words.keys()) if (this.#words.size >= MAX_WORDS) this.#words.delete(key);
+    const word = random();
+    this.#words.set(keyOf(word), now + WORD_MS);
+    return word;
+  }
+
+  /** Opens a session for a one-time word or the control token; null for another text. */
+  open(proof: { readonly word?: unknown; readonly token?: unknown }): { cookie: string; csrf: string } | null {
+    const { word, token } = proof;
+    const good =
+      typeof token === 'string'
+        ? timingSafeEqual(digestOf(token), this.tokenDigest)
+        : typeof word === 'string' && this.#used(word);
+    if (!good) return null;
+    const now = this.#clock.wall();
+    for (const [key, session] of this.#sessions) if (this.#isOver(session)) this.#sessions.delete(key);
+    for (const key of this.#sessions.keys()) if (this.#sessions.size >= MAX_SESSIONS) this.#sessions.delete(key);
+    const cookie = random();
+    const csrf = random();
+    this.#sessions.set(keyOf(cookie), { csrf, openedAt: now, seenAt: now });
+    return { cookie, csrf };
+  }
+
+  /** The session of a `Cookie` header; null where it has none that is open. */
+  find(header: string | undefined): ConsoleSession | null {
+    const key = this.#keyIn(header);
+    const session = key === null ? undefined : this.#sessions.get(key);
+    if (session === undefined) return null;
+    if (this.#isOver(session)) {
+      this.#sessions.delete(key!);
+      return null;
+    }
+    session.seenAt = this.#clock.wall();
+    return session;
+  }
+
+  end(ended: ConsoleSession): void {
+    for (const [key, session] of this.#sessions) if (session === ended) this.#sessions.delete(key);
+  }
+
+  #used(word: string): boolean {
+    const key = keyOf(word);
+    const until = this.#words.get(key);
+    this.#words.delete(key);
+    return until !== undefined && this.#clock.wall() < until;
+  }
+
+  #isOver({ openedAt, seenAt }: ConsoleSession): boolean {
+    const now = this.#clock.wall();
+    return now - seenAt > IDLE_MS || now - openedAt > LONGEST_MS;
+  }
+
+  #keyIn(header = ''): string | null {
+    for (const pair of header.split(';')) {
+      const [name, value] = pair.trim().split('=');
+      if (name === this.cookieName && value !== undefined) return keyOf(value);
+    }
+    return null;
+  }
+}
+
+function random(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+function keyOf(text: string): string {
+  return digestOf(text).toString('base64url');
+}

@@ -1,0 +1,68 @@
+import { flag, object, type Schema, text } from '../model/schema.ts';
+import { isJsonObject } from './json-object.ts';
+import { type ApiOperation, ok, operation, problem } from './operation.ts';
+
+const MAX_BODY_BYTES = 4 * 1024;
+const PROOF: Schema = {
+  type: 'object',
+  properties: {
+    word: { ...text, description: 'Of a link to the console; good once, within ten minutes.' },
+    token: { ...text, description: 'The control token.' },
+  },
+};
+
+/** Logging in at the console and out. */
+export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'logIn',
+    method: 'POST',
+    path: '/api/v1/login',
+    summary:
+      'Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`.',
+    open: true,
+    body: PROOF,
+    maxBodyBytes: MAX_BODY_BYTES,
+    schema: object({ csrf: text }),
+    errors: { 401: 'The word was used, is too old or never was one; or the token is wrong.' },
+    run({ body, origin }, { console }) {
+      const opened = isJsonObject(body) ? console.open(JSON.parse(body.toString()) as object) : null;
+      if (opened === null) {
+        const why = 'this link was used, or is older than ten minutes, or of another run of the gateway';
+        return problem(401, 'login_refused', `${why}; trunkline console prints a new one`);
+      }
+      return {
+        ...ok({ csrf: opened.csrf }),
+        headers: ['Set-Cookie', cookie(console.cookieName, opened.cookie, origin)],
+      };
+    },
+  }),
+  operation({
+    id: 'logOut',
+    method: 'DELETE',
+    path: '/api/v1/login',
+    summary: 'Ends the session of the console that asks.',
+    schema: object({ ended: flag }),
+    run({ session, origin }, { console }) {
+      if (session === null) return ok({ ended: false });
+      console.end(session);
+      return {
+        ...ok({ ended: true }),
+        headers: ['Set-Cookie', `${cookie(console.cookieName, '', origin)}; Max-Age=0`],
+      };
+    },
+  }),
+  operation({
+    id: 'createConsoleLink',
+    method: 'POST',
+    path: '/api/v1/console-links',
+    summary: 'A link to the console that logs one browser in, within ten minutes.',
+    schema: object({ url: text }),
+    run: (_request, plane) => ok({ url: plane.consoleLink() }),
+  }),
+];
+
+/** Without a path it goes to `api/v1/` of the page that logged in, whatever a proxy has put in front of it. */
+function cookie(name: string, value: string, origin: string): string {
+  const secure = origin.startsWith('https:') ? '; Secure' : '';
+  return `${name}=${value}; HttpOnly; SameSite=Strict${secure}`;
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { buildConsole } from '../../scripts/build-console.ts';
+import type { RunningGateway } from '../support/running-gateway.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const BUILT = join(ROOT, 'dist/ui');
+const SCREENSHOTS = join(ROOT, 'docs/screenshots');
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const ARGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'];
+const THEMES = ['light', 'dark'] as const;
+const WIDTHS = [1280, 375] as const;
+const HEIGHT = 800;
+
+interface AxeFinding {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+}
+
+/**
+ * A real Chromium that is logged in at the console of a real gateway. Opening it builds the console, unless the run of the
+ * whole suite has built it. `close` fails when the page has violated its Content-Security-Policy or thrown an error.
+ */
+export class ConsoleBrowser {
+  readonly page: Page;
+  readonly #browser: Browser;
+  readonly #problems: string[] = [];
+
+  private constructor(browser: Browser, page: Page) {
+    this.#browser = browser;
+    this.page = page;
+    page.on('pageerror', (error) => this.#problems.push(`thrown: ${error.message}`));
+    page.on('console', (message) => {
+      // The browser itself says so of every refused request.
+      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+        this.#problems.push(message.text());
+    });
+  }
+
+  /** `path`: the hash of the page to begin with, such as `#/servers/memory`. */
+  static async open(gateway: RunningGateway, path = '#/'): Promise<ConsoleBrowser> {
+    if (process.env['TRUNKLINE_BUILT'] !== '1') await buildConsole(BUILT);
+    const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
+    const page = await browser.newPage({ viewport: { width: WIDTHS[0], height: HEIGHT } });
+    const opened = new ConsoleBrowser(browser, page);
+    try {
+      const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+      await page.goto(url);
+      await page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' });
+      await opened.visit(path);
+      return opened;
+    } catch (error) {
+      await browser.close();
+      throw error;
+    }
+  }
+
+  /** Goes to a view of the page that is open, without a reload. */
+  async visit(path: string): Promise<void> {
+    await this.page.evaluate((hash) => {
+      location.hash = hash;
+    }, path);
+  }
+
+  /** Fails with axe's findings that are serious or critical, in both themes. */
+  async assertAccessible(): Promise<void> {
+    for (const theme of THEMES) {
+      await this.#theme(theme);
+      // Outside of the page's policy: the test's own tool.
+      const session = await this.page.context().newCDPSession(this.page);
+      await session.send('Runtime.evaluate', { expression: AXE });
+      const { result } = await session.send('Runtime.evaluate', {
+        expression: 'axe.run().then(({ violations }) => JSON.stringify(violations))',
+        awaitPromise: true,
+      });
+      await session.detach();
+      const findings = (JSON.parse(result.value as string) as readonly AxeFinding[]).filter(
+        ({ impact }) => impact === 'serious' || impact === 'critical',
+      );
+      assert.deepEqual(
+        findings.map(({ id, nodes }) => `${theme} ${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`),
+        [],
+      );
+    }
+  }
+
+  /** Asserts that nothing is wider than a phone; with TRUNKLINE_SCREENSHOTS=1 writes both themes at both widths to docs/screenshots. */
+  async screenshots(name: string): Promise<void> {
+    const writes = process.env['TRUNKLINE_SCREENSHOTS'] === '1';
+    for (const width of WIDTHS) {
+      await this.page.setViewportSize({ width, height: HEIGHT });
+      const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${name} is ${wide} px wider than a screen of ${width} px`);
+      for (const theme of writes ? THEMES : []) {
+        await this.#theme(theme);
+        mkdirSync(SCREENSHOTS, { recursive: true });
+        const image = await this.page.screenshot({ animations: 'disabled' });
+        writeFileSync(join(SCREENSHOTS, `${name}-${theme}-${width}.png`), image);
+      }
+    }
+    await this.page.setViewportSize({ width: WIDTHS[0], height: HEIGHT });
+  }
+
+  async close(): Promise<void> {
+    await this.#browser.close();
+    assert.deepEqual(this.#problems, [], 'errors in the console of the browser');
+  }
+
+  async #theme(theme: string): Promise<void> {
+    await this.page.evaluate((value) => {
+      document.documentElement.dataset['theme'] = value;
+    }, theme);
+  }
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { FOUR_SERVERS } from '../support/four-servers.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+/** What the first load may take over the network. */
+const BUDGET_BYTES = 120 * 1024;
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  gateway = await RunningGateway.start({ config: FOUR_SERVERS });
+  await gateway.ready();
+  browser = await ConsoleBrowser.open(gateway);
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.dispose();
+});
+
+test('a link logs in once, and its word leaves the address', async () => {
+  const { page } = browser;
+  await page.getByText('sequential-thinking').first().waitFor();
+  assert.doesNotMatch(page.url(), /login/);
+  const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+  for (const [times, expected] of [200, 401].entries()) {
+    const response = await fetch(new URL('/api/v1/login', gateway.controlUrl), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ word: url.split('/').at(-1) }),
+    });
+    assert.equal(response.status, expected, `use ${times + 1}`);
+  }
+});
+
+test('what changes at the gateway arrives without a reload', async () => {
+  const { page } = browser;
+  await page.evaluate(() => Object.assign(window, { stayed: true }));
+  const row = page.locator('[role=row]', { hasText: 'memory' }).first();
+  await row.getByText('running').waitFor();
+  await gateway.control('/api/v1/servers/memory/suspend', 'POST');
+  await row.getByText('suspended').waitFor();
+  await gateway.control('/api/v1/servers/memory/resume', 'POST');
+  await row.getByText('running').waitFor();
+  assert.equal(await page.evaluate(() => 'stayed' in window), true);
+});
+
+test('the palette finds a server by a few letters and acts on it', async () => {
+  const { page } = browser;
+  const before = await gateway.control<{ restarts: number }>('/api/v1/servers/memory');
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('restart mem');
+  await page.keyboard.press('Enter');
+  await page.getByText('Restart memory: done').waitFor();
+  const { history } = await gateway.control<{ history: unknown[] }>('/api/v1/servers/memory');
+  assert.ok(history.length > 0, JSON.stringify(before));
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').getByText('Change the theme').waitFor();
+  await page.keyboard.press('Escape');
+});
+
+test('the first load stays in its budget', async () => {
+  const { page } = browser;
+  const files = await page.evaluate(() =>
+    performance
+      .getEntriesByType('resource')
+      .map(({ name }) => name)
+      .filter((name) => /\/assets\//.test(name)),
+  );
+  assert.ok(files.length >= 2, files.join());
+  let bytes = 0;
+  for (const url of [gateway.controlUrl, ...files]) {
+    bytes += gzipSync(Buffer.from(await (await fetch(url)).arrayBuffer())).length;
+  }
+  assert.ok(bytes <= BUDGET_BYTES, `${bytes} bytes`);
+});
+
+test('it is accessible, and fits a phone', async () => {
+  await browser.assertAccessible();
+  await browser.screenshots('overview');
+});

@@ -1,0 +1,133 @@
+import { signal } from '@preact/signals';
+
+/** What a call may be given beside its input. */
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+}
+
+/** What a stream is given: each event as it comes, with its id. It resolves when the stream ends. */
+export interface StreamOptions<T> extends CallOptions {
+  readonly onEvent: (event: T, id: string | null) => void;
+  /** Called when the gateway has answered and the stream has begun. */
+  readonly onOpen?: () => void;
+}
+
+interface ReportedProblem {
+  readonly code: string;
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+  readonly frame: string;
+  readonly fix: string;
+}
+
+/** The gateway refused, or did not answer (`status` 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly problems: readonly ReportedProblem[];
+
+  constructor(status: number, code: string, message: string, problems: readonly ReportedProblem[] = []) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.problems = problems;
+  }
+}
+
+/** Gateways of one origin differ in their path. */
+const KEPT_AT = `trunkline.csrf:${location.pathname}`;
+
+/** What requests prove the session with, beside the cookie; null: nobody is logged in. */
+export const csrf = signal<string | null>(localStorage.getItem(KEPT_AT));
+/** The right to add servers that run programs. Only in the memory of this page. */
+export const execToken = signal<string | null>(null);
+
+export function keepCsrf(word: string | null): void {
+  csrf.value = word;
+  if (word === null) localStorage.removeItem(KEPT_AT);
+  else localStorage.setItem(KEPT_AT, word);
+}
+
+export async function request<T>(method: string, path: string, body: unknown, options: CallOptions): Promise<T> {
+  const response = await send(method, path, body, options);
+  return (await response.json()) as T;
+}
+
+export async function stream<T>(
+  method: string,
+  path: string,
+  body: unknown,
+  { onEvent, onOpen, ...options }: StreamOptions<T>,
+): Promise<void> {
+  const response = await send(method, path, body, options);
+  onOpen?.();
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    let end = text.indexOf('\n\n');
+    while (end >= 0) {
+      const { data, id } = fields(text.slice(0, end));
+      if (data !== '') onEvent(JSON.parse(data) as T, id);
+      text = text.slice(end + 2);
+      end = text.indexOf('\n\n');
+    }
+  }
+}
+
+/** `?a=1`, without what is undefined; empty for nothing. */
+export function query(values: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
+function fields(event: string): { data: string; id: string | null } {
+  const data: string[] = [];
+  let id: string | null = null;
+  for (const line of event.split(/\r?\n/)) {
+    if (line.startsWith('data:')) data.push(line.slice(5).trimStart());
+    else if (line.startsWith('id:')) id = line.slice(3).trim();
+  }
+  return { data: data.join('\n'), id };
+}
+
+async function send(method: string, path: string, body: unknown, options: CallOptions): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: 'same-origin',
+      redirect: 'error',
+      headers: {
+        ...(csrf.value === null ? {} : { 'Trunkline-Csrf': csrf.value }),
+        ...(execToken.value === null ? {} : { 'Trunkline-Exec': execToken.value }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...options,
+    });
+  } catch (error) {
+    if (options.signal?.aborted === true) throw error;
+    throw new ApiError(0, 'unreachable', 'The gateway does not answer. It may have stopped: trunkline status');
+  }
+  if (response.ok) return response;
+  const refusal = await refusalOf(response);
+  if (refusal.status === 401 && refusal.code === 'token_required') keepCsrf(null);
+  throw refusal;
+}
+
+async function refusalOf(response: Response): Promise<ApiError> {
+  try {
+    const { error } = (await response.json()) as { error: { code: string; message: string; problems?: [] } };
+    return new ApiError(response.status, error.code, error.message, error.problems);
+  } catch {
+    return new ApiError(
+      response.status,
+      'http',
+      `The gateway, or a proxy in front of it, answered HTTP ${response.status}`,
+    );
+  }
+}

@@ -1,0 +1,144 @@
+import { signal } from '@preact/signals';
+import { type ComponentType, Fragment } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { csrf } from './api/request.ts';
+import { Keys, startKeys } from './keys.tsx';
+import { liveState } from './live.ts';
+import { Login } from './login.tsx';
+import { PAGES, type Page, type PageGroup } from './pages.ts';
+import { openPalette, Palette } from './palette.tsx';
+import { Empty, Failure, Loading } from './parts/notes.tsx';
+import { Status, type Tone } from './parts/status.tsx';
+import { Toasts } from './parts/toasts.tsx';
+import { href, route } from './router.ts';
+import { gateway } from './servers.ts';
+import { leave } from './session.ts';
+import { nextTheme, theme } from './theme.ts';
+
+const GROUPS: readonly PageGroup[] = ['Operate', 'Guard', 'System'];
+const LIVE: Readonly<Record<typeof liveState.value, readonly [Tone, string]>> = {
+  connecting: ['busy', 'Connecting'],
+  open: ['good', 'Live'],
+  lost: ['bad', 'Connection lost'],
+  resting: ['rest', 'Paused'],
+};
+const menuOpen = signal(false);
+const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
+const loadError = signal<Error | null>(null);
+
+export function App() {
+  useEffect(startKeys, []);
+  return (
+    <>
+      {csrf.value === null ? <Login /> : <Shell />}
+      <Toasts />
+    </>
+  );
+}
+
+function Shell() {
+  const page = PAGES.find(({ path }) => path === route.value.page);
+  useEffect(() => {
+    document.title = `${page?.title ?? 'Not found'} · Trunkline`;
+    menuOpen.value = false;
+    if (page !== undefined) void load(page);
+  }, [page]);
+  return (
+    <div class={`shell${menuOpen.value ? ' menu-open' : ''}`}>
+      <a class="skip" href="#content" onClick={skip}>
+        Skip to content
+      </a>
+      <header class="bar">
+        <button
+          type="button"
+          class="plain menu-button"
+          aria-expanded={menuOpen.value}
+          aria-controls="navigation"
+          onClick={() => (menuOpen.value = !menuOpen.value)}
+        >
+          ☰<span class="hidden">Menu</span>
+        </button>
+        <a class="brand" href="#/">
+          Trunkline <small>{gateway.value?.version}</small>
+        </a>
+        <span class="grow" />
+        <Status tone={LIVE[liveState.value][0]} text={LIVE[liveState.value][1]} />
+        <button type="button" class="search-button" onClick={openPalette}>
+          <span class="wide-only">Search or run</span> <kbd>Ctrl K</kbd>
+        </button>
+        <button type="button" class="plain" title={`Theme: ${theme.value}`} onClick={nextTheme}>
+          <span aria-hidden="true">{theme.value === 'dark' ? '☾' : theme.value === 'light' ? '☀' : '◐'}</span>
+          <span class="hidden">Theme: {theme.value}</span>
+        </button>
+        <button type="button" class="plain" onClick={() => void leave()}>
+          Log out
+        </button>
+      </header>
+      <nav id="navigation" aria-label="Pages">
+        {GROUPS.map((group) => (
+          <Group key={group} group={group} />
+        ))}
+      </nav>
+      <main id="content" tabIndex={-1}>
+        <Content page={page} />
+      </main>
+      <Palette />
+      <Keys />
+    </div>
+  );
+}
+
+function Group({ group }: { group: PageGroup }) {
+  const pages = PAGES.filter((page) => page.group === group);
+  if (pages.length === 0) return null;
+  return (
+    <Fragment>
+      <h2>{group}</h2>
+      <ul>
+        {pages.map(({ path, title }) => (
+          <li key={path}>
+            <a href={href([path])} {...(route.value.page === path ? { 'aria-current': 'page' } : {})}>
+              {title}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Fragment>
+  );
+}
+
+function Content({ page }: { page: Page | undefined }) {
+  if (page === undefined) {
+    return (
+      <Empty title="There is no such page">
+        <p>
+          The address may be of another version of the console. <a href="#/">Overview</a>
+        </p>
+      </Empty>
+    );
+  }
+  const View = loaded.value.get(page.path);
+  if (View !== undefined) return <View />;
+  if (loadError.value !== null) {
+    return (
+      <Failure what={`${page.title} could not be loaded`} error={loadError.value} again={() => location.reload()} />
+    );
+  }
+  return <Loading what={page.title} />;
+}
+
+async function load({ path, load: get }: Page): Promise<void> {
+  if (loaded.value.has(path)) return;
+  loadError.value = null;
+  try {
+    const { default: view } = await get();
+    loaded.value = new Map(loaded.value).set(path, view);
+  } catch (error) {
+    loadError.value = error as Error;
+  }
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('content')?.focus();
+}

@@ -1,0 +1,102 @@
+import { effect, signal } from '@preact/signals';
+import { type Live, streamLive } from './api/operations.ts';
+import { csrf } from './api/request.ts';
+
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 15_000;
+/** A tab in the background gives its connection back: browsers have six for all tabs of an origin. */
+const HIDDEN_MS = 60_000;
+
+type Topic = Live['topic'];
+export type LiveMessage<T extends Topic> = Extract<Live, { readonly topic: T }>;
+type Listener = (message: never) => void;
+
+const listeners = new Map<Topic, Set<Listener>>();
+/** How many parts of the page show the log of each server. */
+const logsOf = new Map<string, number>();
+/** The servers whose log is asked for; `*` for several. */
+const logs = signal<string | undefined>(undefined);
+
+/** `open`: what is shown is current. */
+export const liveState = signal<'connecting' | 'open' | 'lost' | 'resting'>('connecting');
+
+/**
+ * Calls the listener for each message of the topic; the returned function ends that. After each `hello` the lists have to be
+ * read again: the stream has begun, and what came before is in none of its messages.
+ */
+export function onLive<T extends Topic>(topic: T, listener: (message: LiveMessage<T>) => void): () => void {
+  const set = listeners.get(topic) ?? new Set();
+  listeners.set(topic, set);
+  set.add(listener as Listener);
+  return () => void set.delete(listener as Listener);
+}
+
+/** Asks for the log of this server as well, until the returned function is called. */
+export function wantLogs(server: string): () => void {
+  const add = (more: number): void => {
+    const count = (logsOf.get(server) ?? 0) + more;
+    if (count > 0) logsOf.set(server, count);
+    else logsOf.delete(server);
+    const [first, second] = logsOf.keys();
+    logs.value = second === undefined ? first : '*';
+  };
+  add(1);
+  return () => add(-1);
+}
+
+let running: AbortController | null = null;
+
+/** Keeps the one stream of this page open while the browser is logged in and the page is looked at. */
+export function startLive(): void {
+  effect(() => {
+    const wanted = csrf.value !== null && liveState.value !== 'resting';
+    const server = logs.value;
+    if (running !== null && (!wanted || asked !== server)) {
+      running.abort();
+      running = null;
+    }
+    if (wanted && running === null) void follow(server);
+  });
+  let resting: ReturnType<typeof setTimeout> | undefined;
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(resting);
+    if (document.hidden) {
+      resting = setTimeout(() => {
+        liveState.value = 'resting';
+      }, HIDDEN_MS);
+    } else if (liveState.peek() === 'resting') liveState.value = 'connecting';
+  });
+}
+
+let asked: string | undefined;
+
+async function follow(server: string | undefined): Promise<void> {
+  const ended = new AbortController();
+  running = ended;
+  asked = server;
+  let retryMs = FIRST_RETRY_MS;
+  while (!ended.signal.aborted) {
+    try {
+      await streamLive(
+        { logs: server },
+        {
+          signal: ended.signal,
+          onOpen() {
+            retryMs = FIRST_RETRY_MS;
+            liveState.value = 'open';
+          },
+          onEvent(message) {
+            for (const listener of listeners.get(message.topic) ?? []) listener(message as never);
+          },
+        },
+      );
+    } catch {
+      // Whatever broke it, the next try shows whether it lasts.
+    }
+    if (ended.signal.aborted || csrf.peek() === null) break;
+    liveState.value = 'lost';
+    await new Promise((resolve) => setTimeout(resolve, retryMs));
+    retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
+  }
+  if (running === ended) running = null;
+}

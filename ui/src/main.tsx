@@ -1,0 +1,13 @@
+import { render } from 'preact';
+import { App } from './app.tsx';
+import { startLive } from './live.ts';
+import { followServers } from './servers.ts';
+import { beginLogin } from './session.ts';
+import { startTheme } from './theme.ts';
+import './style.css';
+
+startTheme();
+followServers();
+startLive();
+void beginLogin();
+render(<App />, document.getElementById('app')!);

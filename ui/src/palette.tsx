@@ -1,0 +1,139 @@
+import { computed, signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { listTools, restartServer, resumeServer, suspendServer, type Tool } from './api/operations.ts';
+import { PAGES } from './pages.ts';
+import { act } from './parts/toasts.tsx';
+import { navigate } from './router.ts';
+import { putServer, serverList } from './servers.ts';
+import { leave } from './session.ts';
+import { nextTheme } from './theme.ts';
+
+interface Choice {
+  readonly id: string;
+  readonly text: string;
+  readonly kind: string;
+  readonly run: () => void;
+}
+
+const MAX_SHOWN = 12;
+const isOpen = signal(false);
+const words = signal('');
+const at = signal(0);
+const tools = signal<readonly Tool[]>([]);
+
+export function openPalette(): void {
+  words.value = '';
+  at.value = 0;
+  isOpen.value = true;
+  listTools().then(
+    (answer) => (tools.value = answer.tools),
+    // Pages, servers and actions are found without them.
+    () => {},
+  );
+}
+
+const choices = computed<readonly Choice[]>(() => {
+  if (!isOpen.value) return [];
+  const pages = PAGES.map(({ path, title }) => ({
+    id: `page ${path}`,
+    text: title,
+    kind: 'Page',
+    run: () => navigate([path]),
+  }));
+  const servers = serverList.value.flatMap(({ name, enabled }) => [
+    { id: `server ${name}`, text: name, kind: 'Server', run: () => navigate(['servers', name]) },
+    change(`Restart ${name}`, () => restartServer({ name })),
+    enabled
+      ? change(`Suspend ${name}`, () => suspendServer({ name }))
+      : change(`Resume ${name}`, () => resumeServer({ name })),
+  ]);
+  const found = tools.value.map(({ exposedName, server, name }) => ({
+    id: `tool ${exposedName}`,
+    text: exposedName,
+    kind: 'Tool',
+    run: () => navigate(['tools', server, name]),
+  }));
+  const others = [
+    { id: 'theme', text: 'Change the theme', kind: 'Action', run: nextTheme },
+    { id: 'logout', text: 'Log out', kind: 'Action', run: () => void leave() },
+  ];
+  return [...pages, ...servers, ...others, ...found];
+});
+
+const shown = computed<readonly Choice[]>(() => {
+  const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = choices.value.filter(({ text, kind }) => {
+    const whole = `${kind} ${text}`.toLowerCase();
+    return wanted.every((word) => whole.includes(word));
+  });
+  return fits.slice(0, MAX_SHOWN);
+});
+
+/** Finds pages, servers, tools and actions by a few letters of them. */
+export function Palette() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (isOpen.value) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isOpen.value]);
+  const close = (): void => {
+    isOpen.value = false;
+  };
+  const choose = (choice: Choice | undefined): void => {
+    if (choice === undefined) return;
+    close();
+    choice.run();
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const last = Math.max(0, shown.value.length - 1);
+    if (event.key === 'ArrowDown') at.value = Math.min(last, at.value + 1);
+    else if (event.key === 'ArrowUp') at.value = Math.max(0, at.value - 1);
+    else if (event.key === 'Enter') choose(shown.value[at.value]);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <dialog ref={dialog} class="palette" aria-label="Search or run" onClose={close}>
+      <input
+        type="search"
+        role="combobox"
+        list={undefined}
+        aria-label="Pages, servers, tools and actions"
+        aria-expanded="true"
+        aria-controls="choices"
+        aria-activedescendant={shown.value.length === 0 ? undefined : `choice-${at.value}`}
+        placeholder="Pages, servers, tools, actions"
+        value={words.value}
+        onInput={(event) => {
+          words.value = event.currentTarget.value;
+          at.value = 0;
+        }}
+        onKeyDown={onKey}
+      />
+      <div id="choices" role="listbox" aria-label="Found">
+        {shown.value.map((choice, index) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field takes the keys of the list
+          <div
+            key={choice.id}
+            id={`choice-${index}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === at.value}
+            onClick={() => choose(choice)}
+          >
+            <span>{choice.text}</span> <small>{choice.kind}</small>
+          </div>
+        ))}
+      </div>
+      {shown.value.length === 0 ? <p>Nothing is called so.</p> : null}
+    </dialog>
+  );
+}
+
+function change(text: string, run: () => ReturnType<typeof restartServer>): Choice {
+  const done = async (): Promise<void> => {
+    const server = await act(`${text}: done`, run);
+    if (server !== null) putServer(server);
+  };
+  return { id: text, text, kind: 'Action', run: () => void done() };
+}

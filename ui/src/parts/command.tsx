@@ -1,0 +1,26 @@
+import { toast } from './toasts.tsx';
+
+/** The command that does what the page does, to be copied. */
+export function Command({ text }: { readonly text: string }) {
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      toast('good', 'Copied');
+    } catch {
+      toast('bad', 'The browser does not let this page copy; select the text instead');
+    }
+  };
+  return (
+    <span class="command">
+      <code>{text}</code>
+      <button type="button" class="plain" aria-label={`Copy ${text}`} title="Copy" onClick={() => void copy()}>
+        ⧉
+      </button>
+    </span>
+  );
+}
+
+/** A word of a shell command. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,63 @@
+import { computed, signal } from '@preact/signals';
+import { type Gateway, getGateway, getServer, listServers, type Server } from './api/operations.ts';
+import { ApiError } from './api/request.ts';
+import { onLive } from './live.ts';
+
+/** Steps of a start come in a row: the server is read once for all of them. */
+const READ_AFTER_MS = 120;
+
+/** All servers by name; null until they were read. */
+export const servers = signal<ReadonlyMap<string, Server> | null>(null);
+export const gateway = signal<Gateway | null>(null);
+/** Why the list could not be read; null when it was. */
+export const serversError = signal<Error | null>(null);
+export const serverList = computed<readonly Server[]>(() =>
+  [...(servers.value?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1)),
+);
+
+export async function readServers(): Promise<void> {
+  try {
+    const [list, facts] = await Promise.all([listServers(), getGateway()]);
+    servers.value = new Map(list.servers.map((server) => [server.name, server]));
+    gateway.value = facts;
+    serversError.value = null;
+  } catch (error) {
+    serversError.value = error as Error;
+  }
+}
+
+/** Puts in what an operation answered with, before an event says the same. */
+export function putServer(server: Server): void {
+  servers.value = new Map(servers.value ?? []).set(server.name, server);
+}
+
+const due = new Map<string, ReturnType<typeof setTimeout>>();
+
+/** Has the list follow the live stream. */
+export function followServers(): void {
+  onLive('hello', () => void readServers());
+  onLive('events', ({ event }) => {
+    if (event.type === 'gap') {
+      void readServers();
+      return;
+    }
+    const { server: name } = event;
+    if (due.has(name)) return;
+    const timer = setTimeout(() => {
+      due.delete(name);
+      void readServer(name);
+    }, READ_AFTER_MS);
+    due.set(name, timer);
+  });
+}
+
+async function readServer(name: string): Promise<void> {
+  try {
+    putServer(await getServer({ name }));
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) return;
+    const left = new Map(servers.value ?? []);
+    left.delete(name);
+    servers.value = left;
+  }
+}

@@ -1,0 +1,37 @@
+import { signal } from '@preact/signals';
+import { logIn, logOut } from './api/operations.ts';
+import { csrf, execToken, keepCsrf } from './api/request.ts';
+import { replace, route } from './router.ts';
+
+/** Why the last login failed; null when it did not. */
+export const loginError = signal<Error | null>(null);
+export const loggingIn = signal(false);
+
+/** Takes the word of a login link out of the address, and uses it. */
+export async function beginLogin(): Promise<void> {
+  const { page, rest } = route.value;
+  if (page !== 'login') return;
+  replace([]);
+  const [word] = rest;
+  if (word !== undefined) await enter({ word });
+}
+
+export async function enter(proof: { readonly word: string } | { readonly token: string }): Promise<void> {
+  loggingIn.value = true;
+  try {
+    const opened = await logIn({ body: proof });
+    loginError.value = null;
+    keepCsrf(opened.csrf);
+  } catch (error) {
+    // A used link does not end the session that this browser may have.
+    if (csrf.peek() === null) loginError.value = error as Error;
+  } finally {
+    loggingIn.value = false;
+  }
+}
+
+export async function leave(): Promise<void> {
+  await logOut().catch(() => {});
+  execToken.value = null;
+  keepCsrf(null);
+}

@@ -1,0 +1,19 @@
+import { effect, signal } from '@preact/signals';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+const KEPT_AT = 'trunkline.theme';
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+
+export const theme = signal<Theme>(THEMES.find((one) => one === localStorage.getItem(KEPT_AT)) ?? 'system');
+
+export function startTheme(): void {
+  effect(() => {
+    document.documentElement.dataset['theme'] = theme.value;
+    localStorage.setItem(KEPT_AT, theme.value);
+  });
+}
+
+export function nextTheme(): void {
+  theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!;
+}
