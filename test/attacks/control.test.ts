@@ -291,7 +291,6 @@ test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie a
     '/livez',
     '/api/v1/servers/<script>alert(1)</script>',
     '/nowhere',
-    '/?next=//evil.example',
     '/login?redirect=https://evil.example',
   ]) {
     const reply = await arena.control(path, 'GET', bearer);
@@ -303,5 +302,24 @@ test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie a
     assert.equal(reply.headers['x-content-type-options'], 'nosniff', path);
     assert.match(String(reply.headers['content-security-policy']), /frame-ancestors 'none'/, path);
     assert.match(String(reply.headers['cache-control']), /no-store/, path);
+  }
+});
+
+test('ui: the console holds no secret, is framed by no page, and leads nowhere', async () => {
+  for (const path of ['/', '/?next=//evil.example']) {
+    const reply = await arena.control(path, 'GET', {});
+    assert.ok(reply.status === 200 || reply.status === 503, `${path}: ${reply.status}`);
+    assert.equal(reply.headers.location, undefined);
+    assert.equal(reply.headers['set-cookie'], undefined);
+    assert.ok(!reply.text.includes('evil') && !reply.text.includes(arena.controlToken));
+    const policy = String(reply.headers['content-security-policy']);
+    assert.match(policy, /default-src 'none';.*frame-ancestors 'none'/);
+    assert.doesNotMatch(policy, /unsafe|\*/);
+    assert.equal(reply.headers['x-content-type-options'], 'nosniff');
+    assert.equal(reply.headers['referrer-policy'], 'no-referrer');
+  }
+  for (const path of ['/assets/..%2f..%2fpackage.json', '/assets/../package.json', '/assets/index.html', '/assets/']) {
+    const { status } = await arena.control(path, 'GET', {});
+    assert.ok(status === 400 || status === 404, `${path}: ${status}`);
   }
 });
