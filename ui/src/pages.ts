@@ -15,4 +15,5 @@ export interface Page {
 /** In the order of the navigation. */
 export const PAGES: readonly Page[] = [
   { path: '', title: 'Overview', group: 'Operate', key: 'o', load: () => import('./pages/overview.tsx') },
+  { path: 'timeline', title: 'Timeline', group: 'Operate', key: 'i', load: () => import('./pages/timeline.tsx') },
 ];

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { manySided } from '../support/many-sided.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+import { ConsoleBrowser } from './console.ts';
+
+test('the timeline: calls in lanes and in a table, as they come; filter, pause, one call in detail', async () => {
+  const gateway = await RunningGateway.start({
+    config: { mcpServers: { good: manySided('good'), slow: manySided('slow', {}, { timeoutMs: 200 }) } },
+  });
+  try {
+    await gateway.ready('good', 'slow');
+    const client = await WireClient.open(gateway.mcpUrl);
+    await client.callText('good__echo', { text: 'before' });
+    const browser = await ConsoleBrowser.open(gateway, '#/timeline');
+    const { page } = browser;
+    const rows = page.getByRole('table', { name: 'Calls' }).getByRole('row');
+    await rows.filter({ hasText: 'good.echo' }).first().waitFor();
+
+    await client.request('tools/call', { name: 'slow__sleep', arguments: { ms: 5_000 } });
+    const failed = rows.filter({ hasText: 'slow.sleep' });
+    await failed.waitFor();
+    assert.match((await failed.textContent())!, /UNKNOWN/);
+
+    await failed.click();
+    const detail = page.getByRole('region', { name: 'Call slow.sleep' });
+    await detail.getByText('wire 1 → gateway').waitFor();
+    const [, id] = /trunkline trace (\S+-\d+)/.exec((await detail.textContent())!)!;
+    assert.ok((await page.evaluate(() => location.hash)).startsWith(`#/timeline/${id}`));
+    await browser.assertAccessible();
+    await browser.screenshots('timeline');
+    await detail.getByRole('button', { name: 'Close' }).click();
+    await detail.waitFor({ state: 'detached' });
+
+    const filter = page.getByRole('searchbox', { name: 'Filter' });
+    await filter.fill('server:slow status:error');
+    await rows.filter({ hasText: 'good.echo' }).waitFor({ state: 'detached' });
+    assert.ok(page.url().includes('filter=server'));
+    await page.getByText('trunkline calls server:slow status:error').waitFor();
+    await filter.fill('colour:red');
+    await page.getByText('there is no key "colour"').waitFor();
+    await filter.fill('');
+
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await client.callText('good__who').catch(() => {});
+    await client.request('tools/call', { name: 'good__none', arguments: {} });
+    await new Promise((done) => setTimeout(done, 1_500));
+    assert.equal(await rows.filter({ hasText: 'good__none' }).count(), 0);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await rows.filter({ hasText: 'good__none' }).waitFor();
+
+    // A drag over the picture leaves the calls of that time; the button goes back to the last minute.
+    const picture = page.getByRole('img', { name: /calls in \d lanes/ });
+    const box = (await picture.boundingBox())!;
+    await page.mouse.move(box.x + 150, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 200, box.y + 40);
+    await page.mouse.up();
+    await page.getByText('No calls in this part of the time').waitFor();
+    await page.getByRole('button', { name: 'Last minute' }).click();
+    await rows.filter({ hasText: 'good.echo' }).first().waitFor();
+    await browser.close();
+  } finally {
+    await gateway.dispose();
+  }
+});

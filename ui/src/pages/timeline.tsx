@@ -1,0 +1,204 @@
+import './timeline/timeline.css';
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import type { Call } from '../api/operations.ts';
+import { Command, shellWord } from '../parts/command.tsx';
+import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Status } from '../parts/status.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { replace, route, setQuery } from '../router.ts';
+import { CallDetail, callName, duration, ending, toneOfCall } from './timeline/call-detail.tsx';
+import {
+  filterError,
+  filterText,
+  followCalls,
+  isRead,
+  missing,
+  paused,
+  readCalls,
+  readError,
+  resume,
+  shown,
+  type TimedCall,
+} from './timeline/calls.ts';
+import { Lanes, type TimeWindow } from './timeline/lanes.tsx';
+
+const LANES: Readonly<Record<string, (call: Call) => string>> = {
+  server: ({ server }) => server ?? 'gateway',
+  session: ({ session, client }) => `${client ?? 'client'} ${session ?? ''}`.trim(),
+  client: ({ client }) => client ?? 'unnamed client',
+  node: ({ node, servedBy }) => servedBy ?? node ?? 'this gateway',
+};
+const DEFAULT_SPAN_MS = 60_000;
+const FOLLOW_MS = 500;
+
+const COLUMNS: readonly Column<TimedCall>[] = [
+  {
+    id: 'time',
+    title: 'Time',
+    width: '7.5rem',
+    cell: ({ call }) => call.time.slice(11, 23),
+    order: ({ from }) => from,
+    wideOnly: true,
+  },
+  {
+    id: 'name',
+    title: 'Call',
+    width: 'minmax(9rem, 2fr)',
+    cell: ({ call }) => callName(call),
+    order: ({ call }) => callName(call),
+  },
+  {
+    id: 'ending',
+    title: 'Ended',
+    width: 'minmax(6rem, 1fr)',
+    cell: ({ call }) => <Status tone={toneOfCall(call)} text={ending(call)} />,
+    order: ({ call }) => ending(call),
+  },
+  {
+    id: 'ms',
+    title: 'Took',
+    width: '5.5rem',
+    align: 'end',
+    cell: ({ call }) => duration(call.ms),
+    order: ({ call }) => call.ms,
+  },
+  {
+    id: 'client',
+    title: 'Client',
+    width: 'minmax(6rem, 1fr)',
+    wideOnly: true,
+    cell: ({ call }) => call.client,
+    order: ({ call }) => call.client ?? '',
+  },
+  {
+    id: 'principal',
+    title: 'Principal',
+    width: 'minmax(6rem, 1fr)',
+    wideOnly: true,
+    cell: ({ call }) => call.principal,
+    order: ({ call }) => call.principal,
+  },
+];
+
+export default function Timeline() {
+  const { rest, query } = route.value;
+  const by = LANES[query.get('by') ?? ''] === undefined ? 'server' : query.get('by')!;
+  const selected = rest[0];
+  const zoomed = useSignal<TimeWindow | null>(null);
+  const now = useSignal(Date.now());
+
+  useEffect(followCalls, []);
+  useEffect(() => {
+    filterText.value = query.get('filter') ?? '';
+  }, [query.get('filter')]);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (zoomed.value === null && !paused.value && !document.hidden) now.value = Date.now();
+    }, FOLLOW_MS);
+    return () => clearInterval(timer);
+  }, []);
+
+  if (readError.value !== null)
+    return <Failure what="The calls could not be read" error={readError.value} again={() => void readCalls()} />;
+  if (!isRead.value) return <Loading what="calls" />;
+  const calls = shown.value;
+  const range = zoomed.value ?? { from: now.value - DEFAULT_SPAN_MS, to: now.value };
+  const inSight = calls.filter(({ from, to }) => to >= range.from && from <= range.to);
+  const listed = zoomed.value === null ? calls : inSight;
+  const open = calls.find(({ call }) => call.id === selected)?.call;
+  const select = (id: string | null): void =>
+    replace(id === null ? ['timeline'] : ['timeline', id], Object.fromEntries(query));
+  const words = filterText.value.trim();
+  return (
+    <div class="timeline">
+      <h1>Timeline</h1>
+      <div class="toolbar">
+        <label class="grow">
+          <span class="hidden">Filter</span>
+          <input
+            type="search"
+            class="wide"
+            placeholder="server:github status:error ms>500 -client:codex"
+            value={filterText.value}
+            aria-invalid={filterError.value !== null}
+            aria-describedby="filter-error"
+            onInput={(event) => setQuery({ filter: event.currentTarget.value })}
+          />
+        </label>
+        <label>
+          Lanes{' '}
+          <select value={by} onChange={(event) => setQuery({ by: event.currentTarget.value })}>
+            {Object.keys(LANES).map((key) => (
+              <option key={key} value={key}>
+                {key}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button
+          type="button"
+          aria-pressed={paused.value}
+          onClick={() => (paused.value ? resume() : (paused.value = true))}
+        >
+          {paused.value ? 'Go on' : 'Pause'}
+        </button>
+        <button type="button" disabled={zoomed.value === null} onClick={() => (zoomed.value = null)}>
+          Last minute
+        </button>
+        <button type="button" disabled={calls.length === 0} onClick={() => (zoomed.value = extent(calls))}>
+          All
+        </button>
+      </div>
+      <p id="filter-error" class="tone-bad" role="status">
+        {filterError.value}
+      </p>
+      {missing.value ? <p class="tone-warn">Some calls are missing: there were more than could be followed.</p> : null}
+      {calls.length === 0 ? (
+        <Empty title={words === '' ? 'No calls yet' : 'No call matches'}>
+          <p>
+            {words === ''
+              ? 'Connect a client, or call a tool in the playground.'
+              : 'The gateway keeps the last 10,000 calls of each node; older ones are gone.'}
+          </p>
+        </Empty>
+      ) : (
+        <>
+          <Lanes
+            calls={inSight}
+            laneOf={LANES[by]!}
+            window={range}
+            selected={selected}
+            onWindow={(next) => (zoomed.value = next)}
+            onSelect={(one) => select(one?.call.id ?? null)}
+          />
+          <p class="soft">
+            {listed.length} of {calls.length} calls in sight. Drag to look closer; Ctrl and wheel zoom, Shift and wheel
+            pan.{' '}
+            <Command text={`trunkline calls${words === '' ? '' : ` ${words.split(/\s+/).map(shellWord).join(' ')}`}`} />
+          </p>
+          {open === undefined ? null : <CallDetail call={open} onClose={() => select(null)} />}
+          <Table
+            label="Calls"
+            rows={listed.toReversed()}
+            columns={COLUMNS}
+            keyOf={({ call }) => call.id}
+            onOpen={({ call }) => select(call.id)}
+            selected={selected}
+            empty={<Empty title="No calls in this part of the time" />}
+          />
+        </>
+      )}
+    </div>
+  );
+}
+
+function extent(calls: readonly TimedCall[]): TimeWindow {
+  let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const one of calls) {
+    if (one.from < from) from = one.from;
+    if (one.to > to) to = one.to;
+  }
+  const margin = Math.max(10, (to - from) * 0.02);
+  return { from: from - margin, to: to + margin };
+}

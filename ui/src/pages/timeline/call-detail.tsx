@@ -1,0 +1,99 @@
+import type { Call } from '../../api/operations.ts';
+import { Command } from '../../parts/command.tsx';
+import { Status, type Tone } from '../../parts/status.tsx';
+import { href } from '../../router.ts';
+
+const WORTH_SHOWING_MS = 0.05;
+
+export function callName({ server, name, method }: Call): string {
+  const what = name === null || method === 'tools/call' ? (name ?? method) : `${method} ${name}`;
+  return server === null ? what : `${server}.${what}`;
+}
+
+export function ending({ outcome, error }: Call): string {
+  if (error === null) return 'ok';
+  return outcome === 'RESULT' ? (error === 'tool_error' ? 'tool error' : `error ${error}`) : outcome;
+}
+
+export function toneOfCall({ outcome, error }: Call): Tone {
+  if (error === null) return 'good';
+  return outcome === 'RESULT' ? 'warn' : 'bad';
+}
+
+export function duration(ms: number): string {
+  return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** One call: where its time went on both sides of the gateway, and everything that is known of it. */
+export function CallDetail({ call, onClose }: { readonly call: Call; readonly onClose: () => void }) {
+  const here = call.node === null ? 'gateway' : `node ${call.node}`;
+  const { waitedMs, ms, servedBy, tries } = call;
+  const crossed = servedBy === null ? '' : ` at node ${servedBy}`;
+  const again = tries > 1 ? `, after ${tries - 1} ${tries === 2 ? 'node' : 'nodes'} that failed before it began` : '';
+  const facts: readonly (readonly [string, string | null])[] = [
+    ['Method', call.method],
+    ['Client', call.client],
+    ['Principal', call.principal],
+    ['Session', call.session],
+    ['Revision', call.revision],
+    ['Endpoint', call.endpoint],
+    ['Sizes', `${call.requestBytes} bytes in, ${call.answerBytes} bytes out`],
+    ['Node', call.node],
+    ['Trace', call.trace],
+    ['Request', `${call.request} in the log`],
+    ['Why', call.reason],
+  ];
+  return (
+    <section class="detail" aria-label={`Call ${callName(call)}`}>
+      <header class="detail-head">
+        <h2>{callName(call)}</h2>
+        <Status tone={toneOfCall(call)} text={ending(call)} />
+        <span class="grow" />
+        <button type="button" class="plain" onClick={onClose}>
+          Close
+        </button>
+      </header>
+      <ol class="spans">
+        <Span label={`${call.client ?? 'Client'} → ${here}`} from={0} to={ms} of={ms} />
+        {waitedMs === null ? null : (
+          <>
+            {waitedMs < WORTH_SHOWING_MS ? null : (
+              <Span label={`${here}: until it was sent`} from={0} to={waitedMs} of={ms} />
+            )}
+            <Span label={`${here} → ${call.server}${crossed}${again}`} from={waitedMs} to={ms} of={ms} />
+          </>
+        )}
+      </ol>
+      <dl class="facts">
+        {facts.map(([name, value]) =>
+          value === null ? null : (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+        )}
+      </dl>
+      <p>
+        <Command text={`trunkline trace ${call.id}`} />
+      </p>
+      <p class="links">
+        {call.server === null ? null : <a href={href(['servers', call.server])}>Server {call.server}</a>}
+        {call.session === null ? null : <a href={href(['sessions', call.session])}>Session {call.session}</a>}
+      </p>
+    </section>
+  );
+}
+
+function Span({ label, from, to, of }: { label: string; from: number; to: number; of: number }) {
+  const share = (value: number): number => (of === 0 ? 0 : (value / of) * 100);
+  return (
+    <li>
+      <span class="span-label">{label}</span>
+      <span class="span-track" aria-hidden="true">
+        <span class="span-bar" style={{ left: `${share(from)}%`, width: `${Math.max(0.5, share(to - from))}%` }} />
+      </span>
+      <span class="span-time">{duration(to - from)}</span>
+    </li>
+  );
+}

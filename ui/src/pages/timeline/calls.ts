@@ -1,0 +1,95 @@
+import { computed, signal } from '@preact/signals';
+import { CallFilterError, callFilter } from '../../../../src/model/call-filter.ts';
+import { type Call, listCalls } from '../../api/operations.ts';
+import { onLive } from '../../live.ts';
+
+/** As many as a node keeps. */
+const KEPT = 10_000;
+
+/** A call with its times as numbers, which are read for every drawing. */
+export interface TimedCall {
+  readonly call: Call;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Oldest first by their beginning. */
+const all = signal<readonly TimedCall[]>([]);
+export const readError = signal<Error | null>(null);
+export const isRead = signal(false);
+/** Calls came faster than they were told. */
+export const missing = signal(false);
+export const filterText = signal('');
+/** While it is on, what comes is kept back, and the picture stays. */
+export const paused = signal(false);
+
+const filter = computed<{ readonly wanted: (call: Call) => boolean; readonly error: string | null }>(() => {
+  try {
+    return { wanted: callFilter(filterText.value), error: null };
+  } catch (error) {
+    if (!(error instanceof CallFilterError)) throw error;
+    return { wanted: () => true, error: error.message };
+  }
+});
+
+/** What is wrong with the filter; null for nothing. */
+export const filterError = computed(() => filter.value.error);
+
+export const shown = computed<readonly TimedCall[]>(() => {
+  const { wanted } = filter.value;
+  return all.value.filter(({ call }) => wanted(call));
+});
+
+let heldBack: TimedCall[] = [];
+
+export async function readCalls(): Promise<void> {
+  try {
+    const { calls } = await listCalls({ limit: KEPT });
+    all.value = calls.map(timed);
+    heldBack = [];
+    readError.value = null;
+    missing.value = false;
+  } catch (error) {
+    readError.value = error as Error;
+  }
+  isRead.value = true;
+}
+
+/** Has the calls follow the live stream; the returned function ends that. */
+export function followCalls(): () => void {
+  const stops = [
+    onLive('hello', () => void readCalls()),
+    onLive('calls', ({ calls, lost }) => {
+      if (lost) missing.value = true;
+      add(calls.map(timed));
+    }),
+  ];
+  void readCalls();
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+export function resume(): void {
+  paused.value = false;
+  add([]);
+}
+
+function add(more: readonly TimedCall[]): void {
+  if (paused.value) {
+    heldBack.push(...more);
+    heldBack.splice(0, heldBack.length - KEPT);
+    return;
+  }
+  const now = [...heldBack, ...more];
+  heldBack = [];
+  if (now.length === 0) return;
+  const known = new Set(all.value.slice(-2_000).map(({ call }) => call.id));
+  const fresh = now.filter(({ call }) => !known.has(call.id));
+  if (fresh.length > 0) all.value = [...all.value, ...fresh].slice(-KEPT);
+}
+
+function timed(call: Call): TimedCall {
+  const from = Date.parse(call.time);
+  return { call, from, to: from + call.ms };
+}
