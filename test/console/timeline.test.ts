@@ -5,7 +5,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
 
-test('the timeline: calls in lanes and in a table, as they come; filter, pause, one call in detail', async () => {
+test('the timeline: calls in lanes and in a table, as they come; filter, pause, one call in detail', async (t) => {
   const gateway = await RunningGateway.start({
     config: { mcpServers: { good: manySided('good'), slow: manySided('slow', {}, { timeoutMs: 200 }) } },
   });
@@ -14,6 +14,7 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     const client = await WireClient.open(gateway.mcpUrl);
     await client.callText('good__echo', { text: 'before' });
     const browser = await ConsoleBrowser.open(gateway, '#/timeline');
+    t.after(() => browser.close());
     const { page } = browser;
     const rows = page.getByRole('table', { name: 'Calls' }).getByRole('row');
     await rows.filter({ hasText: 'good.echo' }).first().waitFor();
@@ -60,7 +61,6 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await page.getByText('No calls in this part of the time').waitFor();
     await page.getByRole('button', { name: 'Last minute' }).click();
     await rows.filter({ hasText: 'good.echo' }).first().waitFor();
-    await browser.close();
   } finally {
     await gateway.dispose();
   }

@@ -1,51 +1,65 @@
+import './overview/overview.css';
+import { useEffect } from 'preact/hooks';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
-import { ServerStatus } from '../parts/status.tsx';
-import { Table } from '../parts/table.tsx';
 import { readServers, serverList, servers, serversError } from '../servers.ts';
+import { Attention } from './overview/attention.tsx';
+import { LatencyChart } from './overview/latency-chart.tsx';
+import { followRates, totals } from './overview/rates.ts';
+import { Topology } from './overview/topology.tsx';
+import { duration } from './timeline/call-detail.tsx';
 
 export default function Overview() {
-  if (serversError.value !== null) {
+  useEffect(followRates, []);
+  if (serversError.value !== null)
     return <Failure what="The servers could not be read" error={serversError.value} again={() => void readServers()} />;
-  }
   if (servers.value === null) return <Loading what="servers" />;
+  if (serverList.value.length === 0) {
+    return (
+      <>
+        <h1>Overview</h1>
+        <Empty title="No servers yet">
+          <p>
+            <a href="#/servers?add=1">Add one</a>, or on the command line:{' '}
+            <code>trunkline add fs npx -y @modelcontextprotocol/server-filesystem .</code>
+          </p>
+        </Empty>
+      </>
+    );
+  }
   return (
     <>
       <h1>Overview</h1>
-      <Table
-        label="Servers"
-        rows={serverList.value}
-        keyOf={({ name }) => name}
-        columns={[
-          {
-            id: 'name',
-            title: 'Server',
-            width: 'minmax(8rem, 1fr)',
-            cell: ({ name }) => name,
-            order: ({ name }) => name,
-          },
-          {
-            id: 'state',
-            title: 'State',
-            width: 'minmax(8rem, 1fr)',
-            cell: (server) => <ServerStatus server={server} />,
-            order: ({ state }) => state,
-          },
-          {
-            id: 'tools',
-            title: 'Tools',
-            width: '5rem',
-            align: 'end',
-            cell: ({ toolCount }) => toolCount,
-            order: ({ toolCount }) => toolCount,
-          },
-          { id: 'reason', title: 'Why', width: 'minmax(8rem, 3fr)', wideOnly: true, cell: ({ reason }) => reason },
-        ]}
-        empty={
-          <Empty title="No servers yet">
-            <p>Add one to the file, or: trunkline add</p>
-          </Empty>
-        }
-      />
+      <Figures />
+      <Attention />
+      <Topology />
+      <section aria-labelledby="latency">
+        <h2 id="latency">Latency</h2>
+        <LatencyChart />
+        <p class="soft">p50, p95 and p99 of the calls of each second, of all nodes, in the last five minutes.</p>
+      </section>
     </>
+  );
+}
+
+function Figures() {
+  const { perSecond, errors, sessions, p50, p95, p99 } = totals.value;
+  const time = (ms: number | null): string => (ms === null ? '–' : duration(ms));
+  const figures = [
+    ['Calls per second', perSecond < 10 ? perSecond.toFixed(1) : String(Math.round(perSecond))],
+    ['Errors per second', errors.toFixed(1)],
+    ['Sessions', String(sessions)],
+    ['p50', time(p50)],
+    ['p95', time(p95)],
+    ['p99', time(p99)],
+  ] as const;
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -1,3 +1,4 @@
+import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
 import { callName, toneOfCall } from './call-detail.tsx';
 import type { TimedCall } from './calls.ts';

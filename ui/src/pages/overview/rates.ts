@@ -1,0 +1,121 @@
+import { computed, signal } from '@preact/signals';
+import type { Call, ServerRate } from '../../api/operations.ts';
+import { onLive } from '../../live.ts';
+
+/** One second of all nodes. */
+export interface Second {
+  /** Seconds since 1970. */
+  readonly time: number;
+  readonly calls: number;
+  readonly errors: number;
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+}
+
+interface NodeStats {
+  readonly node: string | null;
+  readonly calls: number;
+  readonly sessions: number;
+  readonly servers: readonly ServerRate[];
+  /** When it was heard, by this page's clock. */
+  readonly at: number;
+}
+
+const KEPT_SECONDS = 300;
+/** A node that has said nothing for so long is not counted any more. */
+const SILENT_MS = 5_000;
+/** A rate of one second jumps: the pictures show the mean of so many. */
+const SMOOTH_SECONDS = 5;
+
+export const nodeStats = signal<ReadonlyMap<string, NodeStats>>(new Map());
+export const seconds = signal<readonly Second[]>([]);
+
+interface Edge {
+  readonly perSecond: number;
+  readonly errors: number;
+  readonly p95: number | null;
+  readonly inFlight: number;
+}
+
+const recent = new Map<string, { readonly time: number; readonly rate: ServerRate }[]>();
+/** What goes from a node to a server, by `node server`. */
+export const edges = signal<ReadonlyMap<string, Edge>>(new Map());
+
+let taken: Call[] = [];
+
+/** Follows the live stream while the overview is shown. */
+export function followRates(): () => void {
+  const stops = [
+    onLive('stats', ({ node, calls, sessions, servers }) => {
+      const now = Date.now();
+      const stats = new Map(nodeStats.value).set(node ?? '', { node, calls, sessions, servers, at: now });
+      for (const [name, { at }] of stats) if (now - at > SILENT_MS) stats.delete(name);
+      nodeStats.value = stats;
+      for (const rate of servers) {
+        const key = `${node ?? ''} ${rate.server}`;
+        recent.set(key, [...(recent.get(key) ?? []), { time: now, rate }]);
+      }
+      edges.value = smoothed(now);
+      addSecond(now);
+    }),
+    onLive('calls', ({ calls }) => taken.push(...calls)),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+function smoothed(now: number): ReadonlyMap<string, Edge> {
+  const found = new Map<string, Edge>();
+  for (const [key, all] of recent) {
+    const rates = all.filter(({ time }) => now - time < SMOOTH_SECONDS * 1_000);
+    recent.set(key, rates);
+    if (rates.length === 0) {
+      recent.delete(key);
+      continue;
+    }
+    const sum = (of: (rate: ServerRate) => number): number => rates.reduce((total, { rate }) => total + of(rate), 0);
+    const times = rates.flatMap(({ rate }) => rate.p95 ?? []);
+    found.set(key, {
+      perSecond: sum(({ calls }) => calls) / SMOOTH_SECONDS,
+      errors: sum(({ errors }) => errors),
+      p95: times.length === 0 ? null : Math.max(...times),
+      inFlight: rates.at(-1)!.rate.inFlight,
+    });
+  }
+  return found;
+}
+
+/** Each node speaks once a second: the first that does so ends the second of all. */
+function addSecond(now: number): void {
+  const time = Math.floor(now / 1_000);
+  if (seconds.value.at(-1)?.time === time) return;
+  const times = taken.map(({ ms }) => ms).sort((a, b) => a - b);
+  const at = (share: number): number | null =>
+    times[Math.min(times.length - 1, Math.floor(share * times.length))] ?? null;
+  const calls = [...nodeStats.value.values()].reduce((sum, stats) => sum + stats.calls, 0);
+  const errors = taken.filter(({ error }) => error !== null).length;
+  taken = [];
+  const second = { time, calls, errors, p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+  seconds.value = [...seconds.value, second].slice(-KEPT_SECONDS);
+}
+
+export const totals = computed(() => {
+  const stats = [...nodeStats.value.values()];
+  const last = seconds.value.slice(-SMOOTH_SECONDS);
+  const mean = (of: (second: Second) => number): number =>
+    last.length === 0 ? 0 : last.reduce((sum, second) => sum + of(second), 0) / last.length;
+  const worst = (of: (second: Second) => number | null): number | null => {
+    const known = last.flatMap((second) => of(second) ?? []);
+    return known.length === 0 ? null : Math.max(...known);
+  };
+  return {
+    perSecond: mean(({ calls }) => calls),
+    errors: mean(({ errors }) => errors),
+    sessions: stats.reduce((sum, { sessions }) => sum + sessions, 0),
+    p50: worst(({ p50 }) => p50),
+    p95: worst(({ p95 }) => p95),
+    p99: worst(({ p99 }) => p99),
+  };
+});
