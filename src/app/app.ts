@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { renderProblem } from '../config/problem/problem.ts';
-import { ConsoleLogins } from '../control/console-logins.ts';
 import type { GatewayFacts, Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
 import { ANONYMOUS, OPERATOR, type Principal } from '../model/client-profile.ts';
@@ -48,7 +47,6 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'metricsAddress',
 export class App {
   readonly rooms: Rooms;
   readonly playground: Playground;
-  readonly console: ConsoleLogins;
   readonly #follower: ConfigFollower;
   readonly configuration: FollowedConfiguration;
   readonly #reconciler: Reconciler;
@@ -76,7 +74,6 @@ export class App {
   constructor(rooms: Rooms) {
     this.rooms = rooms;
     this.playground = new Playground(rooms);
-    this.console = new ConsoleLogins(rooms.clock, rooms.controlToken);
     this.#agents = new Set(rooms.registry.state.agents.keys());
     const report = reloadReport(rooms.logger, rooms.metrics, rooms.loaded);
     this.#follower = new ConfigFollower({
@@ -200,11 +197,6 @@ export class App {
   /** What should run and does not, or could not be read. */
   get #unread(): readonly string[] {
     return [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)];
-  }
-
-  /** Logs one browser in at the console. */
-  consoleLink(): string {
-    return `${this.addresses.controlUrl}/#/login/${this.console.word()}`;
   }
 
   /** As an operator asks for it; false where the process is a program's. */

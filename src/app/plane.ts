@@ -29,10 +29,7 @@ export type { ShownClient } from '../control/tool-schemas.ts';
 /** What the control API works on, of this gateway. */
 export function controlPlane(
   rooms: Rooms,
-  app: Pick<
-    ControlPlane,
-    'console' | 'consoleLink' | 'facts' | 'readiness' | 'stop' | 'configuration' | 'playground'
-  > & {
+  app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration' | 'playground'> & {
     secretsChanged(): Promise<void>;
   },
 ): ControlPlane {
@@ -60,7 +57,7 @@ export function controlPlane(
     calls,
     runTime: rooms.runTime,
     recorder: rooms.recorder,
-    console: app.console,
+    console: rooms.console,
     logins: rooms.logins,
     clients: (agent) => clientLinks(rooms, app.facts(), agent),
     signIn: (server) => signInView(server, rooms),
@@ -73,7 +70,6 @@ export function controlPlane(
     desired: (server) => desiredView(rooms, server),
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
     facts: () => app.facts(),
-    consoleLink: () => app.consoleLink(),
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
     openSessions: () => downstream.sessions.size,

@@ -3,6 +3,7 @@ import { Cluster } from '../cluster/cluster.ts';
 import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
 import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
+import { ConsoleLogins } from '../control/console-logins.ts';
 import { Leases } from '../credentials/lease.ts';
 import { Secrets } from '../credentials/secrets.ts';
 import { Downstream } from '../downstream/downstream.ts';
@@ -287,6 +288,7 @@ export async function buildRooms(
   const newToken = (): string => random.hex(KEY_BYTES);
   await (cluster ?? upstreams).apply(registry.state.servers);
 
+  const controlToken = folder?.token('control.token', newToken) ?? newToken();
   return {
     options,
     loaded,
@@ -295,7 +297,8 @@ export async function buildRooms(
     logger,
     metrics,
     folder,
-    controlToken: folder?.token('control.token', newToken) ?? newToken(),
+    controlToken,
+    console: new ConsoleLogins(clock, controlToken),
     execToken: folder?.token('exec.token', newToken) ?? newToken(),
     registry,
     authenticator,

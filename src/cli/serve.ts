@@ -67,7 +67,7 @@ export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
     program: programWords(terminal.env),
     readyMs: Math.round(performance.now()),
     ...addresses,
-    consoleUrl: app.consoleLink(),
+    consoleUrl: app.rooms.console.link(app.addresses.controlUrl),
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [

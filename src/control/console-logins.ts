@@ -36,14 +36,14 @@ export class ConsoleLogins {
     this.cookieName = `trunkline_console_${this.tokenDigest.toString('hex').slice(0, 8)}`;
   }
 
-  /** A word that opens one session within ten minutes. The oldest of too many ends. */
-  word(): string {
+  /** An address that opens one session within ten minutes. The oldest of too many ends. */
+  link(controlUrl: string): string {
     const now = this.#clock.wall();
     for (const [key, until] of this.#words) if (until <= now) this.#words.delete(key);
     for (const key of this.#words.keys()) if (this.#words.size >= MAX_WORDS) this.#words.delete(key);
     const word = random();
     this.#words.set(keyOf(word), now + WORD_MS);
-    return word;
+    return `${controlUrl}/#/login/${word}`;
   }
 
   /** Opens a session for a one-time word or the control token; null for another text. */

@@ -57,7 +57,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/console-links',
     summary: 'A link to the console that logs one browser in, within ten minutes.',
     schema: object({ url: text }),
-    run: (_request, plane) => ok({ url: plane.consoleLink() }),
+    run: (_request, plane) => ok({ url: plane.console.link(plane.facts().controlUrl) }),
   }),
 ];
 

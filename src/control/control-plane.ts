@@ -180,7 +180,6 @@ export interface ControlPlane {
   /** The id of the open session with this label. */
   sessionId(label: string): Promise<string | null>;
   facts(): GatewayFacts;
-  consoleLink(): string;
   readiness(): Readiness;
   /** Ends this gateway in good order, or `now`; false for one that a program has made, which ends it. */
   stop(now: boolean): boolean;

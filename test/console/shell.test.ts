@@ -38,12 +38,12 @@ test('a link logs in once, and its word leaves the address', async () => {
 test('what changes at the gateway arrives without a reload', async () => {
   const { page } = browser;
   await page.evaluate(() => Object.assign(window, { stayed: true }));
-  const row = page.locator('[role=row]', { hasText: 'memory' }).first();
-  await row.getByText('running').waitFor();
+  const box = (detail: RegExp) => page.getByRole('link', { name: new RegExp(`^memory ${detail.source}`) });
+  await box(/\d+ tools/).waitFor();
   await gateway.control('/api/v1/servers/memory/suspend', 'POST');
-  await row.getByText('suspended').waitFor();
+  await box(/suspended/).waitFor();
   await gateway.control('/api/v1/servers/memory/resume', 'POST');
-  await row.getByText('running').waitFor();
+  await box(/\d+ tools/).waitFor();
   assert.equal(await page.evaluate(() => 'stayed' in window), true);
 });
 

@@ -174,7 +174,6 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get('/logs/stream?lines=1', '/logs/stream');
     const { sessions } = await get('/sessions');
     assert.equal(sessions.length, 1);
-<<<<<<< HEAD
     const { id } = await post('/recordings', '/recordings', { server: 'good' });
     for (const target of [{}, { session: 'none' }, { session: sessions[0].label }]) {
       await post('/recordings', '/recordings', target);
@@ -187,11 +186,9 @@ describe('answers of the control API and the OpenAPI document', () => {
     await post('/replays', '/replays', { recording: id, server: 'good', of: 'many' });
     await post('/replays', '/replays', { recording: 'none', server: 'good' });
     for (let i = 0; i < 2; i++) await answered(`${v1}/recordings/${id}`, `${v1}/recordings/{name}`, 'delete');
-=======
-    const { url } = await answered(`${v1}/console-links`, `${v1}/console-links`, 'post', {});
-    await answered(`${v1}/login`, `${v1}/login`, 'post', { word: url.split('/').at(-1) });
+    const { url: link } = await answered(`${v1}/console-links`, `${v1}/console-links`, 'post', {});
+    await answered(`${v1}/login`, `${v1}/login`, 'post', { word: link.split('/').at(-1) });
     await answered(`${v1}/login`, `${v1}/login`, 'delete');
->>>>>>> 4b2671e1 (Serve a console at the control listener: login, shell, typed client)
     await answered(`${v1}/sessions/${sessions[0].label}`, `${v1}/sessions/{name}`, 'delete');
     await get('/credentials');
     const put = (name: string, body: object) => answered(`${v1}/secrets/${name}`, `${v1}/secrets/{name}`, 'put', body);

@@ -330,6 +330,11 @@ readonly reason: string
 readonly time: string;
 readonly type: "added" | "replaced" | "removed";
 readonly server: string
+} | {
+readonly time: string;
+readonly type: "changed";
+readonly list: "drift" | "tasks" | "configuration" | "nodes";
+readonly server: string
 } | Gap;
 
 /** Entries are missing here. */
