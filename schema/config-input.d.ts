@@ -339,7 +339,7 @@ interface ConfigInputTelemetry {
 interface ConfigInputSessions {
   /** The gateway ends a client session after this time without requests and streams. */
   readonly idleMs?: number | undefined;
-  /** Concurrent client sessions, and the same number of listen streams of clients without sessions. */
+  /** Concurrent client sessions, and the same number of listen streams of clients without sessions. A cluster has room for as many on each of its nodes. */
   readonly max?: number | undefined;
   /** The same for one caller. */
   readonly maxPerPrincipal?: number | undefined;

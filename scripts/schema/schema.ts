@@ -175,7 +175,9 @@ const settingsShape = {
         .max(1_000_000)
         .default(DEFAULTS.maxSessions)
         .optional()
-        .describe('Concurrent client sessions, and the same number of listen streams of clients without sessions.'),
+        .describe(
+          'Concurrent client sessions, and the same number of listen streams of clients without sessions. A cluster has room for as many on each of its nodes.',
+        ),
       maxPerPrincipal: z
         .int()
         .min(1)

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { onNodes, type PlayedNode, remoteSpec, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
+import {
+  memoryBus,
+  onNodes,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../test/support/cluster-bench.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
 import { notification, request, result } from '../protocol/compose.ts';
+import { packFrame } from './frames/frame.ts';
 
 function call(node: PlayedNode, server: string, exchange = new TestExchange()): Promise<Outcome> {
   return node.cluster.upstreams.call(server, exchange.request, exchange);
@@ -60,6 +68,18 @@ test('fault:F29 a node that does not keep up with its bus is not ready until it 
     assert.ok(asked > 0, 'it speaks up at once');
     await nodes.pass(5_000);
     assert.equal(a.cluster.notReady, null);
+  }));
+
+test('a cluster has no limit of nodes', () =>
+  onNodes(async (nodes) => {
+    const { cluster } = await nodes.join('a', []);
+    for (let at = 0; at < 400; at++) {
+      const bus = memoryBus(nodes.hub, nodes.clock);
+      const view = { ...cluster.view, id: `n${at}`, peer: bus.peer };
+      bus.publish(`trunkline.node.${bus.peer}`, packFrame(view));
+    }
+    await nodes.pass(100);
+    assert.equal(cluster.nodes().length, 401);
   }));
 
 test('check:H5 a cancelled call is cancelled at the node that serves it', () =>

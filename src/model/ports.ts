@@ -159,8 +159,18 @@ export interface SessionRecord {
   readonly lastSeenAt: number;
 }
 
+/** The sessions of all nodes, as this one knows them. `principal`: of one caller; null: of all. */
+export interface SessionCensus {
+  readonly nodes: number;
+  count(principal: string | null): number;
+  /** Null if none was unused for `unusedMs`. */
+  longestUnused(principal: string | null, unusedMs: number): SessionRecord | null;
+}
+
 /** Session records in the shared store. Writes are behind by at most 100 ms; a newer write of a record wins. */
 export interface SessionRecords {
+  /** Absent: no other node has sessions. */
+  readonly census?: SessionCensus;
   get(id: string): Promise<SessionRecord | null>;
   /** `isNew`: of a session that begins. */
   put(record: SessionRecord, isNew?: boolean): void;

@@ -10,6 +10,7 @@ import { WireClient } from '../support/wire-client.ts';
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 const ROOTS = { capabilities: { roots: {} } };
 const stateless = (node: NodeProcess): WireClient => new WireClient(node.serverUrl('counter'), 'stateless', ROOTS);
+const INITIALIZE = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'wire', version: '1' } };
 const ASK = { name: 'ask', arguments: {} };
 
 /** The same session by way of this node. */
@@ -49,6 +50,34 @@ async function said(stream: EventReader): Promise<Event> {
     if (event.data !== '') return event;
   }
 }
+
+test('check:C9 nodes whose tables are full refuse no session of another node, and the limit counts in the cluster', () =>
+  cluster(async (nodes) => {
+    const more = { sessions: { max: 20, maxPerPrincipal: 20 } };
+    const shared = { counter: counterServer({ isolation: 'shared' }) };
+    const [a, b] = [await nodes.node('a', shared, more), await nodes.node('b', shared, more)];
+    await callable(a, 'counter');
+    const known = async (node: NodeProcess) =>
+      (await node.control<{ nodes: { state: string }[] }>('/api/v1/nodes')).nodes.length;
+    await until(async () => (await known(a)) === 2 && (await known(b)) === 2, 'the nodes to know each other');
+    const open = async (node: NodeProcess) =>
+      Promise.all(Array.from({ length: 20 }, () => WireClient.open(node.serverUrl('counter'))));
+    const [ofA, ofB] = [await open(a), await open(b)];
+    for (const [sessions, there] of [
+      [ofA, b],
+      [ofB, a],
+      [ofA, a],
+    ] as const) {
+      const answers = await Promise.all(sessions.map((session) => at(there, session).request('tools/list')));
+      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+    }
+    const sessions = async () => (await a.control<{ sessions: unknown[] }>('/api/v1/sessions')).sessions.length;
+    await until(async () => (await sessions()) === 40, 'the sessions of both to be known');
+    for (const node of [a, b]) {
+      const refused = await new WireClient(node.serverUrl('counter')).request('initialize', INITIALIZE);
+      assert.equal(refused.status, 429);
+    }
+  }));
 
 test('check:C9 a call that waits for a stateless client continues when it returns to another node, once', () =>
   cluster(async (nodes) => {

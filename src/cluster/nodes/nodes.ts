@@ -10,7 +10,8 @@ const LOOK_MS = 100;
 const STALL_MS = 400;
 /** A node that stood still for longer may have counted as gone. */
 const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
-const MAX_NODES = 256;
+/** Of nodes that are not understood; each is logged once. */
+const MAX_STRANGERS = 256;
 const MAX_ANNOUNCED = 8;
 const SUBJECT = 'trunkline.node';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
@@ -118,7 +119,7 @@ export class Nodes {
     if (from === bus.peer || this.#closed) return;
     const heartbeat = readHeartbeat(payload, from);
     if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
-      if (this.#strangers.size < MAX_NODES && !this.#strangers.has(from)) {
+      if (this.#strangers.size < MAX_STRANGERS && !this.#strangers.has(from)) {
         this.#strangers.add(from);
         const { id: node, version, protocols } = heartbeat ?? {};
         logger.error('node_not_understood', { peer: from, node, version, protocols, reason: whyNot(protocols) });
@@ -134,7 +135,6 @@ export class Nodes {
       return;
     }
     if (known === undefined) {
-      if (this.#known.size >= MAX_NODES) return;
       this.#known.set(from, { view, heardAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
       if (view.id === this.self.id) {

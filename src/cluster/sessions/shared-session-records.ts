@@ -1,8 +1,9 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import { type Clock, pause } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
+import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
@@ -44,13 +45,14 @@ export interface SessionFollower {
  * Client sessions, known to all nodes. While the store cannot be read, no session is called unknown; what it has lost, nodes
  * write again. Sessions end only by a client or the sweep.
  */
-export class SharedSessionRecords implements SessionRecords, TableOwner {
+export class SharedSessionRecords implements SessionRecords, SessionCensus, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
   #follower: SessionFollower | null = null;
   readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
   readonly #known = new Map<string, SessionFacts>();
   readonly #kinds = new SessionKinds();
+  readonly #perPrincipal = new Counts();
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
   #complete = false;
@@ -63,6 +65,29 @@ export class SharedSessionRecords implements SessionRecords, TableOwner {
     const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING };
     this.#table = new SharedTable(deps, settings, this);
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, name: 'sessions', progress: this.#table.progress });
+  }
+
+  get census(): SessionCensus {
+    return this;
+  }
+
+  get nodes(): number {
+    return this.#deps.others().length + 1;
+  }
+
+  count(principal: string | null): number {
+    return principal === null ? this.#known.size : this.#perPrincipal.of(principal);
+  }
+
+  longestUnused(principal: string | null, unusedMs: number): SessionRecord | null {
+    let found: string | null = null;
+    let earliest = this.#deps.clock.wall() - unusedMs;
+    for (const [id, { kind, createdAt, seenAfterMs }] of this.#known) {
+      if (createdAt + seenAfterMs > earliest || (principal !== null && kind.principal !== principal)) continue;
+      found = id;
+      earliest = createdAt + seenAfterMs;
+    }
+    return found === null ? null : recordOf(found, this.#known.get(found)!);
   }
 
   /** Joins it with the sessions of this node. */
@@ -118,7 +143,7 @@ export class SharedSessionRecords implements SessionRecords, TableOwner {
 
   /** Ended here at once, whenever it is written. */
   delete(id: string): void {
-    this.#known.delete(id);
+    this.#keep(id, null);
     this.#table.put(id, null);
   }
 
@@ -155,13 +180,23 @@ export class SharedSessionRecords implements SessionRecords, TableOwner {
       this.put(recordOf(id, before));
       return;
     }
-    this.#known.set(id, facts);
+    this.#keep(id, facts);
     this.#follower?.changed(recordOf(id, facts));
   }
 
   gone(id: string): void {
-    this.#known.delete(id);
+    this.#keep(id, null);
     this.#follower?.gone(id);
+  }
+
+  #keep(id: string, facts: SessionFacts | null): void {
+    const before = this.#known.get(id);
+    if (before !== undefined) this.#perPrincipal.add(before.kind.principal, -1);
+    if (facts === null) this.#known.delete(id);
+    else {
+      this.#known.set(id, facts);
+      this.#perPrincipal.add(facts.kind.principal, 1);
+    }
   }
 
   heardAll(): void {

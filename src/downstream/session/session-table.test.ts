@@ -5,16 +5,24 @@ import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
-import type { SessionRecord } from '../../model/ports.ts';
+import type { SessionCensus, SessionRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { request } from '../../protocol/compose.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { Fingerprints } from '../endpoints/fingerprints.ts';
 import { ClientExchange } from './client-exchange.ts';
+import type { SessionChannel } from './client-session.ts';
 import { SessionManager } from './session-manager.ts';
 import { SessionTable } from './session-table.ts';
 
 const ADA: Principal = { id: 'agent:ada', name: 'ada', servers: null };
+const NO_CHANNEL: SessionChannel = {
+  open: false,
+  deliver: () => {},
+  ask: () => Promise.reject(new Error('nobody listens')),
+  calledOff: () => {},
+  close: () => {},
+};
 const OTHER = { kind: 'server', server: 'memory', path: '/servers/memory/mcp' } as const;
 
 interface TableOptions {
@@ -22,6 +30,8 @@ interface TableOptions {
   readonly maxPerPrincipal?: number;
   readonly records?: Map<string, SessionRecord>;
   readonly memoryScarce?: () => boolean;
+  /** Of a cluster of so many nodes. */
+  readonly nodes?: number;
 }
 
 function table(options: TableOptions = {}) {
@@ -37,6 +47,7 @@ function table(options: TableOptions = {}) {
       put: (record) => void records.set(record.id, record),
       delete: (id) => void records.delete(id),
       all: async () => [...records.values()],
+      ...(options.nodes === undefined ? {} : { census: censusOf(records, options.nodes, clock) }),
     },
     events: { append: () => '1', after: async () => null, forget: (id) => void forgotten.push(id) },
     fingerprints: new Fingerprints(),
@@ -56,6 +67,53 @@ function table(options: TableOptions = {}) {
     });
   return { clock, records, ended, forgotten, sessions, create };
 }
+
+function censusOf(records: ReadonlyMap<string, SessionRecord>, nodes: number, clock: FakeClock): SessionCensus {
+  const of = (principal: string | null) =>
+    [...records.values()].filter((record) => principal === null || record.principal === principal);
+  return {
+    nodes,
+    count: (principal) => of(principal).length,
+    longestUnused: (principal, unusedMs) =>
+      of(principal)
+        .filter(({ lastSeenAt }) => clock.wall() - lastSeenAt >= unusedMs)
+        .sort((a, b) => a.lastSeenAt - b.lastSeenAt)[0] ?? null,
+  };
+}
+
+test('check:C9 in a cluster a full table refuses and ends no session of another node: idle ones are read again when they return', async () => {
+  const records = new Map<string, SessionRecord>();
+  const there = table({ records, nodes: 2, max: 20 });
+  const here = table({ records, nodes: 2, max: 20 });
+  const [mine, theirs] = [here, there].map(({ create }) => Array.from({ length: 20 }, () => create()));
+  for (const sessions of [theirs!, mine!]) {
+    for (const { mcpSessionId, id } of sessions) {
+      assert.equal((await here.sessions.load(mcpSessionId, ANONYMOUS, AGGREGATE))?.id, id);
+    }
+    assert.equal(here.sessions.size, 20);
+  }
+  assert.deepEqual([records.size, here.ended, there.ended], [40, [], []]);
+  assert.throws(() => here.create(), { code: 'OVERLOADED' });
+
+  // Sessions in use stay, and the table is larger than it should be.
+  for (const session of here.sessions.values()) session.channel = { ...NO_CHANNEL, open: true };
+  for (const { mcpSessionId } of theirs!) await here.sessions.load(mcpSessionId, ANONYMOUS, AGGREGATE);
+  assert.equal(here.sessions.size, 21);
+  assert.deepEqual([here.ended, records.size], [[], 40]);
+});
+
+test('check:C9 in a cluster new sessions are limited by the number on all nodes, and the one unused for longest gives way', async () => {
+  const records = new Map<string, SessionRecord>();
+  const here = table({ records, nodes: 3, max: 100, maxPerPrincipal: 2 });
+  const sessions = Array.from({ length: 6 }, () => here.create(ADA));
+  assert.throws(() => here.create(ADA), { code: 'OVERLOADED' });
+  here.create();
+  const oldest = records.get(sessions[0]!.id)!;
+  records.set(oldest.id, { ...oldest, lastSeenAt: oldest.lastSeenAt - 600_000 });
+  here.create(ADA);
+  assert.deepEqual(here.ended, [oldest.id]);
+  assert.throws(() => here.create(ADA), { code: 'OVERLOADED' });
+});
 
 test('fault:F19 check:C5 an unused session ends after its idle time; one timer watches all', async () => {
   const { clock, sessions, records, ended, create } = table();

@@ -6,7 +6,7 @@ import type { SessionSettings } from '../../model/desired-state.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/message.ts';
-import type { EventLog, SessionRecord, SessionRecords } from '../../model/ports.ts';
+import type { EventLog, SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Histogram, Metric } from '../../telemetry/metrics.ts';
@@ -48,6 +48,7 @@ const CLEAN_MS = 5 * 60_000;
 /** At the cap, a session unused for this long makes room for a new one. */
 const YIELD_MS = 5 * 60_000;
 const RETRY_AFTER_MS = 10_000;
+const MADE_ROOM = 'the session made room for a newer one';
 
 /**
  * The sessions this process knows: a cache of the shared records, and the live part of each. An id that is not here
@@ -88,7 +89,7 @@ export class SessionTable {
     if (this.#deps.memoryScarce()) {
       throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
     }
-    this.#makeRoomFor(wanted.principal);
+    this.#makeRoomFor(wanted.principal, true);
     const now = this.#deps.clock.now();
     const mcpSessionId = this.#deps.random.hex(16);
     const client: ClientProfile = {
@@ -127,8 +128,8 @@ export class SessionTable {
   }
 
   /**
-   * The session from the shared records; null for an id that is none, or no longer. Rejects with OVERLOADED as `create`
-   * throws it: what comes back after a restart counts like what is new.
+   * The session from the shared records; null for an id that is none, or no longer. Without other nodes it rejects with
+   * OVERLOADED as `create` throws it: what comes back after a restart counts like what is new.
    */
   load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
     // Our ids are 128 random bits in hex. Anything else needs no look-up.
@@ -166,9 +167,7 @@ export class SessionTable {
     session.ended = true;
     const livedMs = this.#deps.clock.wall() - session.createdAt;
     this.#deps.durations.of(session.client.revision).observe(livedMs / 1000);
-    this.#sessions.delete(session.id);
-    this.#byMcpSessionId.delete(session.mcpSessionId);
-    this.#perPrincipal.add(session.client.principal.id, -1);
+    this.#remove(session);
     session.openAsks?.abandonAll(new GatewayError('CANCELLED', reason));
     session.exchanges.cancelAll(reason);
     session.channel?.close();
@@ -230,7 +229,7 @@ export class SessionTable {
     }
     // A stranger, or the right caller elsewhere, must not even bring the session to life.
     if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
-    this.#makeRoomFor(principal);
+    this.#makeRoomFor(principal, false);
     const client: ClientProfile = {
       principal,
       sessionId: id,
@@ -295,24 +294,67 @@ export class SessionTable {
     this.#perPrincipal.add(session.client.principal.id, 1);
   }
 
-  #makeRoomFor(principal: Principal): void {
+  /** With other nodes this table is a cache: it refuses and ends nothing. What limits new sessions is the number in the cluster. */
+  #makeRoomFor(principal: Principal, isNew: boolean): void {
     const { max, maxPerPrincipal } = this.#deps.settings();
+    const { census } = this.#deps.records;
+    if (census !== undefined) {
+      if (isNew) {
+        const own = this.#perPrincipal.of(principal.id);
+        this.#makeRoomInCluster(census, principal.id, own, maxPerPrincipal * census.nodes);
+        this.#makeRoomInCluster(census, null, this.#sessions.size, max * census.nodes);
+      }
+      if (this.#sessions.size >= max) this.#putAway();
+      return;
+    }
     if (this.#perPrincipal.of(principal.id) >= maxPerPrincipal) this.#makeRoom(principal);
     if (this.#sessions.size >= max) this.#makeRoom(null);
   }
 
+  /** `own`: those here, which the others may not have heard of yet. */
+  #makeRoomInCluster(census: SessionCensus, principal: string | null, own: number, most: number): void {
+    if (Math.max(own, census.count(principal)) < most) return;
+    // The nodes write uses late, and none writes that a session is in use more often than it sweeps.
+    const oldest = census.longestUnused(principal, YIELD_MS + SAVE_MS + SWEEP_MS);
+    if (oldest === null) throw full();
+    const session = this.#sessions.get(oldest.id);
+    if (session === undefined) this.#forget(oldest.id);
+    else this.end(session, MADE_ROOM);
+  }
+
+  /** Forgets the session here that was unused for longest: its record stays, and it comes back when its client does. */
+  #putAway(): void {
+    const session = this.#longestIdle(({ lasting }) => lasting);
+    if (session === null) return;
+    if (session.lastUsed !== session.savedUse) this.save(session);
+    this.#remove(session);
+  }
+
   /** Ends the session that was unused for longest, of this caller or of all; throws when none is idle enough. */
   #makeRoom(of: Principal | null): void {
+    const oldest = this.#longestIdle(({ client }) => of === null || client.principal.id === of.id);
+    if (oldest === null || this.#deps.clock.now() - oldest.lastUsed < YIELD_MS) throw full();
+    this.end(oldest, MADE_ROOM);
+  }
+
+  #longestIdle(concerns: (session: ClientSession) => boolean): ClientSession | null {
     let oldest: ClientSession | null = null;
     for (const session of this.#sessions.values()) {
-      if (!session.idle || (of !== null && session.client.principal.id !== of.id)) continue;
+      if (!session.idle || !concerns(session)) continue;
       if (oldest === null || session.lastUsed < oldest.lastUsed) oldest = session;
     }
-    if (oldest === null || this.#deps.clock.now() - oldest.lastUsed < YIELD_MS) {
-      throw new GatewayError('OVERLOADED', 'too many open sessions', { retryAfterMs: RETRY_AFTER_MS });
-    }
-    this.end(oldest, 'the session made room for a newer one');
+    return oldest;
   }
+
+  #remove(session: ClientSession): void {
+    this.#sessions.delete(session.id);
+    this.#byMcpSessionId.delete(session.mcpSessionId);
+    this.#perPrincipal.add(session.client.principal.id, -1);
+  }
+}
+
+function full(): GatewayError {
+  return new GatewayError('OVERLOADED', 'too many open sessions', { retryAfterMs: RETRY_AFTER_MS });
 }
 
 /** Everything but the client's own requests knows a session by this: neither the disk nor a log can give it away. */
