@@ -6,6 +6,7 @@ import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { Instance } from '../store/data-folder.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { ConditionNews } from '../telemetry/server-events.ts';
 import type { SpanExporter } from '../telemetry/tracing.ts';
 import type { UpstreamSetDeps } from '../upstream/server-context.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
@@ -43,7 +44,8 @@ export interface AppOptions {
 export interface ServerObserver
   extends Pick<UpstreamEvents, 'catalogChanged'>,
     Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
-    Pick<UpstreamSetDeps, 'beforeAuthRequired'> {
+    Pick<UpstreamSetDeps, 'beforeAuthRequired'>,
+    ConditionNews {
   /** `desired`: it was not taken away. */
   statusChanged(server: string, status: ServerStatus, desired: boolean): void;
 }

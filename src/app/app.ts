@@ -11,6 +11,7 @@ import type { RegistryChange } from '../registry/registry.ts';
 import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
+import { ConditionWatch } from './condition-watch.ts';
 import { FollowedConfiguration } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
@@ -61,6 +62,7 @@ export class App {
   /** Serves the requests of a server of the program's own. */
   #mounted: Listener | null = null;
   #public: PublicSubjects | null = null;
+  readonly #conditions: ConditionWatch;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
   #drained: Promise<void> | null = null;
@@ -87,9 +89,7 @@ export class App {
     });
     this.configuration = new FollowedConfiguration(rooms, this.#follower, () => this.#unread);
     this.#reconciler = new Reconciler({
-      clock: rooms.clock,
-      logger: rooms.logger,
-      metrics: rooms.metrics,
+      ...rooms,
       sources: [
         { name: 'files', read: () => this.#readFiles() },
         { name: 'store', read: () => this.#readStore() },
@@ -97,6 +97,7 @@ export class App {
       repair: () => rooms.upstreams.reconcile(),
     });
     this.#storeFollower = rooms.storeShared ? new StoreFollower({ ...rooms, changed: () => this.#readShared() }) : null;
+    this.#conditions = new ConditionWatch(rooms, this.#reconciler, this.#storeFollower);
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
     const { cluster, gateway } = rooms;
@@ -172,6 +173,7 @@ export class App {
       this.#public = PublicSubjects.open(this.rooms);
     }
     this.#reconciler.start();
+    this.#conditions.start();
     if (this.#storeFollower !== null) {
       this.#storeFollower.start();
       followHints(this.rooms, () => this.#storeFollower?.hint());
@@ -275,9 +277,7 @@ export class App {
 
   async #close(how: CloseReason, graceMs: number): Promise<void> {
     this.#stopping ??= 'stopping';
-    this.#follower.close();
-    this.rooms.registry.close();
-    this.#reconciler.close();
+    for (const one of [this.#follower, this.rooms.registry, this.#reconciler, this.#conditions]) one.close();
     this.#storeFollower?.close();
     this.#unwatchFolder();
     const { rooms } = this;

@@ -329,6 +329,7 @@ export async function buildRooms(
     gateway,
     downstream,
     serverEvents,
+    stateFile,
     serverLogs,
     calls,
     bodies,

@@ -1,4 +1,5 @@
 import { CALL } from '../model/call-record.ts';
+import { CONDITION } from '../model/conditions.ts';
 import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift.ts';
 import {
   anyObject,
@@ -114,6 +115,17 @@ export const EVENT = named(
     described(
       object({ time: isoTime, type: constant('list_item_invalid'), server: text, ...INVALID_ITEM }),
       'The gateway leaves this item out of a list of the server, because clients could not use a list with it.',
+    ),
+    described(
+      object({
+        time: isoTime,
+        type: constant('condition'),
+        server: described(text, 'Empty where it concerns the gateway itself.'),
+        condition: CONDITION,
+        holds: described(flag, 'It begins; false: it is over.'),
+        reason: nullable(text),
+      }),
+      'What operators are woken for.',
     ),
     object({ time: isoTime, type: oneOf(['added', 'replaced', 'removed']), server: text }),
     described(

@@ -53,6 +53,11 @@ export class StateFile {
   #writable = true;
   #closed = false;
 
+  /** False while what is to be remembered cannot be written. */
+  get writable(): boolean {
+    return this.#writable;
+  }
+
   constructor(options: OpenStateOptions) {
     this.#clock = options.clock;
     this.#logger = options.logger;

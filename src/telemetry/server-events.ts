@@ -1,15 +1,22 @@
+import type { ConditionName } from '../model/conditions.ts';
 import type { ServerNews } from '../model/ports.ts';
 import type { WatchedList } from '../model/watched-list.ts';
 import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
 
+/** What operators are woken for: begins with its reason, and is over with null. `server`: null for the gateway itself. */
+export interface ConditionNews {
+  condition(name: ConditionName, server: string | null, reason: string | null): void;
+}
+
 /** What became of servers, one line of JSON for each step, in order. Reasons come redacted. */
 export function newServerEvents(
   run: string,
   wall: () => number,
-  observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
-): ServerNews & { readonly journal: Journal; readonly changed: (list: WatchedList, server?: string) => void } {
+  observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'> & ConditionNews,
+): ServerNews &
+  ConditionNews & { readonly journal: Journal; readonly changed: (list: WatchedList, server?: string) => void } {
   const journal = new Journal(run, LIMITS);
   const push = (server: string, type: string, fields: object = {}, at = wall()): void =>
     journal.push(server, JSON.stringify({ time: new Date(at).toISOString(), type, server, ...fields }));
@@ -35,5 +42,9 @@ export function newServerEvents(
     },
     removed: (server) => push(server, 'removed'),
     changed: (list, server = '') => push(server, 'changed', { list }),
+    condition(condition, server, reason) {
+      push(server ?? '', 'condition', { condition, holds: reason !== null, reason });
+      observer?.condition(condition, server, reason);
+    },
   };
 }

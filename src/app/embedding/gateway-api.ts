@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StatusView } from '../../control/server-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
+import type { ConditionName } from '../../model/conditions.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
@@ -58,6 +59,12 @@ export interface GatewayEvents {
    * it; null once the server has taken the credential.
    */
   loginNeeded: (server: string, principal: string | null, advice: string | null) => void;
+  /**
+   * Something that operators are woken for has begun (`reason`), or is over (null): a server is down for a minute or for good, asks
+   * for a login or lists what has to be approved; a node, the bus or the store is gone; disk, memory or a limit runs out.
+   * `server`: null for the gateway itself.
+   */
+  condition: (condition: ConditionName, server: string | null, reason: string | null) => void;
   /**
    * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
    * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.

@@ -1,4 +1,5 @@
 import { statusView } from '../../control/server-view.ts';
+import type { ConditionName } from '../../model/conditions.ts';
 import type { InvalidItem, ListKind } from '../../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../../model/server-state.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
@@ -19,6 +20,7 @@ export class ServerWatch implements ServerObserver {
     recovery: new Set(),
     listItemInvalid: new Set(),
     loginNeeded: new Set(),
+    condition: new Set(),
     drainAsked: new Set(),
   };
   readonly #hook: GatewayOptions['beforeAuthRequired'];
@@ -62,6 +64,10 @@ export class ServerWatch implements ServerObserver {
 
   loginNeeded(server: string, principal: string | null, advice: string | null): void {
     this.#emit('loginNeeded', () => [server, principal, advice]);
+  }
+
+  condition(name: ConditionName, server: string | null, reason: string | null): void {
+    this.#emit('condition', () => [name, server, reason]);
   }
 
   removed(name: string): void {

@@ -328,6 +328,15 @@ readonly item: string | null;
 readonly reason: string
 } | {
 readonly time: string;
+readonly type: "condition";
+/** Empty where it concerns the gateway itself. */
+readonly server: string;
+readonly condition: Condition;
+/** It begins; false: it is over. */
+readonly holds: boolean;
+readonly reason: string | null
+} | {
+readonly time: string;
 readonly type: "added" | "replaced" | "removed";
 readonly server: string
 } | {
@@ -336,6 +345,8 @@ readonly type: "changed";
 readonly list: "drift" | "tasks" | "configuration" | "nodes";
 readonly server: string
 } | Gap;
+
+export type Condition = "server_down" | "login_needed" | "drift_blocked" | "node_lost" | "bus_lost" | "store_unreachable" | "configuration_unreadable" | "disk_not_writable" | "memory_short" | "processes_near_limit" | "sessions_near_limit";
 
 /** Entries are missing here. */
 export type Gap = {

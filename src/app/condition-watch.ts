@@ -1,0 +1,139 @@
+import type { ConditionName } from '../model/conditions.ts';
+import type { Reconciler } from '../registry/reconciler.ts';
+import type { StoreFollower } from '../registry/store-follower.ts';
+import type { Rooms } from './rooms.ts';
+
+const LOOK_MS = 2_000;
+/** A server that comes back sooner is not reported: it was tried again, as it should be. */
+const DOWN_MS = 60_000;
+/** Nodes of autoscaled clusters never come back under their names. */
+const LOST_MS = 60 * 60_000;
+const NEAR = 0.9;
+const RETRIED: ReadonlySet<string> = new Set(['failed', 'unreachable']);
+const STUCK: ReadonlySet<string> = new Set(['misconfigured', 'defect']);
+
+interface Condition {
+  readonly name: ConditionName;
+  /** Null for the gateway itself. */
+  readonly server: string | null;
+  readonly reason: string;
+}
+
+type Watched = Pick<
+  Rooms,
+  | 'clock'
+  | 'everywhere'
+  | 'upstreams'
+  | 'registry'
+  | 'gateway'
+  | 'cluster'
+  | 'connection'
+  | 'memory'
+  | 'downstream'
+  | 'stateFile'
+  | 'serverEvents'
+>;
+
+/**
+ * Watches for what operators are woken for, and tells when each begins and when it is over. Levels, not edges: looked at every
+ * two seconds, so that nothing that is lost on the way leaves a condition standing.
+ */
+export class ConditionWatch {
+  readonly #watched: Watched;
+  readonly #reconciler: Pick<Reconciler, 'alarms'>;
+  /** Null where nodes share no store. */
+  readonly #store: Pick<StoreFollower, 'problem'> | null;
+  /** Those that hold. */
+  readonly #held = new Map<string, Condition>();
+  /** Since when servers that are tried again are down. */
+  readonly #downSince = new Map<string, number>();
+  #peers: ReadonlyMap<string, string> = new Map();
+  readonly #lost = new Map<string, number>();
+  #cancel: () => void = () => {};
+
+  constructor(watched: Watched, reconciler: Pick<Reconciler, 'alarms'>, store: Pick<StoreFollower, 'problem'> | null) {
+    this.#watched = watched;
+    this.#reconciler = reconciler;
+    this.#store = store;
+  }
+
+  start(): void {
+    this.#cancel = this.#watched.clock.after(LOOK_MS, () => {
+      this.look();
+      this.start();
+    });
+  }
+
+  close(): void {
+    this.#cancel();
+  }
+
+  look(): void {
+    const { serverEvents } = this.#watched;
+    const now = new Map([...this.#present()].map((one) => [`${one.name} ${one.server ?? ''}`, one]));
+    for (const [key, { name, server }] of this.#held) {
+      if (now.has(key)) continue;
+      this.#held.delete(key);
+      serverEvents.condition(name, server, null);
+    }
+    for (const [key, one] of now) {
+      if (!this.#held.has(key)) serverEvents.condition(one.name, one.server, one.reason);
+      this.#held.set(key, one);
+    }
+  }
+
+  *#present(): Iterable<Condition> {
+    yield* this.#servers();
+    yield* this.#nodes();
+    const { stateFile, memory, upstreams, downstream, registry } = this.#watched;
+    const own = (name: ConditionName, reason: string): Condition => ({ name, server: null, reason });
+    const unread = this.#store?.problem ?? null;
+    if (unread !== null) yield own('store_unreachable', `the store of the cluster cannot be read: ${unread}`);
+    const { alarms } = this.#reconciler;
+    if (alarms.length > 0) yield own('configuration_unreadable', alarms.join('; '));
+    if (!stateFile.writable) yield own('disk_not_writable', 'the data folder cannot be written');
+    if (memory.share >= NEAR) yield own('memory_short', `${percent(memory.share)} of the memory is in use`);
+    const { running, limit } = upstreams.processes;
+    if (running >= NEAR * limit) yield own('processes_near_limit', `${running} of ${limit} processes (maxProcesses)`);
+    const { max } = registry.state.sessions;
+    const { size } = downstream.sessions;
+    if (size >= NEAR * max) yield own('sessions_near_limit', `${size} of ${max} sessions (sessions.max)`);
+  }
+
+  *#servers(): Iterable<Condition> {
+    const { everywhere, registry, gateway, clock } = this.#watched;
+    const { servers } = registry.state;
+    for (const server of this.#downSince.keys()) if (!servers.has(server)) this.#downSince.delete(server);
+    for (const server of servers.keys()) {
+      const state = everywhere.state(server) ?? 'unknown';
+      if (!RETRIED.has(state)) this.#downSince.delete(server);
+      else if (!this.#downSince.has(server)) this.#downSince.set(server, clock.now());
+      const sinceMs = clock.now() - (this.#downSince.get(server) ?? Number.POSITIVE_INFINITY);
+      if (STUCK.has(state) || sinceMs >= DOWN_MS) yield { name: 'server_down', server, reason: `it is ${state}` };
+      if (state === 'auth_required') yield { name: 'login_needed', server, reason: 'it asks for a login' };
+      const { withheld } = gateway.drift.summary(server);
+      const reason = `${withheld} definitions wait for approval and are withheld`;
+      if (withheld > 0) yield { name: 'drift_blocked', server, reason };
+    }
+  }
+
+  *#nodes(): Iterable<Condition> {
+    const { cluster, connection, clock } = this.#watched;
+    if (cluster === null || connection === null) return;
+    const { state, lastError } = connection.bus.status;
+    if (state !== 'connected') {
+      yield { name: 'bus_lost', server: null, reason: lastError ?? 'the bus of the cluster cannot be reached' };
+      return;
+    }
+    const peers = new Map(cluster.nodes().map((node) => [node.id, node.state]));
+    for (const [id, was] of this.#peers) if (!peers.has(id) && was !== 'draining') this.#lost.set(id, clock.now());
+    this.#peers = peers;
+    for (const [id, at] of this.#lost) if (peers.has(id) || clock.now() - at > LOST_MS) this.#lost.delete(id);
+    const gone = [...this.#lost.keys()];
+    if (gone.length > 0) yield { name: 'node_lost', server: null, reason: `gone without leaving: ${gone.join(', ')}` };
+  }
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
