@@ -16,4 +16,24 @@ export interface Page {
 export const PAGES: readonly Page[] = [
   { path: '', title: 'Overview', group: 'Operate', key: 'o', load: () => import('./pages/overview.tsx') },
   { path: 'timeline', title: 'Timeline', group: 'Operate', key: 'i', load: () => import('./pages/timeline.tsx') },
+  { path: 'tasks', title: 'Tasks', group: 'Operate', load: () => import('./pages/tasks.tsx') },
+  { path: 'drift', title: 'Drift', group: 'Guard', key: 'd', load: () => import('./pages/drift.tsx') },
+  { path: 'access', title: 'Access', group: 'Guard', key: 'a', load: () => import('./pages/access.tsx') },
+  {
+    path: 'connections',
+    title: 'Connections',
+    group: 'Guard',
+    key: 'n',
+    load: () => import('./pages/connections.tsx'),
+  },
+  { path: 'sign-in', title: 'Sign-in', group: 'Guard', load: () => import('./pages/sign-in.tsx') },
+  { path: 'cluster', title: 'Cluster', group: 'System', load: () => import('./pages/cluster.tsx') },
+  {
+    path: 'configuration',
+    title: 'Configuration',
+    group: 'System',
+    key: 'c',
+    load: () => import('./pages/configuration.tsx'),
+  },
+  { path: 'connect', title: 'Connect a client', group: 'System', load: () => import('./pages/connect.tsx') },
 ];

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { FOUR_SERVERS } from '../support/four-servers.ts';
+import type { Json } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+const { memory, everything } = FOUR_SERVERS.mcpServers;
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  gateway = await RunningGateway.start({ config: { mcpServers: { memory } } });
+  await gateway.ready();
+  browser = await ConsoleBrowser.open(gateway, '#/configuration');
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.dispose();
+});
+
+test('a change of the file arrives, with what became of each server', async () => {
+  const { page } = browser;
+  await page.getByText('A reload would change nothing.').waitFor();
+  const sources = page.getByRole('region', { name: 'Sources' });
+  await sources.getByRole('link', { name: 'memory' }).waitFor();
+  gateway.rewrite({ mcpServers: { memory: { ...memory, timeoutMs: 4_321 }, everything } });
+  const history = page.getByRole('region', { name: 'History' });
+  await history.getByRole('link', { name: 'everything' }).waitFor({ timeout: 30_000 });
+  await history.getByText('4321').waitFor();
+  await sources.getByRole('link', { name: 'everything' }).waitFor();
+});
+
+test('a mistake shows with its code frame; a reload says that it is refused', async () => {
+  const { page } = browser;
+  gateway.rewrite({ mcpServers: { memory }, listen: 7 });
+  const problems = page.getByRole('region', { name: 'Problems' });
+  await problems.waitFor({ timeout: 30_000 });
+  assert.match((await problems.textContent())!, /TL\d{4}/);
+  assert.match((await problems.locator('.frame').first().textContent())!, /\^/);
+  await page.getByRole('region', { name: 'History' }).getByText('refused').waitFor();
+  await page.getByText('trunkline reload').waitFor();
+  await page.getByRole('button', { name: 'Reload now', exact: true }).click();
+  await page.getByText(/Refused; version \d+ stays in force/).waitFor();
+  await browser.assertAccessible();
+  await browser.screenshots('configuration');
+});
+
+test('a reload puts the mended file in force', async () => {
+  const { page } = browser;
+  const before = (await gateway.control<Json>('/api/v1/configuration')).version;
+  gateway.rewrite({ mcpServers: { memory, second: everything } });
+  await page.getByRole('button', { name: 'Reload now', exact: true }).click();
+  await page.getByRole('region', { name: 'Sources' }).getByRole('link', { name: 'second' }).waitFor();
+  await page.getByRole('region', { name: 'Problems' }).waitFor({ state: 'detached' });
+  assert.ok((await gateway.control<Json>('/api/v1/configuration')).version > before);
+});

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import { consent, enterCode, inBrowser, redirectedTo } from '../support/consent.ts';
+import type { Json } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+let server: ProtectedServer;
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  server = await ProtectedServer.start();
+  gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });
+  browser = await ConsoleBrowser.open(gateway, '#/connections');
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.dispose();
+  await server?.stop();
+});
+
+const credentials = async (): Promise<Json> => (await gateway.control<Json>('/api/v1/credentials')).credentials;
+
+test('a person signs in from the page, and the connection appears', async () => {
+  const { page } = browser;
+  const card = page.getByRole('region', { name: 'Connection to web' });
+  await card.getByText('asks for a sign-in').waitFor({ timeout: 30_000 });
+  await card.getByText('trunkline login web').first().waitFor();
+  await card.getByRole('button', { name: 'Sign in', exact: true }).click();
+  const link = card.getByRole('link', { name: 'Sign in to web' });
+  await link.waitFor();
+  const address = (await link.getAttribute('href'))!;
+  const code = card.locator('p[role=status] code');
+  const typed = (await code.count()) > 0 ? await code.textContent() : null;
+  if (typed !== null) await enterCode(address, typed);
+  else {
+    await inBrowser(async (other) => {
+      await other.goto(address);
+      await consent(other);
+    });
+  }
+  await card.getByText('connected', { exact: true }).waitFor({ timeout: 30_000 });
+  assert.equal((await credentials())[0].state, 'connected');
+  await card.getByText('renewed by the gateway').waitFor();
+  await browser.assertAccessible();
+  await browser.screenshots('connections');
+});
+
+test('each step of the sign-in is there, without a token', async () => {
+  const { page } = browser;
+  await browser.visit('#/sign-in');
+  await page.getByRole('link', { name: 'web', exact: true }).click();
+  const steps = page.getByRole('list', { name: 'Steps' });
+  for (const step of ['resource metadata', 'issuer metadata', 'registration', 'token'] as const) {
+    await steps.getByText(step, { exact: true }).first().waitFor();
+  }
+  const before = await steps.getByRole('listitem').count();
+  assert.ok(before >= 4);
+  // The steps of another sign-in arrive without a reload.
+  const url = await redirectedTo(
+    async (redirectUri) =>
+      (await gateway.control<Json>('/api/v1/servers/web/login', 'POST', JSON.stringify({ redirectUri }))).url,
+  );
+  await gateway.control('/api/v1/login-redirects', 'POST', JSON.stringify({ url }));
+  await steps.getByText('redirect', { exact: true }).waitFor();
+  const shown = (await page.textContent('body'))!;
+  for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
+  await browser.assertAccessible();
+  await browser.screenshots('sign-in');
+});
+
+test('a connection is revoked', async () => {
+  const { page } = browser;
+  await browser.visit('#/connections');
+  const card = page.getByRole('region', { name: 'Connection to web' });
+  await card.getByText('trunkline logout web').waitFor();
+  await card.getByRole('button', { name: 'Revoke', exact: true }).click();
+  await card.getByRole('button', { name: 'Revoke: sure?', exact: true }).click();
+  await page.getByText('The credential for web is revoked').waitFor();
+  await card.getByText('asks for a sign-in').waitFor();
+  assert.deepEqual(await credentials(), []);
+});

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Json } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+import { ConsoleBrowser } from './console.ts';
+
+const FIXTURE = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
+const folder = mkdtempSync(join(tmpdir(), 'trunkline-drift-page-'));
+const file = join(folder, 'offer.json');
+
+/** What the server says of its tools from now on. */
+function offer(description: string, required: readonly string[] = []): void {
+  const inputSchema = { type: 'object', properties: { to: { type: 'string' } }, required };
+  const tools = [
+    { name: 'send', description, inputSchema },
+    { name: 'read', description: 'reads a message', inputSchema: { type: 'object' } },
+  ];
+  writeFileSync(`${file}.new`, JSON.stringify({ tools }));
+  renameSync(`${file}.new`, file);
+}
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  offer('sends a message to your team');
+  const mail = { command: process.execPath, args: [FIXTURE, file], drift: 'hold' };
+  gateway = await RunningGateway.start({ config: { mcpServers: { mail } } });
+  await gateway.ready();
+  const wire = await WireClient.open(gateway.mcpUrl);
+  await wire.callText('mail__send');
+  browser = await ConsoleBrowser.open(gateway, '#/drift');
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const drift = () => gateway.control<Json>('/api/v1/servers/mail/drift');
+
+test('a change arrives with its words, its severity and who called the tool; it is approved as it was shown', async () => {
+  const { page } = browser;
+  await page.getByText('Nothing waits for a decision').waitFor();
+  offer('sends a message to everybody', ['to']);
+  const waiting = page.getByRole('article', { name: 'send, changed' });
+  await waiting.waitFor({ timeout: 30_000 });
+  assert.match((await waiting.textContent())!, /breaking for callers/);
+  assert.equal((await waiting.locator('ins').first().textContent())?.trim(), 'everybody');
+  assert.match((await waiting.locator('del').first().textContent())!, /your team/);
+  await waiting.getByText(/Called lately by wire/).waitFor();
+  const { digest } = (await drift()).waiting[0];
+  assert.match((await waiting.textContent())!, new RegExp(digest));
+  await waiting.getByText('trunkline drift approve mail send').waitFor();
+  await browser.assertAccessible();
+  await browser.screenshots('drift');
+  await waiting.getByRole('button', { name: 'Approve as shown', exact: true }).click();
+  await page.getByText('Approved send of mail').waitFor();
+  await page.getByText('Nothing waits for a decision').waitFor();
+  assert.deepEqual((await drift()).waiting, []);
+});
+
+test('a definition can be blocked, and what was decided is in the history', async () => {
+  const { page } = browser;
+  offer('sends a message to nobody', ['to']);
+  const waiting = page.getByRole('article', { name: 'send, changed' });
+  await waiting.waitFor({ timeout: 30_000 });
+  await waiting.getByRole('button', { name: 'Block', exact: true }).click();
+  await waiting.getByRole('button', { name: 'Block: sure?', exact: true }).click();
+  await page.getByRole('article', { name: 'send, blocked' }).first().waitFor();
+  assert.equal((await drift()).waiting[0].change, 'blocked');
+  await browser.visit('#/drift/mail');
+  const history = page.getByRole('region', { name: 'History' });
+  await history.getByText('blocked').first().waitFor();
+  assert.match((await history.textContent())!, /approved.*by operator/);
+});
+
+test('a decision about what has changed since is refused, and says so', async () => {
+  const { page } = browser;
+  const waiting = page.getByRole('article', { name: 'send, blocked' }).first();
+  await waiting.waitFor();
+  await page.route('**/drift/approve', async (route) => {
+    const body = JSON.parse(route.request().postData()!) as Json;
+    body.definitions[0].digest = 'f'.repeat(64);
+    await route.continue({ postData: JSON.stringify(body) });
+  });
+  await waiting.getByRole('button', { name: 'Approve as shown', exact: true }).click();
+  await page.locator('.toast.tone-bad').waitFor();
+  await page.unroute('**/drift/approve');
+  assert.equal((await drift()).waiting[0].change, 'blocked');
+});

@@ -1,0 +1,208 @@
+import {
+  type Configuration as ConfigurationFacts,
+  type ConfigurationProblem,
+  type ConfigurationRecord,
+  getConfiguration,
+  planConfiguration,
+  reloadConfiguration,
+} from '../api/operations.ts';
+import { Action } from '../parts/action.tsx';
+import { Command } from '../parts/command.tsx';
+import { Failure, Loading } from '../parts/notes.tsx';
+import { ago, useReading } from '../parts/reading.ts';
+import { Status, type Tone } from '../parts/status.tsx';
+import { href } from '../router.ts';
+import './operating.css';
+
+const FOLLOWED = { lists: ['configuration'], events: ['added', 'replaced', 'removed'] };
+const RESULTS: Readonly<Record<ConfigurationRecord['result'], Tone>> = {
+  started: 'rest',
+  applied: 'good',
+  refused: 'bad',
+};
+
+export default function Configuration() {
+  const found = useReading(getConfiguration, '', FOLLOWED);
+  if (found.error.value !== null && found.value.value === null)
+    return <Failure what="The configuration could not be read" error={found.error.value} again={found.again} />;
+  if (found.value.value === null) return <Loading what="the configuration" />;
+  const { version, problems, warnings, unread, history } = found.value.value;
+  return (
+    <>
+      <h1>Configuration</h1>
+      <p>
+        Version {version} is in force. <Command text="trunkline check" />
+      </p>
+      <div class="actions">
+        <Action
+          label="Reload now"
+          command="trunkline reload"
+          run={reloadConfiguration}
+          done={({ result, version: now }) =>
+            result === 'refused'
+              ? `Refused; version ${now} stays in force`
+              : result === 'applied'
+                ? `Applied as version ${now}`
+                : 'Nothing has changed'
+          }
+          after={found.again}
+        />
+      </div>
+      {unread.map((text) => (
+        <p key={text} class="note tone-bad">
+          <span>{text}</span>
+        </p>
+      ))}
+      <Problems title="Problems" problems={problems} tone="bad" />
+      <Problems title="Warnings" problems={warnings} tone="warn" />
+      <Plan key={history[0]?.at} />
+      <Sources facts={found.value.value} />
+      <section class="panel" aria-label="History">
+        <h2>History</h2>
+        <ol class="plain-list">
+          {history.map((record, at) => (
+            // The newest has the first place.
+            <Record key={history.length - at} record={record} />
+          ))}
+        </ol>
+      </section>
+    </>
+  );
+}
+
+interface ProblemsProps {
+  readonly title: string;
+  readonly problems: readonly ConfigurationProblem[];
+  readonly tone: Tone;
+}
+
+function Problems({ title, problems, tone }: ProblemsProps) {
+  if (problems.length === 0) return null;
+  return (
+    <section class="panel" aria-label={title}>
+      <h2>{title}</h2>
+      {problems.map(({ code, file, line, column, message, frame, fix }) => (
+        <article key={`${code} ${file} ${line} ${column}`}>
+          <h3>
+            <Status tone={tone} text={code} />{' '}
+            <code>
+              {file}
+              {line === 0 ? '' : `:${line}:${column}`}
+            </code>
+          </h3>
+          <p>{message}</p>
+          {frame === '' ? null : <pre class="frame">{frame}</pre>}
+          <p>Fix: {fix}</p>
+        </article>
+      ))}
+    </section>
+  );
+}
+
+/** What the files say against what is in force. */
+function Plan() {
+  const plan = useReading(planConfiguration, '', FOLLOWED);
+  return (
+    <section class="panel" aria-label="Plan">
+      <h2>
+        Plan: the files against what is in force <Command text="trunkline plan" />
+      </h2>
+      {plan.error.value !== null ? (
+        <Failure what="The plan could not be made" error={plan.error.value} again={plan.again} />
+      ) : plan.value.value === null ? (
+        <Loading what="the plan" />
+      ) : plan.value.value.servers.length + plan.value.value.settings.length === 0 ? (
+        <p class="soft">
+          {plan.value.value.problems.length === 0
+            ? 'A reload would change nothing.'
+            : 'The files have problems: what was in force before stays in force.'}
+        </p>
+      ) : (
+        <Changes {...plan.value.value} />
+      )}
+    </section>
+  );
+}
+
+function Changes({ servers, settings }: Pick<ConfigurationRecord, 'servers' | 'settings'>) {
+  return (
+    <ul class="plain-list">
+      {servers.map(({ server, change, fields }) => (
+        <li key={server}>
+          <strong>{change}</strong> <a href={href(['servers', server])}>{server}</a>
+          {fields.length === 0 ? null : (
+            <details open={change !== 'added' && change !== 'removed'}>
+              <summary>{fields.length} fields</summary>
+              <dl class="facts">
+                {fields.map(({ field, before, after }) => (
+                  <div key={field} class="field">
+                    <dt>{field}</dt>
+                    <dd>
+                      {before === null ? null : <del>{before}</del>} {after === null ? null : <ins>{after}</ins>}
+                    </dd>
+                  </div>
+                ))}
+              </dl>
+            </details>
+          )}
+        </li>
+      ))}
+      {settings.map((name) => (
+        <li key={name}>
+          <strong>changed</strong> <code>{name}</code>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Sources({ facts: { sources, runTime } }: { facts: ConfigurationFacts }) {
+  return (
+    <section class="panel" aria-label="Sources">
+      <h2>Sources</h2>
+      {sources.map(({ file, servers }) => (
+        <div key={file}>
+          <h3>
+            <code>{file || 'the command line'}</code>
+          </h3>
+          <ul class="plain-list">
+            {servers.map(({ server, line }) => (
+              <li key={server}>
+                <a href={href(['servers', server])}>{server}</a>{' '}
+                {line > 0 ? <span class="soft">line {line}</span> : null}
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+      {runTime.length === 0 ? null : (
+        <>
+          <h3>Added at run time</h3>
+          <ul class="plain-list">
+            {runTime.map((server) => (
+              <li key={server}>
+                <a href={href(['servers', server])}>{server}</a>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Record({ record }: { record: ConfigurationRecord }) {
+  const { at, result, version, servers, settings, problems } = record;
+  return (
+    <li>
+      <Status tone={RESULTS[result]} text={result} /> version {version}{' '}
+      <time datetime={at} title={at}>
+        {ago(at)}
+      </time>
+      {servers.length + settings.length === 0 ? null : <Changes servers={servers} settings={settings} />}
+      {problems.length === 0 ? null : (
+        <p class="soft">{problems.map(({ code, message }) => `${code} ${message}`).join('; ')}</p>
+      )}
+    </li>
+  );
+}

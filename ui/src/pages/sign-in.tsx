@@ -1,0 +1,153 @@
+import { getSignIn, type SignInStep } from '../api/operations.ts';
+import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { ago, useReading } from '../parts/reading.ts';
+import { Status } from '../parts/status.tsx';
+import { href, route } from '../router.ts';
+import { serverList, servers } from '../servers.ts';
+import { SignIn as Begin } from './connections.tsx';
+
+const MEANING: Readonly<Record<SignInStep['step'], string>> = {
+  challenge: 'a request without a token, to hear what the server wants',
+  'resource metadata': 'what the server says of itself and its authorization server (RFC 9728)',
+  'issuer metadata': 'the endpoints of the authorization server (RFC 8414, OpenID)',
+  registration: 'the gateway registers as a client (RFC 7591)',
+  authorization: 'where the browser of the user is sent (PKCE, RFC 8707)',
+  redirect: 'what the browser brings back',
+  token: 'the code, or the old token, for a new token',
+  'user code': 'a code that the user types in (RFC 8628)',
+  revocation: 'the token is given back (RFC 7009)',
+};
+
+export default function SignInDebugger() {
+  const [server] = route.value.rest;
+  return (
+    <>
+      <h1>{server === undefined ? 'Sign-in' : `Sign-in at ${server}`}</h1>
+      {server === undefined ? <Choice /> : <Steps server={server} />}
+    </>
+  );
+}
+
+function Choice() {
+  if (servers.value === null) return <Loading what="servers" />;
+  const remote = serverList.value.filter(({ endpoint }) => endpoint !== null);
+  if (remote.length === 0) {
+    return (
+      <Empty title="No server is behind a URL">
+        <p>Only such servers ask for a sign-in.</p>
+      </Empty>
+    );
+  }
+  return (
+    <ul class="panel plain-list">
+      {remote.map(({ name, state, endpoint }) => (
+        <li key={name}>
+          <a href={href(['sign-in', name])}>{name}</a> <span class="soft">{endpoint}</span>{' '}
+          {state === 'auth_required' ? <Status tone="warn" text="asks for a sign-in" /> : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Steps({ server }: { server: string }) {
+  const found = useReading(() => getSignIn({ name: server }), server, {
+    events: ['login', 'state', 'replaced', 'removed'],
+  });
+  if (found.error.value !== null && found.value.value === null)
+    return <Failure what="The sign-in could not be read" error={found.error.value} again={found.again} />;
+  if (found.value.value === null) return <Loading what="the sign-in" />;
+  const { possible, reason, auth, credentials, steps } = found.value.value;
+  const challenge = servers.value?.get(server)?.authChallenge ?? null;
+  return (
+    <>
+      <p>
+        <a href={href(['sign-in'])}>All servers</a> · <a href={href(['connections'])}>Connections</a>
+      </p>
+      <section class="panel" aria-label="Definition">
+        {reason === null ? null : <p>No user can sign in here: {reason}.</p>}
+        {auth === null ? null : (
+          <dl class="facts">
+            <dt>Grant</dt>
+            <dd>{auth.grant}</dd>
+            <dt>Client</dt>
+            <dd>{auth.clientId ?? 'registered when it is needed'}</dd>
+            <dt>Scopes</dt>
+            <dd>{auth.scopes?.join(' ') ?? 'as the server asks'}</dd>
+            <dt>Issuer</dt>
+            <dd>{auth.issuer ?? 'as the server says'}</dd>
+            <dt>Credentials</dt>
+            <dd>
+              {credentials.length === 0
+                ? 'none'
+                : credentials.map(({ principal, state }) => `${principal ?? 'shared'}: ${state}`).join(', ')}
+              {auth.per === 'principal' ? ' (each caller has its own)' : ''}
+            </dd>
+            {challenge === null ? null : (
+              <>
+                <dt>Asks for</dt>
+                <dd>
+                  {Object.entries(challenge)
+                    .filter(([, value]) => value !== null)
+                    .map(([name, value]) => `${name} ${value}`)
+                    .join(', ') || 'credentials'}
+                </dd>
+              </>
+            )}
+          </dl>
+        )}
+      </section>
+      {possible ? (
+        <div class="actions">
+          <Begin server={server} principal={null} label="Sign in" after={found.again} />
+        </div>
+      ) : null}
+      {steps.length === 0 ? (
+        <Empty title="No sign-in was seen">
+          <p>
+            The steps of the last sign-in are kept in memory since the start of this gateway. <b>Sign in</b> makes some.
+          </p>
+        </Empty>
+      ) : (
+        <ol class="steps" aria-label="Steps">
+          {steps.map((step, at) => (
+            // Steps have no name but their place.
+            <Step key={at} step={step} />
+          ))}
+        </ol>
+      )}
+    </>
+  );
+}
+
+function Step({ step: { step, at, method, url, status, ms, request, answer, problem } }: { step: SignInStep }) {
+  const sent = Object.entries(request);
+  return (
+    <li class="panel">
+      <h2>
+        <Status tone={problem === null ? 'good' : 'bad'} text={step} />{' '}
+        <span class="soft">
+          {status === null ? '' : `HTTP ${status}`} {ms === null ? '' : `${ms} ms`} {ago(at)}
+        </span>
+      </h2>
+      <p class="soft">{MEANING[step]}</p>
+      {problem === null ? null : <p role="alert">{problem}</p>}
+      <pre>
+        {method === null ? '' : `${method} `}
+        {url}
+      </pre>
+      {sent.length === 0 ? null : (
+        <details>
+          <summary>{sent.length} parameters</summary>
+          <pre>{sent.map(([name, value]) => `${name} = ${value}`).join('\n')}</pre>
+        </details>
+      )}
+      {answer === null ? null : (
+        <details open={problem !== null}>
+          <summary>Answer</summary>
+          <pre>{typeof answer === 'string' ? answer : JSON.stringify(answer, null, 2)}</pre>
+        </details>
+      )}
+    </li>
+  );
+}
