@@ -18,6 +18,7 @@ import { nginx } from './targets/nginx.ts';
 import { nodes } from './targets/nodes.ts';
 import { npmGateways } from './targets/npm-gateways.ts';
 import { peer } from './targets/peer.ts';
+import { telemetry } from './targets/telemetry.ts';
 import { trunkline } from './targets/trunkline.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -36,6 +37,7 @@ const chosen = [
   trunkline('server'),
   ...nodes,
   ...credentials,
+  ...telemetry,
   ...npmGateways,
 ].filter(({ name }) => options.targets.length === 0 || options.targets.includes(name));
 const targets = [...chosen, ...options.peers.map(peer)];

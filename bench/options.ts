@@ -18,7 +18,7 @@ export interface Options {
 }
 
 export const USAGE = `npm run bench -- [options]
-  --scenarios a,b   only scenarios whose names begin so (calls big list sessions stdio stateless cross open credentials nodes start first-call)
+  --scenarios a,b   only scenarios whose names begin so (calls big list sessions stdio stateless cross open credentials telemetry nodes start first-call)
   --targets a,b     only these (direct nginx trunkline trunkline/server mcp-proxy supergateway 'node a of two' 'across nodes' …)
   --peer n|cmd|url  one more gateway; {server} or {stdio} in the command stands for the measured server
   --rounds 5        rounds, interleaved; the table shows medians

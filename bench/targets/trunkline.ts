@@ -23,9 +23,13 @@ export function trunkline(endpoint: 'aggregate' | 'server'): Target {
   };
 }
 
-export async function startTrunkline(mcpServers: object, endpoint: 'aggregate' | 'server'): Promise<Running> {
+export async function startTrunkline(
+  mcpServers: object,
+  endpoint: 'aggregate' | 'server',
+  more: object = {},
+): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-'));
-  const { child, facts } = await launch(folder, mcpServers, {}, [COLLECTS]);
+  const { child, facts } = await launch(folder, mcpServers, more, [COLLECTS]);
   const single = endpoint === 'server';
   return {
     url: single ? facts.mcpUrl.replace(/\/mcp$/, '/servers/up/mcp') : facts.mcpUrl,
