@@ -68,7 +68,7 @@ function named({ objects }: Rendered, kind: string, name: string): Made {
 async function checkConfig(t: TestContext, rendered: Rendered): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-helm-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
-  for (const key of ['cluster', 'postgresql', 'agent']) writeFileSync(join(folder, key), 'a1b2'.repeat(16));
+  for (const key of ['cluster', 'postgresql', 'agent', 'metrics']) writeFileSync(join(folder, key), 'a1b2'.repeat(16));
   mkdirSync(join(folder, 'config'));
   const text = named(rendered, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
   writeFileSync(join(folder, 'config/trunkline.yaml'), text.replaceAll(IN_POD, folder));
@@ -78,9 +78,11 @@ async function checkConfig(t: TestContext, rendered: Rendered): Promise<void> {
 
 for (const kubernetes of KUBERNETES) {
   test(`the chart has no finding of Helm's lint, nor of the schemas of Kubernetes ${kubernetes}`, async () => {
-    for (const { findings } of await render([{}, OUTSIDE], kubernetes)) assert.deepEqual(findings, []);
+    for (const { findings } of await render([{}, OUTSIDE, MONITORED], kubernetes)) assert.deepEqual(findings, []);
   });
 }
+
+const MONITORED = { metrics: { enabled: true, token: true, serviceMonitor: true } };
 
 const OUTSIDE = {
   config: {
@@ -129,6 +131,20 @@ test('three nodes, NATS with three copies, PostgreSQL; no pod as root, no root t
   assert.equal(nats.code, 0, nats.err);
 });
 
+test('metrics have a port of every node, a token, and a monitor for the operator of Prometheus', async (t) => {
+  const [rendered, open] = await render([MONITORED, { metrics: { enabled: true } }]);
+  await checkConfig(t, rendered!);
+  const config = named(rendered!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
+  assert.match(config, /metrics:\n {2}listen: 0\.0\.0\.0:9464\n {2}token: \$\{file:/);
+  const [{ ports }] = named(rendered!, 'StatefulSet', 'demo-trunkline').spec.template.spec.containers;
+  assert.ok(ports.some(({ name }) => name === 'metrics'));
+  const monitor = JSON.stringify(named(rendered!, 'ServiceMonitor', 'demo-trunkline').spec);
+  assert.match(monitor, /"port":"metrics"/);
+  assert.match(monitor, /"credentials":\{"key":"metrics","name":"trunkline"\}|"name":"trunkline","key":"metrics"/);
+  assert.ok(!open!.objects.some(({ kind }) => kind === 'ServiceMonitor'));
+  assert.doesNotMatch(named(open!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!, /token/);
+});
+
 test('NATS and PostgreSQL of others, certificates and an Ingress', async () => {
   const [rendered] = await render([OUTSIDE]);
   const { objects } = rendered!;
@@ -152,6 +168,7 @@ test('values that cannot work are refused, with the reason', async () => {
     { config: { cluster: { nats: 'nats://x' } } },
     { ingress: { enabled: true } },
     { nodes: 0 },
+    { metrics: { serviceMonitor: true } },
     { replicas: 3 },
   ];
   const answers = await render(wrong);

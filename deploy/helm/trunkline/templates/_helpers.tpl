@@ -42,6 +42,11 @@ seccompProfile: { type: RuntimeDefault }
 {{- $_ := set $listen "allowedHosts" (concat $hosts (default list $listen.allowedHosts)) }}
 {{- $_ := set $config "listen" $listen }}
 {{- $_ := set $config "cluster" $cluster }}
+{{- if .Values.metrics.enabled }}
+{{- $metrics := dict "listen" "0.0.0.0:9464" }}
+{{- if .Values.metrics.token }}{{ $_ := set $metrics "token" "${file:/run/secrets/trunkline/metrics}" }}{{ end }}
+{{- $_ := set $config "metrics" $metrics }}
+{{- end }}
 {{- if .Values.tls.secretName }}
 {{- $_ := set $config "tls" (dict "cert" "/run/secrets/tls/tls.crt" "key" "/run/secrets/tls/tls.key") }}
 {{- end }}
