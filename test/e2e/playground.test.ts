@@ -128,6 +128,8 @@ describe('the playground', () => {
       reason: 'there is no server "modern" for narrow',
     });
     assert.equal((await end({ principal: 'nobody' })).reason, 'there is no agent named "nobody"');
+    const denied = { ...tool('modern__echo'), revision: '2025-11-25', principal: 'narrow' };
+    assert.equal(endOf(await play(gateway, denied)).outcome, 'REFUSED');
     const own = await play(gateway, { ...tool('echo', { text: 'own' }), revision: '2025-11-25', server: 'side' });
     assert.equal(answerIn(own).result.content[0].text, 'own');
     await assert.rejects(play(gateway, { method: 'ping', revision: '2020-01-01' }), /400 .*revision/);

@@ -26,6 +26,8 @@ interface PlayedMessage {
   readonly params?: object;
   readonly result?: {
     readonly resultType?: string;
+    /** Failures of tool calls that a model is to see are results. */
+    readonly _meta?: { readonly 'trunkline/error'?: { readonly outcome?: PlayedOutcome } };
     readonly inputRequests?: Readonly<Record<string, { readonly method: string; readonly params?: object }>>;
   };
   readonly error?: { readonly message?: string; readonly data?: { readonly outcome?: PlayedOutcome } };
@@ -137,7 +139,7 @@ export class PlayedCall {
         this.#send('{"jsonrpc":"2.0","method":"notifications/initialized"}');
         this.#call();
       } else if (result?.resultType === 'input_required') this.#inputRequired(line, result.inputRequests ?? {});
-      else this.#end('RESULT', null);
+      else this.#end(result?._meta?.['trunkline/error']?.outcome ?? 'RESULT', null);
     } else if (id === undefined && error !== undefined) this.#end('REFUSED', error.message ?? null);
   }
 

@@ -42,6 +42,8 @@ export function Table<R>({ label, rows, columns, keyOf, onOpen, selected, empty 
   useLayoutEffect(() => {
     const element = body.current;
     if (element === null) return;
+    // Another element than before the table was empty: it is not scrolled.
+    top.value = element.scrollTop;
     const observer = new ResizeObserver(() => (height.value = element.clientHeight));
     observer.observe(element);
     return () => observer.disconnect();

@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { manySided } from '../support/many-sided.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js');
+const fixture = (path: string): string => resolve(import.meta.dirname, '../fixtures', path);
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+let page: Page;
+before(async () => {
+  gateway = await RunningGateway.start({
+    config: {
+      $schema: 'trunkline',
+      mcpServers: {
+        everything: { command: process.execPath, args: [EVERYTHING] },
+        modern: { command: process.execPath, args: [fixture('matrix/stdio.ts'), '2026-07-28'] },
+        side: manySided('side'),
+        app: { command: process.execPath, args: [fixture('apps/server.ts'), 'app', 'text'] },
+      },
+      agents: { narrow: { key: 'a-key-of-an-agent-1', servers: ['side'] } },
+    },
+  });
+  await gateway.ready();
+  browser = await ConsoleBrowser.open(gateway);
+  page = browser.page;
+  page.setDefaultTimeout(8_000);
+});
+after(async () => {
+  try {
+    await browser?.close();
+  } finally {
+    await gateway?.dispose();
+  }
+});
+
+async function open(server: string, tool: string, query = ''): Promise<void> {
+  await browser.visit('#/');
+  await browser.visit(`#/playground?server=${server}&tool=${tool}${query}`);
+  await page.getByRole('button', { name: 'Call', exact: true }).waitFor();
+}
+
+async function call(): Promise<void> {
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+}
+
+const answer = () => page.getByRole('status', { name: 'Answer' });
+
+test('the form of a tool is checked, filled and called, and the address holds it', async () => {
+  await open('everything', 'get-sum');
+  await call();
+  await page.getByText('This is required').first().waitFor();
+  await page.getByLabel(/^a\b/).fill('2.5');
+  await page.getByLabel(/^b\b/).fill('x');
+  await page.getByText('This has to be a number').waitFor();
+  await page.getByLabel(/^b\b/).fill('4');
+  await call();
+  await answer()
+    .getByText(/2\.5 and 4 is 6\.5/)
+    .waitFor();
+  await answer().getByText('RESULT').waitFor();
+  assert.deepEqual(JSON.parse(new URLSearchParams(page.url().split('?')[1]).get('args')!), { a: 2.5, b: 4 });
+  await page.reload();
+  assert.equal(await page.getByLabel(/^a\b/).inputValue(), '2.5');
+  await page.getByRole('button', { name: 'As JSON' }).click();
+  const raw = page.getByLabel('Arguments as JSON');
+  await raw.fill('{"a": 1,');
+  await page.getByText(/This is no JSON/).waitFor();
+  await raw.fill('{"a": 12345678901234567890, "b": 1}');
+  await call();
+  await page.getByText(/The wire: \d+ messages/).waitFor();
+  const { calls } = await gateway.control<{ calls: { client: string; name: string }[] }>('/api/v1/calls?limit=5');
+  assert.ok(calls.some(({ client, name }) => client === 'trunkline-playground 1' && name === 'get-sum'));
+});
+
+test('progress is shown as it comes, and a call is called off at its server', async () => {
+  await open('everything', 'trigger-long-running-operation', `&args=${encodeURIComponent('{"duration":2,"steps":4}')}`);
+  await call();
+  await page.getByText(/\d of 4/).waitFor();
+  await answer()
+    .getByText(/completed/)
+    .waitFor();
+  await open('modern', 'hold', `&args=${encodeURIComponent('{"key":"page"}')}`);
+  await call();
+  await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+  await answer().getByText('CANCELLED').waitFor();
+  await open('modern', 'held', `&args=${encodeURIComponent('{"key":"page"}')}`);
+  await call();
+  await answer().getByText('cancelled', { exact: true }).waitFor();
+});
+
+for (const era of ['2025-11-25', '2026-07-28']) {
+  test(`elicitation and sampling of a real server are answered in place in ${era}`, async () => {
+    await open('everything', 'trigger-elicitation-request', `&era=${era}`);
+    await call();
+    const question = page.getByRole('region', { name: 'The server asks: elicitation/create' });
+    await question.getByLabel(/^name\b/).fill('Ada Lovelace');
+    await question.getByRole('button', { name: 'Send the answer' }).click();
+    await answer()
+      .getByText(/Ada Lovelace/)
+      .first()
+      .waitFor();
+    await open(
+      'everything',
+      'trigger-sampling-request',
+      `&era=${era}&args=${encodeURIComponent('{"prompt":"say it"}')}`,
+    );
+    await call();
+    const asked = page.getByRole('region', { name: 'The server asks: sampling/createMessage' });
+    await asked.getByText(/say it/).waitFor();
+    await asked.getByLabel('Your answer in the place of the model').fill('said by a person');
+    await asked.getByRole('button', { name: 'Send the answer' }).click();
+    await answer()
+      .getByText(/said by a person/)
+      .waitFor();
+  });
+}
+
+test('an elicitation is declined, and images and errors are shown as such', async () => {
+  await open('everything', 'trigger-elicitation-request');
+  await call();
+  await page.getByRole('button', { name: 'Decline' }).click();
+  await answer()
+    .getByText(/declined/i)
+    .first()
+    .waitFor();
+  await open('everything', 'get-tiny-image');
+  await call();
+  await answer().getByRole('img').waitFor();
+  assert.ok(
+    await answer()
+      .getByRole('img')
+      .evaluate((image) => (image as HTMLImageElement).naturalWidth > 0),
+  );
+  await open('modern', 'throw');
+  await call();
+  await answer().getByText('Error 31999: of my own').waitFor();
+  await open('side', 'none');
+  await call();
+  await answer()
+    .getByText(/Unknown tool/)
+    .waitFor();
+});
+
+test('an agent sees and may call what it is allowed, at an endpoint of its choice', async () => {
+  await open(
+    'side',
+    'echo',
+    `&args=${encodeURIComponent('{"text":"as an agent"}')}&as=narrow&endpoint=side&era=2026-07-28`,
+  );
+  await call();
+  await answer().getByText('as an agent').waitFor();
+  await open('modern', 'echo', '&as=narrow&endpoint=modern');
+  await call();
+  await answer().getByText('there is no server "modern" for narrow').waitFor();
+  await open('modern', 'echo', '&as=narrow');
+  await call();
+  await answer().getByText('REFUSED').waitFor();
+  await answer()
+    .getByText(/Access denied: agent 'narrow'/)
+    .waitFor();
+  await browser.visit('#/playground?method=tools/list&as=narrow');
+  await call();
+  await answer().getByText('side__echo').waitFor();
+  assert.equal(await answer().getByText('modern__').count(), 0);
+  await browser.visit('#/playground?method=resources/read&target=trunkline://side/side://side/doc');
+  await call();
+  await answer().getByText('read by side').waitFor();
+});
+
+test('the same call as a command, with curl and as a test', async () => {
+  const args = `&args=${encodeURIComponent('{"text":"it\'s here"}')}`;
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
+  try {
+    for (const era of ['2026-07-28', '2025-06-18']) {
+      await open('side', 'echo', `${args}&era=${era}`);
+      await call();
+      await answer().getByText("it's here").waitFor();
+      await page.getByText('The same call elsewhere').click();
+      const text = async (form: string): Promise<string> => {
+        await page.getByRole('button', { name: form }).click();
+        return page.locator('pre[data-form]').innerText();
+      };
+      assert.equal(await text('Command'), `trunkline call side.echo --json '{"text":"it'\\''s here"}'`);
+      const key = { ...process.env, TRUNKLINE_KEY: 'a-key-of-an-agent-1' };
+      const curl = (await text('curl')).replaceAll('curl -sS', 'curl -sS -H "Authorization: Bearer $TRUNKLINE_KEY"');
+      assert.match(execFileSync('bash', ['-c', curl], { encoding: 'utf8', env: key }), /it's here/, era);
+      const file = join(folder, 'played.test.mjs');
+      writeFileSync(
+        file,
+        (await text('Test file')).replace(
+          'headers: {',
+          'headers: { Authorization: `Bearer ${process.env.TRUNKLINE_KEY}`,',
+        ),
+      );
+      const { NODE_TEST_CONTEXT: _, ...env } = key;
+      assert.match(execFileSync(process.execPath, ['--test', file], { encoding: 'utf8', env }), /pass 1/);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('an MCP App is shown in a frame that shares nothing with the console', async () => {
+  await open('app', 'who', `&args=${encodeURIComponent('{"tools/call":"who"}')}`);
+  await call();
+  const frame = page.frameLocator('iframe.app-frame');
+  const output = frame.locator('output:not(:empty)');
+  const shown = JSON.parse(await output.innerText());
+  assert.equal(shown.tool, 'who');
+  assert.equal(shown.called, 'app {"tools/call":"who"}');
+  assert.equal(shown.hidden, 'hidden of app');
+  assert.deepEqual(shown.read, { uri: 'note://unlisted', text: 'note of app' });
+  const inside = page.frames().find((one) => one.url().includes('/app-frames/'))!;
+  assert.equal(await inside.evaluate(() => origin), 'null');
+  for (const forbidden of ['document.cookie', 'localStorage.length', 'parent.document.title']) {
+    const tried = inside.evaluate((code) => new Function(`return ${code}`)(), forbidden);
+    await assert.rejects(tried, /SecurityError|sandboxed|Blocked|unsafe-eval/, forbidden);
+  }
+  const again = await fetch(inside.url());
+  assert.equal(again.status, 404, 'its address works once');
+  const csp = { connectDomains: ['https://api.example.com', "https://x; script-src 'self'"] };
+  const { path } = await gateway.control<{ path: string }>(
+    '/api/v1/apps',
+    'POST',
+    JSON.stringify({ html: '<p>', csp }),
+  );
+  const policy = (await fetch(new URL(path, gateway.controlUrl))).headers.get('content-security-policy')!;
+  assert.match(policy, /^sandbox allow-scripts; default-src 'none'; /);
+  assert.match(policy, /; connect-src https:\/\/api\.example\.com; /);
+});
+
+test('it is accessible, and fits a phone', async () => {
+  await open('everything', 'get-sum', `&args=${encodeURIComponent('{"a":2,"b":4}')}`);
+  await call();
+  await answer().getByText(/is 6/).waitFor();
+  await browser.screenshots('playground');
+  await browser.assertAccessible();
+});

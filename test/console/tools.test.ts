@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { FOUR_SERVERS } from '../support/four-servers.ts';
+import { manySided } from '../support/many-sided.ts';
+import { RunTimeClient } from '../support/run-time-client.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  const { mcpServers } = FOUR_SERVERS as { mcpServers: Record<string, object> };
+  gateway = await RunningGateway.start({
+    config: {
+      $schema: 'trunkline',
+      mcpServers: {
+        ...mcpServers,
+        many: manySided('many', { TOOLS: '1000' }, { excludeTools: ['fail'] }),
+      },
+    },
+  });
+  await gateway.ready();
+  browser = await ConsoleBrowser.open(gateway, '#/tools/memory');
+  browser.page.setDefaultTimeout(15_000);
+});
+after(async () => {
+  try {
+    await browser?.close();
+  } finally {
+    await gateway?.dispose();
+  }
+});
+
+test('tools of a server have exposed names, lengths and costs', async () => {
+  const { page } = browser;
+  const row = page.getByRole('row', { name: /create_entities/ });
+  await row.getByText('memory__create_entities').waitFor();
+  const { tools } = await gateway.control<{ tools: { name: string; tokens: number }[] }>('/api/v1/tools?server=memory');
+  const { tokens } = tools.find(({ name }) => name === 'create_entities')!;
+  await row.getByText(String(tokens), { exact: true }).waitFor();
+  await row.getByText('23', { exact: true }).waitFor();
+});
+
+test('a tool has an address, a readable schema, its JSON, and what each client sees of it', async () => {
+  const { page } = browser;
+  await page.getByRole('link', { name: 'create_entities' }).click();
+  assert.match(page.url(), /#\/tools\/memory\/create_entities$/);
+  const detail = page.getByRole('article', { name: 'Tool create_entities' });
+  await detail.getByText('entityType').first().waitFor();
+  await detail.getByText('mcp__trunkline__memory__create_entities').first().waitFor();
+  await detail.getByText('39/64').first().waitFor();
+  await detail.getByRole('button', { name: 'As JSON' }).first().click();
+  await detail.getByText('"entityType": {').waitFor();
+  await detail.getByText('trunkline tools memory').waitFor();
+  await detail.getByRole('button', { name: 'Readable' }).click();
+  await browser.screenshots('tools');
+  await browser.assertAccessible();
+});
+
+test('what one client sees is a list with its names and its limit', async () => {
+  const { page } = browser;
+  await page.getByLabel('As seen by').selectOption('codex');
+  await page.getByText('mcp__trunkline__memory__create_entities').first().waitFor();
+  await page.getByText('trunkline tools --as codex', { exact: true }).waitFor();
+  await page
+    .getByLabel('Name of the gateway in the client’s file')
+    .fill('a-name-of-a-gateway-that-is-far-too-long-for-it');
+  await page.getByLabel('Name of the gateway in the client’s file').press('Enter');
+  await page.getByText('shortened: too long').first().waitFor();
+  assert.match(page.url(), /as=codex/);
+  await browser.visit('#/tools');
+});
+
+test('a thousand tools are searched and scrolled without a long task', async () => {
+  const { page } = browser;
+  await browser.visit('#/tools');
+  await page.getByRole('table', { name: 'Tools' }).waitFor();
+  await page.evaluate(() => {
+    const tasks: number[] = [];
+    Object.assign(window, { tasks });
+    new PerformanceObserver((list) => {
+      for (const { duration } of list.getEntries()) tasks.push(duration);
+    }).observe({ type: 'longtask' });
+  });
+  const search = page.getByLabel('Search tools by name and description');
+  await search.pressSequentially('t99');
+  await page.getByRole('link', { name: 't999', exact: true }).waitFor();
+  assert.equal(await page.getByRole('link', { name: 't1', exact: true }).count(), 0);
+  await search.fill('');
+  const body = page.locator('.table-body');
+  for (let i = 1; i <= 20; i++) await body.evaluate((element, at) => element.scrollTo(0, at), i * 1_500);
+  await page
+    .getByRole('link', { name: /^t\d+$/ })
+    .first()
+    .waitFor();
+  assert.ok((await page.locator('.table-row').count()) < 120, 'only rows in sight are in the page');
+  const longest = await page.evaluate(() => Math.max(0, ...(window as unknown as { tasks: number[] }).tasks));
+  assert.ok(longest <= 100, `a task of ${longest} ms`);
+});
+
+test('a new tool arrives without a reload, and what is not offered is said with its reason', async () => {
+  const { page } = browser;
+  await page.getByText(/not offered to clients/).click();
+  await page.getByText('includeTools or excludeTools leaves it out').waitFor();
+  await browser.visit('#/tools/added');
+  await page.getByText('added offers no tools').waitFor();
+  await page.evaluate(() => Object.assign(window, { stayed: true }));
+  assert.equal((await new RunTimeClient(gateway).add('added', manySided('added'))).status, 201);
+  await page.getByRole('link', { name: 'echo', exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => 'stayed' in window), true);
+});

@@ -1,0 +1,89 @@
+import { computed, signal } from '@preact/signals';
+import { type ClientView, type HiddenTool, listClientTools, listTools, type Tool } from '../api/operations.ts';
+import { onLive } from '../live.ts';
+
+/** What the gateway offers at the moment; null until it was read. */
+export const tools = signal<readonly Tool[] | null>(null);
+export const hiddenTools = signal<readonly HiddenTool[]>([]);
+export const toolsError = signal<Error | null>(null);
+
+/** Changes of several servers in a row are read once. */
+const READ_AFTER_MS = 400;
+
+export async function readTools(): Promise<void> {
+  try {
+    const { tools: all, notOffered } = await listTools();
+    tools.value = all;
+    hiddenTools.value = notOffered;
+    toolsError.value = null;
+  } catch (error) {
+    toolsError.value = error as Error;
+  }
+}
+
+/** Reads the tools now, and again whenever a server changes; the returned function ends that. */
+export function followTools(): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const later = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void readTools(), READ_AFTER_MS);
+  };
+  void readTools();
+  const ends = [onLive('events', later), onLive('hello', later)];
+  return () => {
+    clearTimeout(timer);
+    for (const end of ends) end();
+  };
+}
+
+export interface ServerShare {
+  readonly server: string;
+  readonly count: number;
+  readonly tokens: number;
+}
+
+export const shares = computed<readonly ServerShare[]>(() => {
+  const byServer = Map.groupBy(tools.value ?? [], ({ server }) => server);
+  return [...byServer].map(([server, own]) => ({
+    server,
+    count: own.length,
+    tokens: own.reduce((sum, tool) => sum + tool.tokens, 0),
+  }));
+});
+
+/** The tools as one client has them, by exposed name. */
+export interface ShownTools extends ClientView {
+  readonly byName: ReadonlyMap<string, ClientView['tools'][number]>;
+}
+
+export async function readShown(client: string, gatewayName: string): Promise<ShownTools> {
+  const { clients } = await listClientTools({ client, gateway: gatewayName });
+  const view = clients[0]!;
+  return { ...view, byName: new Map(view.tools.map((tool) => [tool.exposedName, tool])) };
+}
+
+export const CLIENTS: Readonly<Record<string, string>> = {
+  'claude-code': 'Claude Code',
+  codex: 'Codex',
+  cursor: 'Cursor',
+  gemini: 'Gemini CLI',
+  vscode: 'VS Code',
+  opencode: 'opencode',
+};
+
+export interface ToolDefinition {
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema?: object;
+  readonly outputSchema?: object;
+  readonly annotations?: Readonly<Record<string, unknown>>;
+  readonly _meta?: Readonly<Record<string, unknown>>;
+}
+
+export function definitionOf(tool: Tool): ToolDefinition {
+  return tool.definition as ToolDefinition;
+}
+
+export function thousands(value: number): string {
+  return value.toLocaleString('en');
+}
