@@ -144,10 +144,17 @@ function keyOf(tool: Tool): string {
   return tool.exposedName;
 }
 
+/** What a search looks at, made once. */
+const searched = new WeakMap<Tool, string>();
+
 function matches(tool: Tool, words: readonly string[]): boolean {
   if (words.length === 0) return true;
-  const { title = '', description = '' } = definitionOf(tool);
-  const text = `${tool.exposedName} ${tool.name} ${title} ${description}`.toLowerCase();
+  let text = searched.get(tool);
+  if (text === undefined) {
+    const { title = '', description = '' } = definitionOf(tool);
+    text = `${tool.exposedName} ${tool.name} ${title} ${description}`.toLowerCase();
+    searched.set(tool, text);
+  }
   return words.every((word) => text.includes(word));
 }
 
@@ -211,7 +218,7 @@ function columnsFor(shown: ShownTools | null, beside: boolean): readonly Column<
   return beside ? columns.filter(({ id }) => !BESIDE.has(id)) : columns;
 }
 
-const BESIDE: ReadonlySet<string> = new Set(['server', 'exposed', 'used', 'fate']);
+const BESIDE: ReadonlySet<string> = new Set(['server', 'exposed', 'used']);
 
 function clientColumns(shown: ShownTools): readonly Column<Tool>[] {
   const own = (tool: Tool) => shown.byName.get(tool.exposedName);

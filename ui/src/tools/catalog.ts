@@ -84,6 +84,8 @@ export function definitionOf(tool: Tool): ToolDefinition {
   return tool.definition as ToolDefinition;
 }
 
+const NUMBERS = new Intl.NumberFormat('en');
+
 export function thousands(value: number): string {
-  return value.toLocaleString('en');
+  return NUMBERS.format(value);
 }
