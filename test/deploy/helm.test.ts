@@ -90,7 +90,7 @@ const OUTSIDE = {
     agents: { me: { key: 'k'.repeat(20) } },
   },
   nodes: 5,
-  nats: { enabled: false, urls: ['tls://nats.example:4222'] },
+  nats: { enabled: false, urls: ['tls://nats.example:4222'], clusterName: 'staging' },
   postgresql: { enabled: false },
   tls: { secretName: 'cert' },
   ingress: { enabled: true, className: 'nginx', host: 'mcp.example.com', tlsSecretName: 'public' },
@@ -157,7 +157,7 @@ test('NATS and PostgreSQL of others, certificates and an Ingress', async () => {
   assert.ok(container.volumeMounts.some(({ mountPath }) => mountPath === '/run/secrets/tls'));
   const config = named(rendered!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
   assert.match(config, /- mcp\.example\.com\n/);
-  assert.match(config, /nats:\n *- tls:\/\/nats\.example:4222\n/);
+  assert.match(config, /name: staging\n *nats:\n *- tls:\/\/nats\.example:4222\n/);
   assert.doesNotMatch(config, /store:/);
   named(rendered!, 'Ingress', 'demo-trunkline');
 });

@@ -30,6 +30,7 @@ seccompProfile: { type: RuntimeDefault }
 {{- range $i := until 3 }}{{ $nats = append $nats (printf "nats://%s-nats-%d.%s-nats:4222" $name $i $name) }}{{ end }}
 {{- end }}
 {{- $cluster := dict "nats" $nats "secret" "${file:/run/secrets/trunkline/cluster}" }}
+{{- with .Values.nats.clusterName }}{{ $_ := set $cluster "name" . }}{{ end }}
 {{- $store := .Values.postgresql.url }}
 {{- if .Values.postgresql.enabled }}
 {{- $store = printf "postgresql://trunkline:${file:/run/secrets/trunkline/postgresql}@%s-postgresql:5432/trunkline" $name }}
