@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { connect, headers } from '@nats-io/transport-node';
+import { ToolCallError, ToolClient } from '../../src/client.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, NodeProcess, until } from '../support/cluster-processes.ts';
 import { WireClient } from '../support/wire-client.ts';
 
+const KEY = 'key-of-agent-ann-0123';
 const OTHER = 'the secret of another cluster, 32 bytes and more';
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 
@@ -40,6 +43,29 @@ test('clusters of different names on one NATS account do not see each other, als
     stranger.sessionId = one.sessionId;
     await until(async () => (await stranger.request('tools/list')).status === 404, 'the session to be unknown there');
     for (const { stderr } of [a, b, c, d]) assert.doesNotMatch(stderr, /bus_message_refused|node_without_lease/);
+  }));
+
+test('programs call tools of a named cluster on its own subjects, and not on those of the cluster without a name', () =>
+  cluster(async (nodes) => {
+    const settings = { agents: { ann: { key: KEY } }, cluster: { name: 'staging', publicSubjects: true } };
+    await nodes.node('a', { counter: counterServer({ isolation: 'session' }) }, settings);
+    const connection = await connect({ servers: nodes.nats.url });
+    try {
+      const lines = headers();
+      lines.set('Trunkline-Key', KEY);
+      const options = { sessionId: 's1', headers: lines, timeoutMs: 10_000 };
+      const there = new ToolClient(connection, { ...options, cluster: 'staging' });
+      assert.deepEqual(
+        [(await there.call('counter', 'count')).result, (await there.tools('counter')).length > 0],
+        ['1', true],
+      );
+      const elsewhere = await new ToolClient(connection, { ...options, timeoutMs: 300 })
+        .call('counter', 'count')
+        .catch((error: unknown) => error);
+      assert.ok(elsewhere instanceof ToolCallError && elsewhere.outcome === 'NOT_SENT', String(elsewhere));
+    } finally {
+      await connection.close();
+    }
   }));
 
 test('a node with another secret is refused with TL1705, and starts under another name of the cluster', () =>

@@ -1,3 +1,4 @@
+import { scoped } from '../../bus/subjects.ts';
 import type { ErrorCode, FailureOutcome } from '../../model/error-catalogue.ts';
 import type { Tool, ToolCallResult } from '../embedding/mcp-types.ts';
 import { subjectExecute, subjectListTools } from './subjects.ts';
@@ -47,6 +48,8 @@ export interface ToolConnection<Headers> {
 }
 
 export interface ToolClientOptions<Headers> {
+  /** The `cluster.name` of the nodes, where they have one. */
+  readonly cluster?: string;
   /** The conversation: calls of one agent with the same one share the server's state. Default: `default`. */
   readonly sessionId?: string;
   /** How long a call may take. Default: a minute. */
@@ -127,7 +130,7 @@ export class ToolClient<Headers = unknown> {
     args: MCPToolRequest['args'],
     timeoutMs: number,
   ): Promise<Reply> {
-    const { sessionId, headers } = this.#options;
+    const { cluster = null, sessionId, headers } = this.#options;
     const request: MCPToolRequest = {
       ...(sessionId === undefined ? {} : { session_id: sessionId }),
       tool,
@@ -137,7 +140,7 @@ export class ToolClient<Headers = unknown> {
     const options = { timeout: timeoutMs + GRACE_MS, ...(headers === undefined ? {} : { headers }) };
     let data: Uint8Array;
     try {
-      ({ data } = await this.#connection.request(subject, JSON.stringify(request), options));
+      ({ data } = await this.#connection.request(scoped(cluster, subject), JSON.stringify(request), options));
     } catch (cause) {
       throw unanswered(subject, cause);
     }
