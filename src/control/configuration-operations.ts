@@ -1,5 +1,5 @@
 import { CONFIGURATION, PLAN, RELOADED } from '../model/configuration.ts';
-import { type ApiOperation, ok, operation } from './operation.ts';
+import { type ApiOperation, NODE_PARAMETER, ok, operation } from './operation.ts';
 
 /** The configuration of the node that answers: each node has its own files. */
 export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
@@ -8,6 +8,7 @@ export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/configuration',
     summary: 'Where the configuration comes from, what is wrong with it, and how it has changed since the start.',
+    query: NODE_PARAMETER,
     schema: CONFIGURATION,
     run: (_request, { configuration }) => ok(configuration.view()),
   }),
@@ -16,6 +17,7 @@ export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/configuration/plan',
     summary: 'Reads the files and tells what they would change of what is in force. Changes nothing.',
+    query: NODE_PARAMETER,
     schema: PLAN,
     run: async (_request, { configuration }) => ok(await configuration.plan()),
   }),
@@ -24,6 +26,7 @@ export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/configuration/reload',
     summary: 'Reads the files now and puts in force what is good, as SIGHUP does.',
+    query: NODE_PARAMETER,
     schema: RELOADED,
     run: async (_request, { configuration }) => ok(await configuration.reload()),
   }),

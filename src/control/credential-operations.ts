@@ -8,6 +8,7 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  NODE_PARAMETER,
   noSuchServer,
   ok,
   operation,
@@ -73,6 +74,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login',
     summary:
       'How the last sign-in at the server went, step by step: documents, registration, token answer. No secrets.',
+    query: NODE_PARAMETER,
     schema: SIGN_IN,
     errors: NO_SUCH_SERVER,
     async run({ name }, plane) {

@@ -162,6 +162,11 @@ export function numberIn(query: URLSearchParams, name: string): number | null {
   return value === null ? null : Number(value);
 }
 
+/** Of operations about one node. */
+export const NODE_PARAMETER = {
+  node: { description: 'Of this node of the cluster; by default of the one that answers.' },
+} satisfies Readonly<Record<string, Parameter>>;
+
 /** The refusal of the first parameter that is not what the operation declares; null when all are. */
 export function refuseParameters({ query = {} }: ApiOperation, given: URLSearchParams): ControlAnswer | null {
   for (const [name, { between, schema, code = 'parameter_malformed' }] of Object.entries(query)) {

@@ -15,6 +15,7 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  NODE_PARAMETER,
   noSuchServer,
   numberIn,
   ok,
@@ -65,6 +66,7 @@ const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/nodes',
     summary: 'The nodes of the cluster, and servers that they define differently. Empty for a lone gateway.',
+    query: NODE_PARAMETER,
     schema: schemas.NODES,
     run: (_request, { cluster }) =>
       ok({

@@ -35,6 +35,14 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   for (const part of ['bus', 'lease', 'store']) {
     await page.getByRole('region', { name: 'What the nodes share' }).getByText(part, { exact: true }).waitFor();
   }
+  const owned = page.getByRole('region', { name: 'Owned here' });
+  await owned.getByLabel('Of the node').selectOption('green');
+  await owned.getByRole('heading', { name: 'Owned by green' }).waitFor();
+  await owned.getByText('other').first().waitFor();
+  await browser.visit('#/configuration?node=green');
+  await page.getByRole('region', { name: 'Sources' }).getByRole('link', { name: 'other' }).waitFor();
+  await browser.visit('#/cluster');
+  await green.getByText('ready').waitFor();
   await browser.assertAccessible();
   await browser.screenshots('cluster');
 });

@@ -33,7 +33,7 @@ test('a change of the file arrives, with what became of each server', async () =
 
 test('a mistake shows with its code frame; a reload says that it is refused', async () => {
   const { page } = browser;
-  gateway.rewrite({ mcpServers: { memory }, listen: 7 });
+  gateway.rewrite({ mcpServers: {}, listen: 7 });
   const problems = page.getByRole('region', { name: 'Problems' });
   await problems.waitFor({ timeout: 30_000 });
   assert.match((await problems.textContent())!, /TL\d{4}/);

@@ -10,7 +10,10 @@ let browser: ConsoleBrowser;
 before(async () => {
   const { memory } = FOUR_SERVERS.mcpServers;
   const agents = { writer: { key: '${WRITER_KEY}' }, guest: { key: 'key-of-guest-0123456789', servers: ['memory'] } };
-  gateway = await RunningGateway.start({ config: { mcpServers: { memory }, agents }, env: { WRITER_KEY: WRITER } });
+  gateway = await RunningGateway.start({
+    config: { mcpServers: { memory }, agents },
+    env: { WRITER_KEY: WRITER, HOME: '/home/ada' },
+  });
   await gateway.ready();
   browser = await ConsoleBrowser.open(gateway, '#/connect');
 });

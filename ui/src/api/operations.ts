@@ -1276,7 +1276,7 @@ readonly url: string
 }
 
 /** The nodes of the cluster, and servers that they define differently. Empty for a lone gateway. */
-export function listNodes(options: CallOptions = {}): Promise<{
+export function listNodes(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly nodes: readonly (Node)[];
 readonly conflicts: readonly (DefinitionConflict)[];
 /** What the node that answers owns. */
@@ -1284,7 +1284,7 @@ readonly owned: readonly (Owned)[];
 /** What the nodes share, as the node that answers sees it. */
 readonly shared: readonly (SharedPart)[]
 }> {
-  return request('GET', `api/v1/nodes`, undefined, options);
+  return request('GET', `api/v1/nodes${query({ node: input.node })}`, undefined, options);
 }
 
 /** Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does. */
@@ -1311,8 +1311,8 @@ readonly principal?: string | null
 }
 
 /** How the last sign-in at the server went, step by step: documents, registration, token answer. No secrets. */
-export function getSignIn(input: { readonly name: string }, options: CallOptions = {}): Promise<SignIn> {
-  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/login`, undefined, options);
+export function getSignIn(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<SignIn> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/login${query({ node: input.node })}`, undefined, options);
 }
 
 /** Forgets the credential on all nodes, and revokes it at the authorization server where that is possible. */
@@ -1413,18 +1413,18 @@ export function explainCall(input: { readonly name: string; readonly tool?: stri
 }
 
 /** Where the configuration comes from, what is wrong with it, and how it has changed since the start. */
-export function getConfiguration(options: CallOptions = {}): Promise<Configuration> {
-  return request('GET', `api/v1/configuration`, undefined, options);
+export function getConfiguration(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<Configuration> {
+  return request('GET', `api/v1/configuration${query({ node: input.node })}`, undefined, options);
 }
 
 /** Reads the files and tells what they would change of what is in force. Changes nothing. */
-export function planConfiguration(options: CallOptions = {}): Promise<ConfigurationPlan> {
-  return request('GET', `api/v1/configuration/plan`, undefined, options);
+export function planConfiguration(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<ConfigurationPlan> {
+  return request('GET', `api/v1/configuration/plan${query({ node: input.node })}`, undefined, options);
 }
 
 /** Reads the files now and puts in force what is good, as SIGHUP does. */
-export function reloadConfiguration(options: CallOptions = {}): Promise<Reloaded> {
-  return request('POST', `api/v1/configuration/reload`, undefined, options);
+export function reloadConfiguration(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<Reloaded> {
+  return request('POST', `api/v1/configuration/reload${query({ node: input.node })}`, undefined, options);
 }
 
 /** How each MCP client is connected to this gateway: its command, or what its file has to hold. No keys. */

@@ -4,10 +4,12 @@ import { type Node as ClusterNode, drainNode, listNodes } from '../api/operation
 import { onLive } from '../live.ts';
 import { Action } from '../parts/action.tsx';
 import { Command, shellWord } from '../parts/command.tsx';
+import { NodeChoice } from '../parts/node-choice.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
+import { route } from '../router.ts';
 import './operating.css';
 
 const TONES: Readonly<Record<ClusterNode['state'], Tone>> = {
@@ -18,7 +20,8 @@ const TONES: Readonly<Record<ClusterNode['state'], Tone>> = {
 };
 
 export default function Cluster() {
-  const found = useReading(listNodes, '', {
+  const of = route.value.query.get('node') ?? undefined;
+  const found = useReading(() => listNodes({ node: of }), of ?? '', {
     lists: ['nodes', 'configuration'],
     events: ['added', 'replaced', 'removed'],
     calls: true,
@@ -54,11 +57,11 @@ export default function Cluster() {
       ) : null}
       <div class="cards">
         {nodes.map((node) => (
-          <NodeCard key={node.peer} node={node} after={found.again} />
+          <NodeCard key={node.peer} node={node} marks={of === undefined} after={found.again} />
         ))}
       </div>
       <section class="panel" aria-label="What the nodes share">
-        <h2>What the nodes share</h2>
+        <h2>What the nodes share, as {of ?? 'this node'} sees it</h2>
         <ul class="plain-list">
           {shared.map(({ part, healthy, detail }) => (
             <li key={part}>
@@ -81,7 +84,8 @@ export default function Cluster() {
         </section>
       )}
       <section aria-label="Owned here">
-        <h2>Owned by this node</h2>
+        <h2>Owned by {of ?? 'this node'}</h2>
+        <NodeChoice />
         <Table
           label="What only this node may run"
           rows={owned}
@@ -113,7 +117,7 @@ export default function Cluster() {
   );
 }
 
-function NodeCard({ node, after }: { node: ClusterNode; after: () => void }) {
+function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; after: () => void }) {
   const { node: name, peer, here, state, version, epoch, calls, busy, owned, full, servers, startedAt } = node;
   const rate = useSignal<number | null>(null);
   useEffect(
@@ -127,7 +131,7 @@ function NodeCard({ node, after }: { node: ClusterNode; after: () => void }) {
   return (
     <section class="panel" aria-label={`Node ${name}`}>
       <h2>
-        {name} {here ? <span class="badge">here</span> : null} <Status tone={TONES[state]} text={state} />
+        {name} {here && marks ? <span class="badge">here</span> : null} <Status tone={TONES[state]} text={state} />
       </h2>
       <dl class="facts">
         <dt>Version</dt>

@@ -8,10 +8,11 @@ import {
 } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command } from '../parts/command.tsx';
+import { NodeChoice } from '../parts/node-choice.tsx';
 import { Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
-import { href } from '../router.ts';
+import { href, route } from '../router.ts';
 import './operating.css';
 
 const FOLLOWED = { lists: ['configuration'], events: ['added', 'replaced', 'removed'] };
@@ -22,7 +23,8 @@ const RESULTS: Readonly<Record<ConfigurationRecord['result'], Tone>> = {
 };
 
 export default function Configuration() {
-  const found = useReading(getConfiguration, '', FOLLOWED);
+  const node = route.value.query.get('node') ?? undefined;
+  const found = useReading(() => getConfiguration({ node }), node ?? '', FOLLOWED);
   if (found.error.value !== null && found.value.value === null)
     return <Failure what="The configuration could not be read" error={found.error.value} again={found.again} />;
   if (found.value.value === null) return <Loading what="the configuration" />;
@@ -33,17 +35,18 @@ export default function Configuration() {
       <p>
         Version {version} is in force. <Command text="trunkline check" />
       </p>
+      <NodeChoice />
       <div class="actions">
         <Action
           label="Reload now"
           command="trunkline reload"
-          run={reloadConfiguration}
+          run={async () => {
+            const reloaded = await reloadConfiguration({ node });
+            if (reloaded.result !== 'refused') return reloaded;
+            throw new Error(`Refused; version ${reloaded.version} stays in force`);
+          }}
           done={({ result, version: now }) =>
-            result === 'refused'
-              ? `Refused; version ${now} stays in force`
-              : result === 'applied'
-                ? `Applied as version ${now}`
-                : 'Nothing has changed'
+            result === 'applied' ? `Applied as version ${now}` : 'Nothing has changed'
           }
           after={found.again}
         />
@@ -55,7 +58,7 @@ export default function Configuration() {
       ))}
       <Problems title="Problems" problems={problems} tone="bad" />
       <Problems title="Warnings" problems={warnings} tone="warn" />
-      <Plan key={history[0]?.at} />
+      <Plan key={`${node} ${history[0]?.at}`} node={node} />
       <Sources facts={found.value.value} />
       <section class="panel" aria-label="History">
         <h2>History</h2>
@@ -100,8 +103,8 @@ function Problems({ title, problems, tone }: ProblemsProps) {
 }
 
 /** What the files say against what is in force. */
-function Plan() {
-  const plan = useReading(planConfiguration, '', FOLLOWED);
+function Plan({ node }: { node: string | undefined }) {
+  const plan = useReading(() => planConfiguration({ node }), node ?? '', FOLLOWED);
   return (
     <section class="panel" aria-label="Plan">
       <h2>

@@ -44,7 +44,7 @@ export default function Connect() {
       )}
       <div class="choice">
         <Choice title="On the machine of the gateway" clients={here} chosen={chosen} agent={agent} />
-        <Choice title="Others" clients={others} chosen={chosen} agent={agent} />
+        <Choice title={here.length === 0 ? 'Clients' : 'Others'} clients={others} chosen={chosen} agent={agent} />
       </div>
       {chosen === undefined ? (
         <Empty title="Choose a client">

@@ -1,4 +1,5 @@
 import { getSignIn, type SignInStep } from '../api/operations.ts';
+import { NodeChoice } from '../parts/node-choice.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
@@ -51,7 +52,8 @@ function Choice() {
 }
 
 function Steps({ server }: { server: string }) {
-  const found = useReading(() => getSignIn({ name: server }), server, {
+  const node = route.value.query.get('node') ?? undefined;
+  const found = useReading(() => getSignIn({ name: server, node }), `${server} ${node}`, {
     events: ['login', 'state', 'replaced', 'removed'],
   });
   if (found.error.value !== null && found.value.value === null)
@@ -64,6 +66,7 @@ function Steps({ server }: { server: string }) {
       <p>
         <a href={href(['sign-in'])}>All servers</a> · <a href={href(['connections'])}>Connections</a>
       </p>
+      <NodeChoice />
       <section class="panel" aria-label="Definition">
         {reason === null ? null : <p>No user can sign in here: {reason}.</p>}
         {auth === null ? null : (
