@@ -124,6 +124,12 @@ test('each condition is told once when it begins and once when it is over', asyn
   facts.states.set('a', 'running');
   facts.withheld = 2;
   assert.deepEqual(await next(), ['drift_blocked a 2 definitions wait for approval and are withheld']);
+  facts.withheld = 0;
+  assert.deepEqual(await next(), ['drift_blocked a over']);
+  // The definitions of many servers are not gone through at once.
+  facts.withheld = 1;
+  for (let i = 0; i < 99; i++) facts.states.set(`s${i}`, 'running');
+  for (let i = 0; i < 5; i++) assert.equal((await next()).length, 20);
 });
 
 test('a server that is tried again is down after a minute; a node that leaves in good order is not lost', async () => {

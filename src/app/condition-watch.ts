@@ -9,6 +9,8 @@ const DOWN_MS = 60_000;
 /** Nodes of autoscaled clusters never come back under their names. */
 const LOST_MS = 60 * 60_000;
 const NEAR = 0.9;
+/** Whose definitions are gone through at each look, in turn: that takes as long as they are many. */
+const SERVERS_A_LOOK = 20;
 const RETRIED: ReadonlySet<string> = new Set(['failed', 'unreachable']);
 const STUCK: ReadonlySet<string> = new Set(['misconfigured', 'defect']);
 
@@ -47,6 +49,9 @@ export class ConditionWatch {
   readonly #held = new Map<string, Condition>();
   /** Since when servers that are tried again are down. */
   readonly #downSince = new Map<string, number>();
+  /** Definitions that are withheld, of servers that have some, as of their turn. */
+  readonly #withheld = new Map<string, number>();
+  #turn = 0;
   #peers: ReadonlyMap<string, string> = new Map();
   readonly #lost = new Map<string, number>();
   #cancel: () => void = () => {};
@@ -101,9 +106,10 @@ export class ConditionWatch {
   }
 
   *#servers(): Iterable<Condition> {
-    const { everywhere, registry, gateway, clock } = this.#watched;
+    const { everywhere, registry, clock } = this.#watched;
     const { servers } = registry.state;
     for (const server of this.#downSince.keys()) if (!servers.has(server)) this.#downSince.delete(server);
+    this.#lookAtDrift([...servers.keys()]);
     for (const server of servers.keys()) {
       const state = everywhere.state(server) ?? 'unknown';
       if (!RETRIED.has(state)) this.#downSince.delete(server);
@@ -111,9 +117,20 @@ export class ConditionWatch {
       const sinceMs = clock.now() - (this.#downSince.get(server) ?? Number.POSITIVE_INFINITY);
       if (STUCK.has(state) || sinceMs >= DOWN_MS) yield { name: 'server_down', server, reason: `it is ${state}` };
       if (state === 'auth_required') yield { name: 'login_needed', server, reason: 'it asks for a login' };
-      const { withheld } = gateway.drift.summary(server);
-      const reason = `${withheld} definitions wait for approval and are withheld`;
-      if (withheld > 0) yield { name: 'drift_blocked', server, reason };
+    }
+    for (const [server, withheld] of this.#withheld) {
+      yield { name: 'drift_blocked', server, reason: `${withheld} definitions wait for approval and are withheld` };
+    }
+  }
+
+  #lookAtDrift(servers: readonly string[]): void {
+    for (const server of this.#withheld.keys()) if (!servers.includes(server)) this.#withheld.delete(server);
+    const { drift } = this.#watched.gateway;
+    for (let i = 0; i < Math.min(SERVERS_A_LOOK, servers.length); i++) {
+      const server = servers[this.#turn++ % servers.length]!;
+      const { withheld } = drift.summary(server);
+      if (withheld > 0) this.#withheld.set(server, withheld);
+      else this.#withheld.delete(server);
     }
   }
 
