@@ -18,6 +18,7 @@ export const PAGES: readonly Page[] = [
   { path: 'tools', title: 'Tools', group: 'Operate', key: 't', load: () => import('./pages/tools.tsx') },
   { path: 'playground', title: 'Playground', group: 'Operate', key: 'p', load: () => import('./pages/playground.tsx') },
   { path: 'timeline', title: 'Timeline', group: 'Operate', key: 'i', load: () => import('./pages/timeline.tsx') },
+  { path: 'sessions', title: 'Sessions', group: 'Operate', key: 'e', load: () => import('./pages/sessions.tsx') },
   { path: 'tasks', title: 'Tasks', group: 'Operate', load: () => import('./pages/tasks.tsx') },
   { path: 'drift', title: 'Drift', group: 'Guard', key: 'd', load: () => import('./pages/drift.tsx') },
   { path: 'access', title: 'Access', group: 'Guard', key: 'a', load: () => import('./pages/access.tsx') },

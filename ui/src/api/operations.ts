@@ -342,7 +342,7 @@ readonly server: string
 } | {
 readonly time: string;
 readonly type: "changed";
-readonly list: "drift" | "tasks" | "configuration" | "nodes";
+readonly list: "drift" | "tasks" | "configuration" | "nodes" | "recordings";
 readonly server: string
 } | Gap;
 
@@ -369,6 +369,12 @@ readonly principal: string;
 readonly endpoint: string;
 readonly revision: string;
 readonly clientInfo: unknown;
+/** What the client declared that it can do. */
+readonly capabilities: Readonly<Record<string, unknown>>;
+/** The node that answers has it in use. */
+readonly here: boolean;
+/** Servers with a connection of its own, at the node that answers. */
+readonly servers: readonly (string)[];
 readonly createdAt: string;
 readonly lastSeenAt: string
 };
@@ -552,9 +558,11 @@ readonly frameDomains?: readonly (string)[]
 }
 };
 
-/** A recording of both wires. It is of the node that answers. */
+/** A recording of both wires, as far as its node sees them. */
 export type Recording = {
 readonly id: string;
+/** The node that keeps it; null for a lone gateway. */
+readonly node: string | null;
 /** Label of a session that is open. */
 readonly session: string | null;
 /** The next session of a client that gives this name of itself. */
@@ -1187,15 +1195,15 @@ readonly path: string
   return request('POST', `api/v1/apps`, input.body, options);
 }
 
-/** The recordings of this node, oldest first. */
-export function listRecordings(options: CallOptions = {}): Promise<{
+/** The recordings of all nodes; of each the oldest first. */
+export function listRecordings(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly recordings: readonly (Recording)[]
 }> {
-  return request('GET', `api/v1/recordings`, undefined, options);
+  return request('GET', `api/v1/recordings${query({ node: input.node })}`, undefined, options);
 }
 
 /** Records both wires of a session that is open, of the next session of a client or principal, or of one server, as far as this node sees them. */
-export function startRecording(input: { readonly body: {
+export function startRecording(input: { readonly node?: string | undefined; readonly body: {
 /** Label of a session that is open. */
 readonly session?: string | null;
 /** The next session of a client that gives this name of itself. */
@@ -1209,32 +1217,32 @@ readonly maxEntries?: number;
 /** It stops there. 8 MiB by default, at most 16 MiB. */
 readonly maxBytes?: number
 } }, options: CallOptions = {}): Promise<Recording> {
-  return request('POST', `api/v1/recordings`, input.body, options);
+  return request('POST', `api/v1/recordings${query({ node: input.node })}`, input.body, options);
 }
 
 /** A recording with its text, in JSON Lines. */
-export function getRecording(input: { readonly name: string }, options: CallOptions = {}): Promise<{
+export function getRecording(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly recording: Recording;
 /** One JSON text a line. */
 readonly jsonl: string
 }> {
-  return request('GET', `api/v1/recordings/${encodeURIComponent(input.name)}`, undefined, options);
+  return request('GET', `api/v1/recordings/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** Removes a recording and its file. */
-export function deleteRecording(input: { readonly name: string }, options: CallOptions = {}): Promise<{
+export function deleteRecording(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly removed: boolean
 }> {
-  return request('DELETE', `api/v1/recordings/${encodeURIComponent(input.name)}`, undefined, options);
+  return request('DELETE', `api/v1/recordings/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** Ends a recording and keeps it. */
-export function stopRecording(input: { readonly name: string }, options: CallOptions = {}): Promise<Recording> {
-  return request('POST', `api/v1/recordings/${encodeURIComponent(input.name)}/stop`, undefined, options);
+export function stopRecording(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Recording> {
+  return request('POST', `api/v1/recordings/${encodeURIComponent(input.name)}/stop${query({ node: input.node })}`, undefined, options);
 }
 
 /** Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run. */
-export function replayRecording(input: { readonly body: {
+export function replayRecording(input: { readonly node?: string | undefined; readonly body: {
 /** Id of a recording that is kept here. */
 readonly recording?: string;
 /** The text of one, in its place. */
@@ -1246,7 +1254,7 @@ readonly of?: string;
 /** Paths whose differences do not count, such as `$.result.content[*].text`. */
 readonly ignore?: readonly (string)[]
 } }, options: CallOptions = {}): Promise<Replay> {
-  return request('POST', `api/v1/replays`, input.body, options);
+  return request('POST', `api/v1/replays${query({ node: input.node })}`, input.body, options);
 }
 
 /** Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`. */

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { manySided } from '../support/many-sided.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { ConsoleBrowser } from './console.ts';
+
+let gateway: RunningGateway;
+let browser: ConsoleBrowser;
+before(async () => {
+  gateway = await RunningGateway.start({
+    config: { mcpServers: { many: manySided('many'), 'many-changed': manySided('many', { CHANGED: '1' }) } },
+  });
+  await gateway.ready();
+  browser = await ConsoleBrowser.open(gateway, '#/sessions');
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.dispose();
+});
+
+async function connected(name: string): Promise<Client> {
+  const client = new Client({ name, version: '7' }, { capabilities: { elicitation: {} } });
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.serverUrl('many'))) as never);
+  return client;
+}
+
+test('a session appears when it is opened, with what is known of it, and is ended from the page', async () => {
+  const { page } = browser;
+  await page.getByText('No open sessions').waitFor();
+  await page.evaluate(() => Object.assign(window, { stayed: true }));
+  const client = await connected('shown');
+  await client.callTool({ name: 'echo', arguments: { text: 'x' } });
+  await page.getByRole('link', { name: 'shown 7' }).click();
+  const panel = page.getByRole('region', { name: /^Session [0-9a-f]{12}$/ });
+  await panel.getByText('{"elicitation":{}}').waitFor();
+  await panel.getByText('in use at this node').waitFor();
+  await panel
+    .getByRole('definition')
+    .filter({ hasText: /^many$/ })
+    .waitFor();
+  await panel.getByText(/curl -X DELETE .*\/api\/v1\/sessions\/[0-9a-f]{12}/).waitFor();
+  await panel.getByRole('button', { name: 'End session' }).click();
+  await panel.getByRole('button', { name: 'End session: sure?' }).click();
+  await page.getByText('No open sessions').waitFor();
+  await assert.rejects(client.callTool({ name: 'echo', arguments: { text: 'x' } }));
+  await client.close();
+  assert.equal(await page.evaluate(() => 'stayed' in window), true);
+});
+
+test('record, stop, download, replay against another version with exactly the change, delete', async () => {
+  const { page } = browser;
+  const client = await connected('taped');
+  await client.callTool({ name: 'echo', arguments: { text: 'before' } });
+  await page.getByRole('link', { name: 'taped 7' }).click();
+  await page.getByRole('button', { name: 'Record it' }).click();
+  const recording = page.getByRole('article', { name: /^Recording/ });
+  await recording.getByText('waiting').waitFor();
+  await client.callTool({ name: 'echo', arguments: { text: 'hello' } });
+  await recording.getByText(/4 messages/).waitFor();
+  await recording.getByRole('button', { name: 'Stop', exact: true }).click();
+  await recording.getByText('stopped: it was stopped').waitFor();
+  const downloading = page.waitForEvent('download');
+  await recording.getByRole('button', { name: 'Download' }).click();
+  const jsonl = readFileSync(await (await downloading).path(), 'utf8');
+  assert.ok(jsonl.includes('"hello"') && !jsonl.includes('"before"'));
+  await recording.getByRole('button', { name: 'Replay against…' }).click();
+  await recording.getByRole('button', { name: 'Replay', exact: true }).click();
+  await recording.getByText(/1 answers of many compared: no difference/).waitFor();
+  await recording.getByLabel(/^Replay against/).selectOption('many-changed');
+  await recording.getByText(/trunkline replay .* --server many-changed/).waitFor();
+  await recording.getByRole('button', { name: 'Replay', exact: true }).click();
+  await recording.getByText(/compared: 1 difference/).waitFor();
+  await recording.getByText('− "hello"').waitFor();
+  await recording.getByText('+ "HELLO"').waitFor();
+  await browser.assertAccessible();
+  await browser.screenshots('sessions');
+  await recording.getByLabel('Places that may differ').fill('$.result.content');
+  await recording.getByRole('button', { name: 'Replay', exact: true }).click();
+  await recording.getByText(/compared: no difference/).waitFor();
+  await recording.getByRole('button', { name: 'Delete', exact: true }).click();
+  await recording.getByRole('button', { name: 'Delete: sure?' }).click();
+  await page.getByText('Nothing is recorded').waitFor();
+  const { recordings } = await gateway.control<{ recordings: unknown[] }>('/api/v1/recordings');
+  assert.deepEqual(recordings, []);
+  await client.close();
+});
+
+test('the next session of a client is recorded by name, and errors say what to do', async () => {
+  const { page } = browser;
+  await page.getByLabel('Next session of client').fill('tomorrow');
+  await page.getByText('trunkline record --client tomorrow -o session.jsonl').waitFor();
+  await page.getByRole('button', { name: 'Record', exact: true }).click();
+  const recording = page.getByRole('article', { name: /^Recording/ });
+  await recording.getByText('waiting').waitFor();
+  const client = await connected('tomorrow');
+  await client.callTool({ name: 'echo', arguments: { text: 'x' } });
+  await recording.getByText(/messages, .* many/).waitFor();
+  await client.close();
+});

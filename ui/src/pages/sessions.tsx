@@ -1,0 +1,143 @@
+import './sessions/sessions.css';
+import { useComputed } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { endSession, type Session, startRecording } from '../api/operations.ts';
+import { Action } from '../parts/action.tsx';
+import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Status } from '../parts/status.tsx';
+import { Table } from '../parts/table.tsx';
+import { href, navigate, route } from '../router.ts';
+import { RecordingList } from './sessions/recording-list.tsx';
+import { clientName, followSessions, readSessions, sessions, sessionsError, since } from './sessions/sessions-store.ts';
+
+/** The open sessions of clients, one of them in detail, and the recordings. */
+export default function Sessions() {
+  useEffect(followSessions, []);
+  const chosen = useComputed(() => sessions.value?.find(({ label }) => label === route.value.rest[0]) ?? null);
+  if (sessionsError.value !== null) {
+    return (
+      <Failure what="The sessions could not be read" error={sessionsError.value} again={() => void readSessions()} />
+    );
+  }
+  if (sessions.value === null) return <Loading what="sessions" />;
+  const now = Date.now();
+  return (
+    <>
+      <h1>Sessions</h1>
+      <Table
+        label="Sessions"
+        rows={sessions.value}
+        keyOf={({ label }) => label}
+        selected={chosen.value?.label}
+        onOpen={({ label }) => navigate(['sessions', label])}
+        columns={[
+          {
+            id: 'client',
+            title: 'Client',
+            width: 'minmax(8rem, 2fr)',
+            cell: (session) => <a href={href(['sessions', session.label])}>{clientName(session)}</a>,
+            order: clientName,
+          },
+          {
+            id: 'principal',
+            title: 'Principal',
+            width: 'minmax(6rem, 1fr)',
+            wideOnly: true,
+            cell: ({ principal }) => principal,
+            order: ({ principal }) => principal,
+          },
+          {
+            id: 'endpoint',
+            title: 'Endpoint',
+            width: 'minmax(8rem, 2fr)',
+            wideOnly: true,
+            cell: ({ endpoint }) => <code>{endpoint}</code>,
+            order: ({ endpoint }) => endpoint,
+          },
+          {
+            id: 'revision',
+            title: 'Revision',
+            width: '7rem',
+            cell: ({ revision }) => revision,
+            order: ({ revision }) => revision,
+          },
+          {
+            id: 'servers',
+            title: 'Servers',
+            width: 'minmax(6rem, 2fr)',
+            wideOnly: true,
+            cell: ({ servers }) => servers.join(', ') || '–',
+          },
+          {
+            id: 'idle',
+            title: 'Idle',
+            width: '5rem',
+            align: 'end',
+            cell: ({ lastSeenAt }) => since(lastSeenAt, now),
+            order: ({ lastSeenAt }) => lastSeenAt,
+          },
+        ]}
+        empty={
+          <Empty title="No open sessions">
+            <p>
+              A client that connects appears here. Clients of 2026-07-28 have no sessions; their requests are in the
+              timeline, and they can be recorded by name.
+            </p>
+          </Empty>
+        }
+      />
+      {chosen.value === null ? null : <OneSession session={chosen.value} now={now} />}
+      <RecordingList />
+    </>
+  );
+}
+
+function OneSession({ session, now }: { readonly session: Session; readonly now: number }) {
+  const { label, principal, endpoint, revision, capabilities, servers, createdAt, lastSeenAt, here } = session;
+  return (
+    <section class="panel" aria-label={`Session ${label}`}>
+      <h2>{clientName(session)}</h2>
+      <dl class="facts">
+        <dt>Session</dt>
+        <dd>
+          <code>{label}</code>{' '}
+          <Status tone={here ? 'good' : 'rest'} text={here ? 'in use at this node' : 'not in use at this node'} />
+        </dd>
+        <dt>Principal</dt>
+        <dd>{principal}</dd>
+        <dt>Endpoint</dt>
+        <dd>
+          <code>{endpoint}</code>, {revision} (stateful)
+        </dd>
+        <dt>Capabilities</dt>
+        <dd>
+          <code>{JSON.stringify(capabilities)}</code>
+        </dd>
+        <dt>Connections</dt>
+        <dd>{servers.length === 0 ? 'none of its own' : servers.join(', ')}</dd>
+        <dt>Opened</dt>
+        <dd>{`${since(createdAt, now)} ago; idle for ${since(lastSeenAt, now)}`}</dd>
+      </dl>
+      <div class="actions">
+        <Action
+          label="Record it"
+          command={`trunkline record --session ${label} -o session.jsonl`}
+          run={() => startRecording({ body: { session: label } })}
+          done={({ id }) => `Recording ${id} has begun`}
+          after={() => void readSessions()}
+        />
+        <Action
+          label="End session"
+          careful
+          command={`curl -X DELETE -H "Authorization: Bearer $TOKEN" ${new URL(`api/v1/sessions/${label}`, location.href.split('#')[0])}`}
+          run={() => endSession({ name: label })}
+          done="The session has ended"
+          after={() => {
+            navigate(['sessions']);
+            void readSessions();
+          }}
+        />
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,99 @@
+import { useSignal } from '@preact/signals';
+import { type Recording, type Replay, replayRecording } from '../../api/operations.ts';
+import { Command, shellWord } from '../../parts/command.tsx';
+import { Failure } from '../../parts/notes.tsx';
+import { serverList } from '../../servers.ts';
+
+/** Replays a recording against a server of this gateway and shows where the answers differ. */
+export function ReplayForm({ recording }: { readonly recording: Recording }) {
+  const { id, node, servers } = recording;
+  const of = useSignal(servers[0] ?? '');
+  const against = useSignal(servers[0] ?? '');
+  const ignored = useSignal('');
+  const busy = useSignal(false);
+  const answer = useSignal<Replay | Error | null>(null);
+  const ignore = ignored.value.split('\n').filter((line) => line.trim() !== '');
+  const run = async (): Promise<void> => {
+    busy.value = true;
+    try {
+      answer.value = await replayRecording({
+        ...(node === null ? {} : { node }),
+        body: { recording: id, of: of.value, server: against.value, ignore },
+      });
+    } catch (error) {
+      answer.value = error as Error;
+    }
+    busy.value = false;
+  };
+  const words = [
+    `trunkline replay ${id}.jsonl --server ${shellWord(against.value)}`,
+    servers.length > 1 ? ` --of ${shellWord(of.value)}` : '',
+    ...ignore.map((path) => ` --ignore ${shellWord(path)}`),
+  ];
+  if (servers.length === 0) return <p class="soft">No server was called in it: there is nothing to replay.</p>;
+  return (
+    <section aria-label={`Replay ${id}`}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run();
+        }}
+      >
+        <label>
+          Recorded server
+          <select value={of.value} onChange={(event) => (of.value = event.currentTarget.value)}>
+            {servers.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Replay against
+          <select value={against.value} onChange={(event) => (against.value = event.currentTarget.value)}>
+            {serverList.value.map(({ name }) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Places that may differ, one a line
+          <textarea
+            rows={2}
+            placeholder="$.result.content[*].text"
+            value={ignored.value}
+            onInput={(event) => (ignored.value = event.currentTarget.value)}
+          />
+        </label>
+        <p class="soft">The recorded tools run again, as the operator.</p>
+        <div class="action">
+          <button type="submit" disabled={busy.value} aria-busy={busy.value}>
+            {busy.value ? 'Replay…' : 'Replay'}
+          </button>
+          <Command text={words.join('')} />
+        </div>
+      </form>
+      {answer.value instanceof Error ? <Failure what="It could not be replayed" error={answer.value} /> : null}
+      {answer.value !== null && !(answer.value instanceof Error) ? <Differences replay={answer.value} /> : null}
+    </section>
+  );
+}
+
+function Differences({ replay: { server, replayed, skipped, differences } }: { readonly replay: Replay }) {
+  const count = differences.length;
+  const words = count === 0 ? 'no difference' : count === 1 ? '1 difference' : `${count} differences`;
+  return (
+    <div class={`note tone-${count === 0 ? 'good' : 'warn'}`} role="status">
+      <h2>{`${replayed} answers of ${server} compared: ${words}`}</h2>
+      <ol class="differences">
+        {differences.map(({ step, request, path, before, after }) => (
+          <li key={`${step} ${request} ${path}`}>
+            <b>{step === 0 ? request : `${step} ${request}`}</b> <code>{path}</code>
+            <pre class="was">{`− ${before ?? '(nothing)'}`}</pre>
+            <pre class="is">{`+ ${after ?? '(nothing)'}`}</pre>
+          </li>
+        ))}
+      </ol>
+      {skipped.length === 0 ? null : <p>{`Not replayed: ${skipped.join('; ')}`}</p>}
+    </div>
+  );
+}
