@@ -11,6 +11,7 @@ import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
+import { labelOf } from '../upstream/connection/session-key.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
 import { clientLinks } from './control-planes/client-links.ts';
 import { clusterPlane } from './control-planes/cluster-plane.ts';
@@ -73,7 +74,7 @@ export function controlPlane(
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
     openSessions: () => downstream.sessions.size,
-    sessions: async () => (await records.all()).map(sessionView),
+    sessions: async () => (await records.all()).map((record) => sessionView(record, rooms)),
     async endSession(label) {
       const record = (await records.all()).find(({ id }) => sessionLabel(id) === label);
       if (record === undefined) return false;
@@ -130,13 +131,18 @@ function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | 
   };
 }
 
-function sessionView(record: SessionRecord): SessionView {
+function sessionView(record: SessionRecord, { downstream, upstreams }: Rooms): SessionView {
+  const key = labelOf({ kind: 'session', sessionId: record.id });
+  const own = upstreams.statuses().filter(({ connections }) => connections.some((one) => one.key === key));
   return {
     label: sessionLabel(record.id),
     principal: record.principal,
     endpoint: record.endpoint,
     revision: record.revision,
     clientInfo: record.info === null ? null : JSON.parse(record.info),
+    capabilities: JSON.parse(record.capabilities),
+    here: downstream.sessions.get(record.id) !== undefined,
+    servers: own.map(({ name }) => name),
     createdAt: new Date(record.createdAt).toISOString(),
     lastSeenAt: new Date(record.lastSeenAt).toISOString(),
   };

@@ -183,8 +183,9 @@ export async function buildRooms(
     },
   });
   let reachable: readonly string[] = [];
-  const recorder = new Recorder({ clock, random, logger, folder: folder?.file('recordings') ?? null });
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
+  const kept = folder?.file('recordings') ?? null;
+  const recorder = new Recorder({ clock, random, logger, events: serverEvents, folder: kept });
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
   const cluster: Cluster | null =

@@ -1,4 +1,11 @@
-import { MAX_RECORDINGS, RECORDING, RECORDING_LIMITS, RECORDING_TARGET, REPLAY } from '../model/recordings.ts';
+import {
+  MAX_RECORDINGS,
+  type NodeRecording,
+  RECORDING,
+  RECORDING_LIMITS,
+  RECORDING_TARGET,
+  REPLAY,
+} from '../model/recordings.ts';
 import { count, described, type Infer, list, object, optional, text } from '../model/schema.ts';
 import type { Recording } from '../telemetry/recorder/recording.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -7,6 +14,7 @@ import { type ApiOperation, type ControlAnswer, noSuchServer, ok, operation, pro
 import { REMOVED } from './schemas.ts';
 
 const MAX_REPLAY_BODY_BYTES = 48 * 1024 * 1024;
+const NODE = { node: { description: 'The node that keeps it, or is to; by default the one that answers.' } };
 const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
 const { session, client, principal, server } = RECORDING_TARGET;
 const START = object({
@@ -31,9 +39,11 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     id: 'listRecordings',
     method: 'GET',
     path: '/api/v1/recordings',
-    summary: 'The recordings of this node, oldest first.',
+    summary: 'The recordings of all nodes; of each the oldest first.',
+    query: NODE,
     schema: object({ recordings: list(RECORDING) }),
-    run: (_request, { recorder }) => ok({ recordings: recorder.list().map(({ view }) => view) }),
+    merge: (answers) => ({ recordings: answers.flatMap(({ recordings }) => recordings) }),
+    run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),
   }),
   operation({
     id: 'startRecording',
@@ -41,6 +51,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/recordings',
     summary:
       'Records both wires of a session that is open, of the next session of a client or principal, or of one server, as far as this node sees them.',
+    query: NODE,
     body: START,
     status: 201,
     schema: RECORDING,
@@ -62,9 +73,10 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/recordings/{name}',
     summary: 'A recording with its text, in JSON Lines.',
     schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.') }),
+    query: NODE,
     errors: NO_SUCH_RECORDING,
     run: ({ name }, plane) =>
-      withRecording(name, plane, (recording) => ok({ recording: recording.view, jsonl: recording.jsonl })),
+      withRecording(name, plane, (recording) => ok({ recording: viewAt(recording, plane), jsonl: recording.jsonl })),
   }),
   operation({
     id: 'stopRecording',
@@ -72,11 +84,12 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/recordings/{name}/stop',
     summary: 'Ends a recording and keeps it.',
     schema: RECORDING,
+    query: NODE,
     errors: NO_SUCH_RECORDING,
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
         plane.recorder.stop(recording, 'it was stopped');
-        return ok(recording.view);
+        return ok(viewAt(recording, plane));
       }),
   }),
   operation({
@@ -85,6 +98,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/recordings/{name}',
     summary: 'Removes a recording and its file.',
     schema: REMOVED,
+    query: NODE,
     errors: NO_SUCH_RECORDING,
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
@@ -98,6 +112,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/replays',
     summary:
       'Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run.',
+    query: NODE,
     body: REPLAY_REQUEST,
     maxBodyBytes: MAX_REPLAY_BODY_BYTES,
     schema: REPLAY,
@@ -134,7 +149,7 @@ function bodyOf<T>(body: Buffer): T | string {
   return members as T;
 }
 
-async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<ControlAnswer<Recording['view']>> {
+async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<ControlAnswer<NodeRecording>> {
   const { maxEntries, maxBytes } = RECORDING_LIMITS;
   const { session = null, client = null, principal = null, server = null } = wanted;
   if (session === null && client === null && principal === null && server === null) {
@@ -151,11 +166,15 @@ async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<
   };
   try {
     const recording = plane.recorder.start({ session, client, principal, server }, limits, sessionId);
-    if (recording !== null) return ok(recording.view);
+    if (recording !== null) return ok(viewAt(recording, plane));
     return problem(429, 'too_many_recordings', `there are ${MAX_RECORDINGS} recordings: delete one first`);
   } catch (error) {
     return problem(507, 'recording_not_written', `the recording cannot be written: ${(error as Error).message}`);
   }
+}
+
+function viewAt({ view }: Recording, { calls }: ControlPlane): NodeRecording {
+  return { ...view, node: calls.node };
 }
 
 function withRecording<T>(

@@ -16,6 +16,7 @@ export const RECORDING = named(
   'Recording',
   object({
     id: text,
+    node: described(nullable(text), 'The node that keeps it; null for a lone gateway.'),
     ...RECORDING_TARGET,
     state: oneOf(['waiting', 'recording', 'stopped']),
     reason: described(nullable(text), 'Why it stopped.'),
@@ -27,9 +28,10 @@ export const RECORDING = named(
     sessions: described(list(text), 'Labels of the sessions in it.'),
     servers: described(list(text), 'The servers in it.'),
   }),
-  'A recording of both wires. It is of the node that answers.',
+  'A recording of both wires, as far as its node sees them.',
 );
-export type RecordingView = Infer<typeof RECORDING>;
+export type NodeRecording = Infer<typeof RECORDING>;
+export type RecordingView = Omit<NodeRecording, 'node'>;
 export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET>;
 export type RecordingLimits = Pick<RecordingView, 'maxEntries' | 'maxBytes'>;
 

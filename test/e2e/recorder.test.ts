@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -276,4 +276,30 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
       rmSync(file, { force: true });
     }
   });
+});
+
+test('a killed gateway leaves a recording that the next one lists and replays', { timeout: 60_000 }, async () => {
+  const config = { mcpServers: { many: manySided('many') } };
+  const first = await RunningGateway.start({ config });
+  const { id } = await first.control<View>('/api/v1/recordings', 'POST', '{"server":"many"}');
+  const client = new ClientV1({ name: 'killed', version: '1' });
+  await client.connect(new HttpV1(new URL(first.serverUrl('many'))) as never);
+  await client.callTool({ name: 'echo', arguments: { text: 'hello' } });
+  await first.stop('SIGKILL');
+  await client.close();
+  appendFileSync(join(first.folder, 'data/recordings', `${id}.jsonl`), '{"seq":99,"wi');
+  const second = await RunningGateway.start({ config, folder: first.folder });
+  try {
+    await second.ready();
+    const { recordings } = await second.control<{ recordings: View[] }>('/api/v1/recordings');
+    assert.deepEqual(
+      recordings.map(({ state, reason, servers }) => [state, reason, servers]),
+      [['stopped', 'the gateway ended', ['many']]],
+    );
+    const body = JSON.stringify({ recording: id, server: 'many' });
+    const { replayed, differences } = await second.control<Replay>('/api/v1/replays', 'POST', body);
+    assert.deepEqual([replayed, differences], [2, []]);
+  } finally {
+    await second.dispose();
+  }
 });

@@ -1,6 +1,9 @@
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
 
+/** In the `_meta` of all requests of the stateless era. */
+export const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
+
 /** A request with the answer it got last: where it was made again with what the server asked for, the last of them. */
 export interface Step {
   readonly number: number;
@@ -28,8 +31,17 @@ export interface Conversation {
   initialize: ExactObject | null;
   readonly steps: Step[];
   readonly asks: RecordedAsk[];
-  /** Tools that the client was shown of this server among others, under the server's own names; null where that says nothing. */
-  tools: readonly ExactObject[] | null;
+  /** What the client was asked for other servers too: answers for what its server asked before the recording knew whose it is. */
+  readonly elsewhere: RecordedAsk[];
+  /** What the client was shown of this server among others last; null where that says nothing. */
+  tools: ShownTools | null;
+}
+
+export interface ShownTools {
+  /** Under the server's own names. */
+  readonly tools: readonly ExactObject[];
+  /** Of the client's request; undefined in the stateful era. */
+  readonly meta: ExactJson | undefined;
 }
 
 interface RecordedMessage {
@@ -74,15 +86,36 @@ export function readConversations(
 }
 
 function conversationOf(introduction: Introduction, entries: readonly RecordedMessage[], server: string): Conversation {
-  const conversation: Conversation = { ...introduction, initialize: null, steps: [], asks: [], tools: null };
+  const conversation: Conversation = {
+    ...introduction,
+    initialize: null,
+    steps: [],
+    asks: [],
+    elsewhere: [],
+    tools: null,
+  };
   const client = entries.filter(({ wire }) => wire === 'client');
   const alone = client.filter(({ endpoint }) => serverAt(endpoint) === server);
   if (alone.length > 0) collect(conversation, alone, 'client');
   else {
     const theirs = entries.filter((entry) => entry.wire === 'server' && entry.server === server);
     collect(conversation, theirs, 'gateway');
+    conversation.elsewhere.push(...collected(introduction, client).asks);
     conversation.tools = toolsOf(client, server);
   }
+  return conversation;
+}
+
+function collected(introduction: Introduction, entries: readonly RecordedMessage[]): Conversation {
+  const conversation: Conversation = {
+    ...introduction,
+    initialize: null,
+    steps: [],
+    asks: [],
+    elsewhere: [],
+    tools: null,
+  };
+  collect(conversation, entries, 'client');
   return conversation;
 }
 
@@ -161,22 +194,31 @@ function stepOf(request: ExactObject, method: string, number: number): Step {
   return { number, method, title: `${method} ${name}`.trimEnd(), request, answer: null };
 }
 
-/** The server's tools in the lists that a client got at the endpoint of all servers; null where their names were changed. */
-function toolsOf(entries: readonly RecordedMessage[], server: string): readonly ExactObject[] | null {
-  const lists = entries.flatMap(({ message }) => {
-    const tools = memberOf(message, 'result', 'tools');
-    return Array.isArray(tools) ? (tools as readonly ExactJson[]) : [];
-  });
+/** The server's tools in the last list that a client got at the endpoint of all servers; null where their names were changed. */
+function toolsOf(entries: readonly RecordedMessage[], server: string): ShownTools | null {
   const tools = new Map<string, ExactObject>();
   const prefix = server + TOOL_NAME_DELIMITER;
-  for (const tool of lists) {
-    const exposed = textOf(memberOf(tool, 'name')) ?? '';
-    if (!isExactObject(tool) || !exposed.startsWith(prefix)) continue;
-    // The end of a name that was shortened or told apart.
-    if (/_[0-9a-f]{8}$/.test(exposed)) return null;
-    tools.set(exposed, { ...tool, name: exposed.slice(prefix.length) });
+  const firstPages = new Set<string>();
+  let meta: ExactJson | undefined;
+  for (const { from, message } of entries) {
+    const id = JSON.stringify(message['id']);
+    if (from === 'client' && message['method'] === 'tools/list') {
+      const said = memberOf(message, 'params', '_meta');
+      meta = memberOf(said, PROTOCOL_VERSION) === undefined ? undefined : said;
+      if (memberOf(message, 'params', 'cursor') === undefined) firstPages.add(id);
+    }
+    const listed = memberOf(message, 'result', 'tools');
+    if (from !== 'gateway' || !Array.isArray(listed)) continue;
+    if (firstPages.delete(id)) tools.clear();
+    for (const tool of listed as readonly ExactJson[]) {
+      const exposed = textOf(memberOf(tool, 'name')) ?? '';
+      if (!isExactObject(tool) || !exposed.startsWith(prefix)) continue;
+      // The end of a name that was shortened or told apart.
+      if (/_[0-9a-f]{8}$/.test(exposed)) return null;
+      tools.set(exposed, { ...tool, name: exposed.slice(prefix.length) });
+    }
   }
-  return tools.size === 0 ? null : [...tools.values()];
+  return tools.size === 0 ? null : { tools: [...tools.values()], meta };
 }
 
 function serverAt(endpoint: string | null | undefined): string | null {

@@ -3,9 +3,17 @@ import type { Downstream } from '../../downstream/downstream.ts';
 import { OPERATOR } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
-import { type Conversation, inputRequests, type RecordedAsk, readConversations, type Step } from './conversation.ts';
+import {
+  type Conversation,
+  inputRequests,
+  PROTOCOL_VERSION,
+  type RecordedAsk,
+  readConversations,
+  type ShownTools,
+  type Step,
+} from './conversation.ts';
 import { differences, VOLATILE } from './differences.ts';
-import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
+import { type ExactJson, type ExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
 
 /** An operator's wait for a server that never answers ends with the server's own deadline; this is for what has none. */
 const LISTENS = 'subscriptions/listen';
@@ -26,7 +34,7 @@ export async function replay(
   const skipped: string[] = [];
   let replayed = 0;
   for (const conversation of read.conversations) {
-    const wire = new ReplayWire(downstream, server, conversation.asks);
+    const wire = new ReplayWire(downstream, server, conversation);
     try {
       const replaying = new Replaying(conversation, wire, [...VOLATILE, ...ignore]);
       await replaying.run();
@@ -57,18 +65,18 @@ class Replaying {
   }
 
   async run(): Promise<void> {
-    const { revision, capabilities, client, initialize, steps, tools, asks } = this.#conversation;
-    const stateless = steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION) !== undefined);
-    if (!stateless) {
-      const clientInfo = client ?? { name: 'trunkline-replay', version: '1' };
-      const answer = await this.#wire.ask('initialize', { protocolVersion: revision, capabilities, clientInfo });
+    const { initialize, steps, asks, tools } = this.#conversation;
+    if (tools === null && !isStateless(this.#conversation)) {
+      const answer = await this.#wire.introduce(this.#conversation);
       if (initialize !== null) this.#compare({ number: 0, title: 'initialize' }, initialize, answer);
-      this.#wire.send({ method: 'notifications/initialized' });
+    } else if (tools !== null) {
+      // The client's era may be another one than its server's. Both fit on one wire.
+      if (tools.meta === undefined || !isStateless(this.#conversation)) await this.#wire.introduce(this.#conversation);
+      await this.#compareTools(tools);
     }
-    if (tools !== null) await this.#compareTools(tools, stateless ? metaOf(steps) : undefined);
     for (const step of steps) await this.#step(step);
-    const unasked = asks.filter((ask) => ask.answer !== null && !this.#wire.asked.has(ask)).map(({ method }) => method);
-    for (const method of unasked) {
+    const unasked = asks.filter((ask) => ask.answer !== null && !this.#wire.asked.has(ask) && ask.method !== ROOTS);
+    for (const { method } of unasked) {
       this.found.push({ step: 0, request: method, path: '$', before: '"asked"', after: null });
     }
     for (const { method, params } of this.#wire.unknown) {
@@ -111,7 +119,7 @@ class Replaying {
   }
 
   /** All pages, as the recorded ones. */
-  async #compareTools(before: readonly ExactObject[], meta: ExactJson | undefined): Promise<void> {
+  async #compareTools({ tools: before, meta }: ShownTools): Promise<void> {
     const after: ExactJson[] = [];
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta === undefined ? {} : { _meta: meta }) };
@@ -124,11 +132,11 @@ class Replaying {
   }
 }
 
-const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
+/** Servers ask for roots when they like. */
+const ROOTS = 'roots/list';
 
-function metaOf(steps: readonly Step[]): ExactJson | undefined {
-  const meta = memberOf(steps[0]?.request, 'params', '_meta');
-  return isExactObject(meta) ? { ...meta, progressToken: undefined } : undefined;
+export function isStateless({ steps }: Conversation): boolean {
+  return steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION) !== undefined);
 }
 
 /** Why the request is not sent again; null where it is. */
@@ -151,12 +159,15 @@ class ReplayWire {
   readonly #input = new PassThrough();
   readonly #open = new Map<number, (answer: ExactObject) => void>();
   readonly #asks: readonly RecordedAsk[];
+  /** Those of the client for any of its servers. */
+  readonly #elsewhere: readonly RecordedAsk[];
   #changed: { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] = [];
   #count = 0;
   #rest = '';
 
-  constructor(downstream: Downstream, server: string, asks: readonly RecordedAsk[]) {
+  constructor(downstream: Downstream, server: string, { asks, elsewhere }: Conversation) {
     this.#asks = asks;
+    this.#elsewhere = elsewhere;
     const output = new PassThrough();
     const handler = downstream.stdio({
       input: this.#input,
@@ -168,6 +179,14 @@ class ReplayWire {
     void handler.closed.then(() => {
       for (const answered of this.#open.values()) answered({ error: { message: 'the gateway has stopped' } });
     });
+  }
+
+  /** Begins a session, as the recorded client did. */
+  async introduce({ revision, capabilities, client }: Conversation): Promise<ExactObject> {
+    const clientInfo = client ?? { name: 'trunkline-replay', version: '1' };
+    const answer = await this.ask('initialize', { protocolVersion: revision, capabilities, clientInfo });
+    this.send({ method: 'notifications/initialized' });
+    return answer;
   }
 
   send(message: ExactObject): void {
@@ -223,7 +242,10 @@ class ReplayWire {
     const left = this.#asks.filter((ask) => ask.method === method && !this.asked.has(ask));
     const ask = left.find((one) => JSON.stringify(one.params) === text) ?? left[0];
     if (ask === undefined || ask.answer === null) {
-      this.unknown.push({ method, params });
+      const others = this.#asks.some((one) => one.method === method) ? [] : this.#elsewhere;
+      const other = others.find((one) => one.method === method && one.answer !== null);
+      if (other?.answer != null) return bodyOf(other.answer);
+      if (method !== ROOTS) this.unknown.push({ method, params });
       return { error: { code: -32601 as unknown as ExactJson, message: 'this was not asked in the recording' } };
     }
     this.asked.add(ask);

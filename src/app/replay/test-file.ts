@@ -1,7 +1,7 @@
 import { type Conversation, readConversations } from './conversation.ts';
 import { patternOf, VOLATILE } from './differences.ts';
-import { type ExactJson, type ExactObject, isExactObject, memberOf } from './exact-json.ts';
-import { bodyOf, whyNot } from './replay.ts';
+import { type ExactJson, type ExactObject, isExactObject } from './exact-json.ts';
+import { bodyOf, isStateless, whyNot } from './replay.ts';
 
 /** Where the test finds the server. */
 export type TestedServer = { readonly command: string; readonly args: readonly string[] } | { readonly url: string };
@@ -30,15 +30,16 @@ export function testFile(
   };
 }
 
-function sessionOf({ session, client, capabilities, steps, asks, tools }: Conversation): object {
-  const isStateless = steps.some(({ request }) => memberOf(request, 'params', '_meta', VERSION) !== undefined);
+function sessionOf(conversation: Conversation): object {
+  const { session, client, capabilities, steps, asks, tools } = conversation;
   return {
     session,
     client,
     capabilities,
-    negotiation: isStateless ? 'auto' : 'legacy',
+    negotiation: isStateless(conversation) ? 'auto' : 'legacy',
     asks: asks.flatMap(({ method, answer }) => (answer === null ? [] : [{ method, ...bodyOf(answer) }])),
-    tools,
+    // A client whose era is not its server's saw them in other words.
+    tools: tools !== null && (tools.meta !== undefined) === isStateless(conversation) ? tools.tools : null,
     steps: steps
       .filter((step) => whyNot(step) === null && step.method !== 'server/discover')
       .map(({ method, title, request, answer }) => ({
@@ -49,8 +50,6 @@ function sessionOf({ session, client, capabilities, steps, asks, tools }: Conver
       })),
   };
 }
-
-const VERSION = 'io.modelcontextprotocol/protocolVersion';
 
 /** The SDK adds what its era wants. */
 function plainParams(params: ExactJson | undefined): ExactObject | undefined {

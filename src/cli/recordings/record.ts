@@ -70,6 +70,20 @@ export async function stopRecording(input: CommandInput, id: string): Promise<Ex
   return EXIT.ok;
 }
 
+/** `trunkline record get` */
+export async function getRecording(input: CommandInput, id: string, output?: string): Promise<ExitCode> {
+  await written(input, new ControlClient(await needRunning(input)), id, output);
+  return EXIT.ok;
+}
+
+/** `trunkline record delete` */
+export async function deleteRecording(input: CommandInput, id: string): Promise<ExitCode> {
+  const control = new ControlClient(await needRunning(input));
+  const json = await control.send('DELETE', `/api/v1/recordings/${encodeURIComponent(id)}`, null);
+  print(input, json, () => `removed ${printable(id)}\n`);
+  return EXIT.ok;
+}
+
 async function viewOf(control: ControlClient, id: string): Promise<RecordingView> {
   const { recordings: all } = JSON.parse(await control.get('/api/v1/recordings')) as { recordings: RecordingView[] };
   const found = all.find((one) => one.id === id);

@@ -31,6 +31,20 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
       const { stopRecording } = await import('./record.ts');
       done(await stopRecording(input(flags), id));
     });
+  command('get', 'write a recording to a file, or to standard output', record)
+    .addOption(new Option('-o, --output <file>', 'the file'))
+    .argument('<id>', 'as list prints it')
+    .action(async (id: string, flags: GatewayFlags & Pick<RecordFlags, 'output'>) => {
+      const { getRecording } = await import('./record.ts');
+      done(await getRecording(input(flags), id, flags.output));
+    });
+  command('delete', 'remove a recording', record)
+    .argument('<id>', 'as list prints it')
+    .action(async (id: string, flags: GatewayFlags) => {
+      const { deleteRecording } = await import('./record.ts');
+      done(await deleteRecording(input(flags), id));
+    });
+
   command('replay', 'send a recording to a server again; exit code 1 if an answer is another one')
     .addOption(new Option('--server <name>', 'against this server of the configuration'))
     .addOption(new Option('--command <line>', 'against the server that this command starts').conflicts('server'))

@@ -5,6 +5,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import type { Random } from '../../model/random.ts';
 import { MAX_RECORDINGS, type RecordingLimits, type RecordingTarget } from '../../model/recordings.ts';
+import type { WatchedList } from '../../model/watched-list.ts';
 import type { TappedConnection, Wires, WireTap } from '../../model/wire-tap.ts';
 import type { Logger } from '../logger.ts';
 import { sessionLabel } from '../session-label.ts';
@@ -14,6 +15,8 @@ interface RecorderDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** Hears that the list of recordings is another one. */
+  readonly events: { changed(list: WatchedList): void };
   /** Where recordings are kept; null: in memory. */
   readonly folder: string | null;
 }
@@ -52,7 +55,7 @@ export class Recorder implements WireTap {
     if (sessionId !== null) recording.sessions.set(sessionId, sessionLabel(sessionId));
     this.#known().set(id, recording);
     this.#going = [...this.#going, recording];
-    this.wires.tap = this;
+    this.#settle();
     return recording;
   }
 
@@ -162,6 +165,7 @@ export class Recorder implements WireTap {
   #settle(): void {
     this.#going = this.#going.filter(({ going }) => going);
     this.wires.tap = this.#going.length === 0 ? null : this;
+    this.#deps.events.changed('recordings');
   }
 
   /** Those of earlier processes too, from the first moment that one is asked for. */
