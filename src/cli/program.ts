@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
-import { RUNNERS } from '../config/server/runners.ts';
+import { launcherOf } from '../model/launchers.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
@@ -327,7 +327,7 @@ function withCut(argv: readonly string[], program: Command): readonly string[] {
   }
   const [name, target] = operands;
   if (target === undefined || URL.canParse(argv[target]!)) return argv;
-  if (RUNNERS.test(argv[name!]!) && !RUNNERS.test(argv[target]!)) return argv.toSpliced(name!, 0, '--');
+  if (launcherOf(argv[name!]!) !== null && launcherOf(argv[target]!) === null) return argv.toSpliced(name!, 0, '--');
   const foreign = argv.slice(target + 1).some((word) => word.startsWith('-') && optionOf(add, word) === undefined);
   return foreign ? argv.toSpliced(target, 0, '--') : argv;
 }

@@ -1,3 +1,4 @@
+import { launcherOf } from './launchers.ts';
 import { isSecretHeader, isSecretVariable, MASK, revealed, Secret, secretForms } from './secret.ts';
 import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
@@ -19,9 +20,6 @@ interface SweptDefinition {
 
 /** Shorter values, such as `1`, are in every text. */
 const SHORTEST_VALUE = 4;
-
-/** The first word after one of these is the name of a package. */
-const PACKAGE_RUNNER = /(?:^|[/\\])(?:npx|pnpx|bunx|uvx|pipx)(?:\.cmd|\.exe)?$/;
 
 const SWEPT = new WeakMap<TransportSpec, SweptDefinition>();
 
@@ -84,7 +82,9 @@ function sweep(transport: TransportSpec): SweptDefinition {
     lookAt(transport.args);
     const written = transport.written ?? transport;
     command = shown(written.command).words(false).toString();
-    const runs = PACKAGE_RUNNER.test(written.command) ? written.args.findIndex((arg) => !arg.startsWith('-')) : -1;
+    // The name of a package.
+    const runs =
+      launcherOf(written.command)?.fetches === true ? written.args.findIndex((arg) => !arg.startsWith('-')) : -1;
     args = written.args.map((arg, i) =>
       shown(arg)
         .argument(written.args[i - 1] ?? '', i === runs)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { freshMachine, nodeOf, StartedGateway } from '../support/fresh-machine.ts';
+import { LocalRegistry } from '../support/local-registry.ts';
 import { packPackage } from '../support/packed-package.ts';
 import { runProgram } from '../support/run-program.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -13,23 +14,29 @@ const TOO_OLD_NODE = '20.20.2';
 const SERVER = '@modelcontextprotocol/server-everything@2026.8.31';
 const PORTS = ['--port', '0', '--control-port', '0'];
 const work = mkdtempSync(join(tmpdir(), 'trunkline-from-nothing-'));
-let tarball = '';
+/** As in README.md. */
+const NPX = ['npx', '-y', 'trunkline'] as const;
+let registry: LocalRegistry;
 
 before(async () => {
-  tarball = await packPackage(work);
+  const { npm_config_registry: elsewhere } = freshMachine(join(work, 'asked'), process.execPath);
+  registry = await LocalRegistry.start(await packPackage(work), elsewhere!);
 });
-after(() => rmSync(work, { recursive: true, force: true }));
+after(async () => {
+  await registry[Symbol.asyncDispose]();
+  rmSync(work, { recursive: true, force: true });
+});
 
 function machine(name: string, node: string): { readonly cwd: string; readonly env: Readonly<Record<string, string>> } {
   const cwd = join(work, name);
   mkdirSync(cwd);
-  return { cwd, env: freshMachine(cwd, node) };
+  return { cwd, env: { ...freshMachine(cwd, node), npm_config_registry: registry.url } };
 }
 
 /** The program that `npm install -g` gives. */
 async function install(options: ReturnType<typeof machine>): Promise<string> {
   const prefix = join(options.cwd, '.global');
-  const { code, err } = await runProgram(['npm', 'install', '-g', '--prefix', prefix, tarball], options);
+  const { code, err } = await runProgram(['npm', 'install', '-g', '--prefix', prefix, 'trunkline'], options);
   assert.equal(code, 0, err);
   assert.doesNotMatch(err, /EBADENGINE|deprecated/);
   return join(prefix, 'bin/trunkline');
@@ -52,9 +59,8 @@ async function firstCall(
 
 test('only Node and npm: one npx command to the first call, then once more, then installed', async (t) => {
   const options = machine('nothing', process.execPath);
-  const npx = ['npx', '-y', '-p', tarball, 'trunkline'] as const;
-  const cold = await firstCall(options, npx);
-  const warm = await firstCall(options, npx);
+  const cold = await firstCall(options, NPX);
+  const warm = await firstCall(options, NPX);
   const installed = await firstCall(options, [await install(options)]);
   say(t, `to the first call: npx cold ${cold}, npx warm ${warm}, installed ${installed}`);
 });
@@ -70,25 +76,24 @@ test(`Node ${OLDEST_NODE} runs it as installed, and neither npm nor Node warns`,
 
 test(`Node ${TOO_OLD_NODE} is told the one command that works, and it does`, async () => {
   const options = machine('old', await nodeOf(TOO_OLD_NODE));
-  const refused = await runProgram(['npx', '-y', '-p', tarball, 'trunkline', '--version'], options);
+  const refused = await runProgram([...NPX, '--version'], options);
   assert.equal(refused.code, 1);
   const command = /^ {2}use: (npx .*)$/m.exec(refused.err)?.[1];
   assert.ok(command !== undefined, refused.err);
-  const words = command.replace('-p trunkline', `-p ${tarball}`).split(' ') as [string, ...string[]];
+  const words = command.split(' ') as [string, ...string[]];
   assert.match((await runProgram([...words, '--version'], options)).out, /^\d+\.\d+\.\d+\n$/);
 });
 
 test('from the files of clients to a call: import, link, all with npx', async (t) => {
   const options = machine('clients', process.execPath);
-  const npx = ['npx', '-y', '-p', tarball, 'trunkline'] as const;
   const cursor = join(options.cwd, '.cursor/mcp.json');
   mkdirSync(dirname(cursor));
   writeFileSync(cursor, JSON.stringify({ mcpServers: { every: { command: 'npx', args: ['-y', SERVER] } } }));
   const begun = performance.now();
-  const imported = await runProgram([...npx, 'import', '--yes'], options);
+  const imported = await runProgram([...NPX, 'import', '--yes'], options);
   assert.equal(imported.code, 0, imported.err);
-  await using _gateway = await StartedGateway.start([...npx, '--json', ...PORTS], options);
-  const linked = await runProgram([...npx, 'link', 'cursor', '--yes', '--replace'], options);
+  await using _gateway = await StartedGateway.start([...NPX, '--json', ...PORTS], options);
+  const linked = await runProgram([...NPX, 'link', 'cursor', '--yes', '--replace'], options);
   assert.equal(linked.code, 0, linked.err);
   const { url } = JSON.parse(readFileSync(cursor, 'utf8')).mcpServers.tl;
   const client = await WireClient.open(url);

@@ -4,30 +4,16 @@ import { basename } from 'node:path';
 import type { ConnectionOptions, PeerCertificate, TLSSocket } from 'node:tls';
 import type { Resolver } from '../../http/client/resolver.ts';
 import { bareHost } from '../../model/host-address.ts';
+import { launcherOf } from '../../model/launchers.ts';
 import type { HttpSpec } from '../../model/server.ts';
 
 /** What is found beside the gateway's own attempt, for words only: none of these decides whether a step went well. */
 
 const PROBE_MS = 5_000;
-const LAUNCHERS = new Set([
-  'npx',
-  'npm',
-  'uvx',
-  'uv',
-  'bunx',
-  'bun',
-  'pnpm',
-  'docker',
-  'podman',
-  'ssh',
-  'node',
-  'deno',
-]);
-
 /** Of programs that start others: what `--version` says; null where it says nothing. */
 export function versionOf(file: string, env: Readonly<Record<string, string>>): Promise<string | null> {
   const program = basename(file);
-  if (!LAUNCHERS.has(program)) return Promise.resolve(null);
+  if (launcherOf(program) === null && program !== 'ssh') return Promise.resolve(null);
   return new Promise((resolve) => {
     const words = [program === 'ssh' ? '-V' : '--version'];
     execFile(file, words, { env, timeout: PROBE_MS }, (error, stdout, stderr) => {

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { basename } from 'node:path';
 import { bareHost } from '../../model/host-address.ts';
-import { RUNNERS } from './runners.ts';
+import { launcherOf } from '../../model/launchers.ts';
 import { serverNameOf } from './server-names.ts';
 
 const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
@@ -20,11 +20,9 @@ const HOSTING = new Set([
   'workers',
 ]);
 
-/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A runner's name is that of what it runs. */
+/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A launcher has the name of what it runs. */
 export function commandName([command = '', ...args]: readonly string[]): string {
-  const runs = RUNNERS.test(basename(command))
-    ? args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg))
-    : undefined;
+  const runs = launcherOf(command) === null ? undefined : args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg));
   const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, ''));
   return shortName(program.replace(/\.(?:[cm]?[jt]s|py|sh|exe|cmd)$/, ''));
 }

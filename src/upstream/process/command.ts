@@ -1,6 +1,7 @@
 import { access, constants, stat } from 'node:fs/promises';
-import { basename, delimiter, extname, isAbsolute, resolve } from 'node:path';
+import { delimiter, extname, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { launcherOf } from '../../model/launchers.ts';
 import type { StdioSpec, TransportSpec } from '../../model/server.ts';
 
 /** A server that cannot be started before its definition is corrected or the program that it names is installed. */
@@ -10,44 +11,17 @@ export class Misconfigured extends GatewayError {
   }
 }
 
-/** These fetch what they run, unless it is in their cache. */
-const FETCHING = new Set(['npx', 'uvx', 'bunx', 'pnpx', 'pipx']);
-/** These do so with one of these words before the name of the program. */
-const FETCHING_WITH: Readonly<Record<string, readonly string[]>> = {
-  npm: ['exec', 'x'],
-  pnpm: ['dlx'],
-  yarn: ['dlx'],
-  bun: ['x'],
-  uv: ['run', 'tool'],
-  docker: ['run'],
-  podman: ['run'],
-};
-
 /** Whether the command of a local server fetches its program from a registry before it runs it. */
 export function fetchesProgram(transport: TransportSpec): boolean {
   if (transport.type !== 'stdio') return false;
-  const program = basename(transport.command);
+  const { fetches = [] } = launcherOf(transport.command) ?? {};
   const word = transport.args.find((argument) => !argument.startsWith('-'));
-  return FETCHING.has(program) || (FETCHING_WITH[program] ?? []).includes(word ?? '');
+  return fetches === true || fetches.includes(word ?? '');
 }
 
 /** Beside `npx.cmd` lies `npx`, a script for other systems. */
 const WINDOWS_PROGRAMS = ['.com', '.exe', '.cmd', '.bat'];
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
-
-/** Where the usual launchers come from: the commonest first failure is that one is not installed. */
-const COMES_WITH: Readonly<Record<string, string>> = {
-  npx: 'Node.js',
-  npm: 'Node.js',
-  node: 'Node.js',
-  uvx: 'uv',
-  uv: 'uv',
-  bunx: 'Bun',
-  bun: 'Bun',
-  deno: 'Deno',
-  docker: 'Docker',
-  podman: 'Podman',
-};
 
 /**
  * Finds the executable once, by the child's own PATH and folder, so that what was checked is what is started.
@@ -144,7 +118,8 @@ function missing(server: string, command: string): GatewayError {
   if (/\s/.test(command)) {
     return misconfigured(server, `there is no command "${command}"; arguments belong into "args", one by one`);
   }
-  const origin = COMES_WITH[command];
+  // The commonest first failure is that a launcher is not installed.
+  const { comesWith: origin } = launcherOf(command) ?? {};
   const advice = origin === undefined ? 'install it or give its full path in "command"' : `it comes with ${origin}`;
   const where = command.includes('/') ? 'does not exist' : 'is not on the PATH';
   return misconfigured(server, `the command "${command}" ${where}; ${advice}`);
