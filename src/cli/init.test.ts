@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { runProgram } from './program.ts';
+
+/** In an empty folder of a user whose Cursor has a server with a key, and who answers `y`. */
+async function init(t: TestContext, { dataDir = '', name = 'trunkline.json' }) {
+  const cwd = mkdtempSync(join(tmpdir(), 'trunkline-init-'));
+  t.after(() => rmSync(cwd, { recursive: true, force: true }));
+  mkdirSync(join(cwd, '.cursor'));
+  const search = { command: 'npx', args: ['-y', 'search'], env: { API_KEY: 'very-secret-value-0' } };
+  writeFileSync(join(cwd, '.cursor/mcp.json'), JSON.stringify({ mcpServers: { search } }));
+  const folder = join(cwd, 'project');
+  mkdirSync(folder);
+  const printed = { out: '', err: '' };
+  const code = await runProgram(['init', name, '--data-dir', dataDir === '' ? join(cwd, 'data') : dataDir], {
+    out: (text) => {
+      printed.out += text;
+    },
+    err: (text) => {
+      printed.err += text;
+    },
+    env: { HOME: cwd },
+    cwd: folder,
+    version: '1.2.3',
+    ask: async () => 'y',
+  });
+  return { code, ...printed, file: join(folder, name), truth: join(cwd, 'data/truth.db') };
+}
+
+test('init keeps the secrets of clients out of the file', async (t) => {
+  const { code, err, file, truth } = await init(t, {});
+  assert.equal(code, 0, err);
+  assert.match(readFileSync(file, 'utf8'), /"API_KEY": "\$\{secret:/);
+  assert.ok(existsSync(truth));
+});
+
+test('init leaves no file behind whose secrets could not be kept', async (t) => {
+  const { code, err, file } = await init(t, { dataDir: '/proc/none' });
+  assert.equal(code, 1);
+  assert.match(err, /the data folder \/proc\/none cannot be used/);
+  assert.ok(!existsSync(file));
+});
+
+test('init keeps no secrets of a file that cannot be written', async (t) => {
+  const { code, err, truth } = await init(t, { name: 'no-folder/trunkline.json' });
+  assert.equal(code, 1);
+  assert.match(err, /there is no such folder/);
+  assert.ok(!existsSync(truth));
+});
