@@ -15,6 +15,7 @@ export interface Page {
 /** In the order of the navigation. */
 export const PAGES: readonly Page[] = [
   { path: '', title: 'Overview', group: 'Operate', key: 'o', load: () => import('./pages/overview.tsx') },
+  { path: 'servers', title: 'Servers', group: 'Operate', key: 's', load: () => import('./pages/servers.tsx') },
   { path: 'tools', title: 'Tools', group: 'Operate', key: 't', load: () => import('./pages/tools.tsx') },
   { path: 'playground', title: 'Playground', group: 'Operate', key: 'p', load: () => import('./pages/playground.tsx') },
   { path: 'timeline', title: 'Timeline', group: 'Operate', key: 'i', load: () => import('./pages/timeline.tsx') },

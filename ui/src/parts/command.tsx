@@ -14,7 +14,9 @@ export function Command({ text }: { readonly text: string }) {
     <span class="command">
       <code>{text}</code>
       <button type="button" class="plain" aria-label={`Copy ${text}`} title="Copy" onClick={() => void copy()}>
-        ⧉
+        <svg class="copy" viewBox="0 0 16 16" aria-hidden="true">
+          <path d="M5.5 5.5h8v8h-8zM2.5 10.5v-8h8" />
+        </svg>
       </button>
     </span>
   );

@@ -1,0 +1,120 @@
+import { useSignal } from '@preact/signals';
+import { addServer } from '../../api/operations.ts';
+import { execToken } from '../../api/request.ts';
+import { Command } from '../../parts/command.tsx';
+import { Failure } from '../../parts/notes.tsx';
+import { toast } from '../../parts/toasts.tsx';
+import { href, navigate } from '../../router.ts';
+import { putServer } from '../../servers.ts';
+
+const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
+
+type Definition = Readonly<Record<string, unknown>>;
+
+/** Adds servers: from a name and a command or URL, or from the JSON that clients keep and pages of servers show. */
+export function AddServer() {
+  const name = useSignal('');
+  const target = useSignal('');
+  const json = useSignal('');
+  const error = useSignal<Error | null>(null);
+  const submit = async (definitions: () => readonly Definition[]): Promise<void> => {
+    error.value = null;
+    try {
+      const added = [];
+      for (const body of definitions()) added.push(await addServer({ body }));
+      for (const server of added) putServer(server);
+      toast('good', `Added ${added.map((server) => server.name).join(', ')}`);
+      const [only] = added;
+      navigate(added.length === 1 && only !== undefined ? ['servers', only.name] : ['servers']);
+    } catch (cause) {
+      error.value = cause as Error;
+    }
+  };
+  const isUrl = URL.canParse(target.value) && /^https?:/.test(target.value);
+  const shown = `${name.value || '<name>'} ${isUrl ? target.value : `-- ${target.value || '<command>'}`}`;
+  return (
+    <>
+      <p>
+        <a href={href(['servers'])}>Servers</a>
+      </p>
+      <h1>Add a server</h1>
+      {error.value === null ? null : <Failure what="Nothing was added" error={error.value} />}
+      <form
+        class="panel"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit(() => [plainDefinition(name.value.trim(), target.value.trim())]);
+        }}
+      >
+        <label>
+          Name
+          <input required value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
+        </label>
+        <label>
+          URL, or command with its arguments
+          <input required value={target.value} onInput={(event) => (target.value = event.currentTarget.value)} />
+        </label>
+        <ExecToken />
+        <button type="submit">Add</button> <Command text={`trunkline add ${shown}`} />
+      </form>
+      <form
+        class="panel"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit(() => pastedDefinitions(json.value));
+        }}
+      >
+        <label>
+          Or the JSON of a client's file
+          <textarea
+            required
+            rows={6}
+            placeholder={EXAMPLE}
+            value={json.value}
+            onInput={(event) => (json.value = event.currentTarget.value)}
+          />
+        </label>
+        <button type="submit">Add all of it</button> <Command text="trunkline import" />
+      </form>
+    </>
+  );
+}
+
+function ExecToken() {
+  return (
+    <label>
+      Exec token, for servers that run a program (the file <code>exec.token</code> of the data folder)
+      <input
+        type="password"
+        autocomplete="off"
+        value={execToken.value ?? ''}
+        onInput={(event) => {
+          execToken.value = event.currentTarget.value.trim() || null;
+        }}
+      />
+    </label>
+  );
+}
+
+function plainDefinition(name: string, target: string): Definition {
+  if (/^https?:\/\//.test(target)) return { name, type: 'http', url: target };
+  const words = [...target.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? '');
+  const [command = '', ...args] = words;
+  return { name, command, args };
+}
+
+/** Of the containers that clients use; else one definition with its name. */
+function pastedDefinitions(text: string): readonly Definition[] {
+  let value: Definition;
+  try {
+    value = JSON.parse(text) as Definition;
+  } catch (cause) {
+    throw new Error(`This is not JSON: ${(cause as Error).message}`);
+  }
+  const container = value['mcpServers'] ?? value['servers'] ?? value['context_servers'];
+  if (typeof container === 'object' && container !== null) {
+    return Object.entries(container).map(([name, definition]) => ({ ...(definition as Definition), name }));
+  }
+  if (typeof value['name'] === 'string') return [value];
+  throw new Error('The JSON has neither "mcpServers" nor the "name" of one server.');
+}

@@ -1,0 +1,198 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import {
+  beginLogin,
+  removeServer,
+  restartServer,
+  resumeServer,
+  type Server,
+  type StartedLogin,
+  suspendServer,
+} from '../../api/operations.ts';
+import { Action } from '../../parts/action.tsx';
+import { shellWord } from '../../parts/command.tsx';
+import { Empty } from '../../parts/notes.tsx';
+import { ago } from '../../parts/reading.ts';
+import { ServerStatus } from '../../parts/status.tsx';
+import { Table } from '../../parts/table.tsx';
+import { href, navigate } from '../../router.ts';
+import { putServer, servers } from '../../servers.ts';
+import { ServerLog } from './server-log.tsx';
+
+const TICK_MS = 1_000;
+
+/** All that is known of one server, and what can be done with it. */
+export function ServerDetail({ name }: { readonly name: string }) {
+  const server = servers.value?.get(name);
+  if (server === undefined) {
+    return (
+      <Empty title={`There is no server ${name}`}>
+        <p>
+          It may have been removed meanwhile. <a href={href(['servers'])}>All servers</a>
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <p>
+        <a href={href(['servers'])}>Servers</a>
+      </p>
+      <h1>
+        {name} <ServerStatus server={server} />
+      </h1>
+      {server.reason === null ? null : <p class="note tone-warn">{server.reason}</p>}
+      {server.nextRetryAt === null ? null : <NextRetry at={server.nextRetryAt} />}
+      <Actions server={server} />
+      <section class="panel" aria-label="Configuration">
+        <h2>Configuration</h2>
+        <Definition server={server} />
+      </section>
+      <section class="panel" aria-label="Connections">
+        <h2>Processes and sessions</h2>
+        <Table
+          label="Connections"
+          rows={server.connections}
+          keyOf={({ id }) => id}
+          columns={[
+            { id: 'key', title: 'Of', width: 'minmax(7rem, 2fr)', cell: ({ key }) => key },
+            { id: 'pid', title: 'Process', width: '5rem', align: 'end', cell: ({ pid }) => pid ?? '–' },
+            { id: 'state', title: 'State', width: '5rem', cell: ({ state }) => state },
+            {
+              id: 'requests',
+              title: 'Requests',
+              width: '6rem',
+              align: 'end',
+              wideOnly: true,
+              cell: (one) => one.requests,
+            },
+            { id: 'errors', title: 'Errors', width: '5rem', align: 'end', wideOnly: true, cell: (one) => one.errors },
+            { id: 'used', title: 'Used', width: '7rem', wideOnly: true, cell: (one) => ago(one.lastUsedAt) },
+          ]}
+          empty={<p>Nothing is connected to it at the moment.</p>}
+        />
+      </section>
+      <section class="panel" aria-label="History">
+        <h2>History</h2>
+        <ol class="history">
+          {[...server.history].reverse().map(({ from, to, reason, at }) => (
+            <li key={`${at} ${from} ${to}`}>
+              <time dateTime={new Date(at).toISOString()}>{new Date(at).toLocaleTimeString()}</time> {from} →{' '}
+              <strong>{to}</strong> {reason}
+            </li>
+          ))}
+        </ol>
+      </section>
+      <ServerLog name={name} />
+    </>
+  );
+}
+
+function Actions({ server }: { readonly server: Server }) {
+  const { name, enabled, desired } = server;
+  const word = shellWord(name);
+  const login = useSignal<StartedLogin | null>(null);
+  const removable = desired?.source === 'store' || desired?.source === 'temporary';
+  return (
+    <div class="actions">
+      <Action
+        label="Restart"
+        command={`trunkline restart ${word}`}
+        run={() => restartServer({ name })}
+        done={({ state }) => `${name} was restarted and is ${state}`}
+        after={putServer}
+        disabled={!enabled}
+      />
+      {enabled ? (
+        <Action
+          label="Suspend"
+          command={`trunkline suspend ${word}`}
+          run={() => suspendServer({ name })}
+          done={`${name} is suspended until it is resumed`}
+          after={putServer}
+          careful
+        />
+      ) : (
+        <Action
+          label="Resume"
+          command={`trunkline resume ${word}`}
+          run={() => resumeServer({ name })}
+          done={`${name} starts again`}
+          after={putServer}
+        />
+      )}
+      {server.endpoint === null ? null : (
+        <Action
+          label="Log in"
+          command={`trunkline login ${word}`}
+          run={() => beginLogin({ name, body: {} })}
+          done="Open the link beside the button, within ten minutes"
+          after={(started) => {
+            login.value = started;
+          }}
+        />
+      )}
+      {login.value === null || !/^https?:/.test(login.value.url) ? null : (
+        <a href={login.value.url} target="_blank" rel="noopener noreferrer">
+          Sign in at {new URL(login.value.url).host}
+        </a>
+      )}
+      {removable ? (
+        <Action
+          label="Remove"
+          command={`trunkline remove ${word}`}
+          run={() => removeServer({ name })}
+          done={`${name} is removed`}
+          after={() => navigate(['servers'])}
+          careful
+        />
+      ) : null}
+    </div>
+  );
+}
+
+function Definition({ server }: { readonly server: Server }) {
+  const { command, args, env, headers, endpoint, desired, era, revision, transport, timeoutMs, start } = server;
+  const facts: readonly (readonly [string, ComponentChildren])[] = [
+    ['Defined in', desired?.origin ?? sourceText(desired?.source)],
+    ['Transport', `${transport}${revision === null ? '' : `, ${revision} (${era})`}`],
+    ...(command === null
+      ? []
+      : ([['Command', <code key="c">{[command, ...args].map(shellWord).join(' ')}</code>]] as const)),
+    ...(endpoint === null ? [] : ([['URL', <code key="u">{endpoint}</code>]] as const)),
+    ...Object.entries(env).map(([key, value]) => [`env ${key}`, <code key={key}>{value}</code>] as const),
+    ...Object.entries(headers).map(([key, value]) => [`header ${key}`, <code key={key}>{value}</code>] as const),
+    ['Starts', start === 'lazy' ? 'with its first call' : 'with the gateway'],
+    ['Time limit of calls', `${timeoutMs / 1_000} s`],
+    ['Started in', server.startedInMs === null ? 'not started' : `${Math.round(server.startedInMs)} ms`],
+    ['Restarts', server.restarts],
+    [
+      'Lists',
+      <a key="t" href={href(['tools'], { server: server.name })}>
+        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources
+      </a>,
+    ],
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(([title, value]) => [<dt key={title}>{title}</dt>, <dd key={`${title} =`}>{value}</dd>])}
+    </dl>
+  );
+}
+
+function sourceText(source: string | undefined): string {
+  return source === undefined ? 'nothing: it is no longer desired' : source === 'store' ? 'added at run time' : source;
+}
+
+function NextRetry({ at }: { readonly at: number }) {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => {
+      now.value = Date.now();
+    }, TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const seconds = Math.max(0, Math.ceil((at - now.value) / 1_000));
+  return <p role="timer">{seconds === 0 ? 'It is being tried again.' : `The next try is in ${seconds} s.`}</p>;
+}
