@@ -45,7 +45,8 @@ export class ConsoleBrowser {
   static async open(gateway: RunningGateway, path = '#/'): Promise<ConsoleBrowser> {
     if (process.env['TRUNKLINE_BUILT'] !== '1') await buildConsole(BUILT);
     const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
-    const page = await browser.newPage({ viewport: { width: WIDTHS[0], height: HEIGHT } });
+    const context = await browser.newContext({ viewport: { width: WIDTHS[0], height: HEIGHT } });
+    const page = await context.newPage();
     const opened = new ConsoleBrowser(browser, page);
     try {
       const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
