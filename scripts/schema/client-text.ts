@@ -4,6 +4,8 @@ interface OpenApiParameter {
   readonly name: string;
   readonly in: 'path' | 'query';
   readonly schema: JsonSchema;
+  /** In place of all else. */
+  readonly $ref?: string;
 }
 
 interface OpenApiOperation {
@@ -27,6 +29,8 @@ import { type CallOptions, query, request, type StreamOptions, stream } from './
 `;
 const STREAM = 'text/event-stream';
 const REFERENCE = '#/components/schemas/';
+const NODE_PARAMETER = '#/components/parameters/node';
+const NODE: OpenApiParameter = { name: 'node', in: 'query', schema: { type: 'string' } };
 
 /** The console's client of the control API: a type for each component and a function for each operation. */
 export function clientText(document: object): string {
@@ -43,8 +47,13 @@ export function clientText(document: object): string {
 function functionText(path: string, method: string, operation: OpenApiOperation): string {
   const { operationId: id, summary, parameters = [], requestBody, responses } = operation;
   const inPath = parameters.filter((one) => one.in === 'path');
-  const inQuery = parameters.filter((one) => one.in === 'query');
   const body = requestBody?.content['application/json']?.schema;
+  const own = parameters.filter((one) => one.in === 'query');
+  // What has no input of its own is asked of the node of the page.
+  const hasInput = own.length > 0 || inPath.length > 0 || body !== undefined;
+  const isAtNode =
+    hasInput && parameters.some(({ $ref }) => $ref === NODE_PARAMETER) && !own.some(({ name }) => name === NODE.name);
+  const inQuery = isAtNode ? [...own, NODE] : own;
   const [media, good] = Object.entries(
     Object.entries(responses).find(([status]) => status.startsWith('2'))![1].content!,
   )[0]!;

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { ClusterProcesses, until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
@@ -244,4 +245,30 @@ test('it is accessible, and fits a phone', async () => {
   await answer().getByText(/is 6/).waitFor();
   await browser.screenshots('playground');
   await browser.assertAccessible();
+});
+
+test('a call is made at the node of a cluster that is chosen', async () => {
+  const nodes = await ClusterProcesses.start();
+  let other: ConsoleBrowser | null = null;
+  try {
+    const a = await nodes.node('a', {});
+    const b = await nodes.node('b', { side: manySided('side') });
+    await until(async () => (await a.servers()).includes('side'), 'node a to know the server');
+    other = await ConsoleBrowser.open(a.gateway, '#/playground?server=side&tool=ask');
+    await other.page.getByLabel('At node').selectOption('b');
+    await other.page.getByRole('button', { name: 'Call', exact: true }).click();
+    await other.page.getByRole('button', { name: 'Decline' }).click();
+    await other.page
+      .getByRole('status', { name: 'Answer' })
+      .getByText(/decline/)
+      .waitFor();
+    const { calls } = await b.control<{ calls: { name: string; node: string }[] }>('/api/v1/calls?node=b');
+    assert.deepEqual(
+      calls.map(({ name, node }) => [name, node]),
+      [['ask', 'b']],
+    );
+  } finally {
+    await other?.close();
+    await nodes.dispose();
+  }
 });

@@ -1031,11 +1031,11 @@ export function getGateway(options: CallOptions = {}): Promise<Gateway> {
 }
 
 /** Has this gateway take nothing new, finish its calls and end, as SIGTERM does. */
-export function stopGateway(input: { readonly now?: number | undefined } = {}, options: CallOptions = {}): Promise<{
+export function stopGateway(input: { readonly now?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 /** Id of the process. */
 readonly stopping: number
 }> {
-  return request('POST', `api/v1/gateway/stop${query({ now: input.now })}`, undefined, options);
+  return request('POST', `api/v1/gateway/stop${query({ now: input.now, node: input.node })}`, undefined, options);
 }
 
 /** All servers with their status. */
@@ -1048,61 +1048,61 @@ readonly cursor: string
 }
 
 /** Adds a server. The body is its definition as in a file, with its `name`. It outlives restarts, unless it is for a session or a while. */
-export function addServer(input: { readonly ttlMs?: number | undefined; readonly session?: string | undefined; readonly folder?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Server> {
-  return request('POST', `api/v1/servers${query({ ttlMs: input.ttlMs, session: input.session, folder: input.folder })}`, input.body, options);
+export function addServer(input: { readonly ttlMs?: number | undefined; readonly session?: string | undefined; readonly folder?: string | undefined; readonly node?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Server> {
+  return request('POST', `api/v1/servers${query({ ttlMs: input.ttlMs, session: input.session, folder: input.folder, node: input.node })}`, input.body, options);
 }
 
 /** One server with its status. */
-export function getServer(input: { readonly name: string }, options: CallOptions = {}): Promise<Server> {
-  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}`, undefined, options);
+export function getServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** Replaces the definition of a server that was added at run time. What the change does not concern goes on. */
-export function changeServer(input: { readonly name: string; readonly revision?: number | undefined; readonly folder?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Server> {
-  return request('PUT', `api/v1/servers/${encodeURIComponent(input.name)}${query({ revision: input.revision, folder: input.folder })}`, input.body, options);
+export function changeServer(input: { readonly name: string; readonly revision?: number | undefined; readonly folder?: string | undefined; readonly node?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Server> {
+  return request('PUT', `api/v1/servers/${encodeURIComponent(input.name)}${query({ revision: input.revision, folder: input.folder, node: input.node })}`, input.body, options);
 }
 
 /** Removes a server that was added at run time. What is in flight may finish; then its processes end. */
-export function removeServer(input: { readonly name: string; readonly revision?: number | undefined }, options: CallOptions = {}): Promise<{
+export function removeServer(input: { readonly name: string; readonly revision?: number | undefined; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly removed: boolean
 }> {
-  return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}${query({ revision: input.revision })}`, undefined, options);
+  return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}${query({ revision: input.revision, node: input.node })}`, undefined, options);
 }
 
 /** Stops and starts the server, at every node that runs it; answers when it is up again or has failed. */
-export function restartServer(input: { readonly name: string }, options: CallOptions = {}): Promise<Server> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/restart`, undefined, options);
+export function restartServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/restart${query({ node: input.node })}`, undefined, options);
 }
 
 /** Calls a tool of the server as the operator. The body is the tool's arguments, one JSON object. */
-export function callTool(input: { readonly name: string; readonly tool?: string | undefined; readonly timeoutMs?: number | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Outcome> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/call${query({ tool: input.tool, timeoutMs: input.timeoutMs })}`, input.body, options);
+export function callTool(input: { readonly name: string; readonly tool?: string | undefined; readonly timeoutMs?: number | undefined; readonly node?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: CallOptions = {}): Promise<Outcome> {
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/call${query({ tool: input.tool, timeoutMs: input.timeoutMs, node: input.node })}`, input.body, options);
 }
 
 /** The same as an event stream: what the server says of its progress, and at last the outcome. */
-export function streamCall(input: { readonly name: string; readonly tool?: string | undefined; readonly timeoutMs?: number | undefined; readonly body: Readonly<Record<string, unknown>> }, options: StreamOptions<{
+export function streamCall(input: { readonly name: string; readonly tool?: string | undefined; readonly timeoutMs?: number | undefined; readonly node?: string | undefined; readonly body: Readonly<Record<string, unknown>> }, options: StreamOptions<{
 /** Params of a progress notification, as the server wrote them. */
 readonly progress: Readonly<Record<string, unknown>>
 } | Outcome>): Promise<void> {
-  return stream('POST', `api/v1/servers/${encodeURIComponent(input.name)}/call/stream${query({ tool: input.tool, timeoutMs: input.timeoutMs })}`, input.body, options);
+  return stream('POST', `api/v1/servers/${encodeURIComponent(input.name)}/call/stream${query({ tool: input.tool, timeoutMs: input.timeoutMs, node: input.node })}`, input.body, options);
 }
 
 /** What becomes of servers, as it happens and in order: states with their reasons, health, definitions. */
-export function streamEvents(input: { readonly server?: string | undefined; readonly after?: string | undefined } = {}, options: StreamOptions<Event>): Promise<void> {
-  return stream('GET', `api/v1/events${query({ server: input.server, after: input.after })}`, undefined, options);
+export function streamEvents(input: { readonly server?: string | undefined; readonly after?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<Event>): Promise<void> {
+  return stream('GET', `api/v1/events${query({ server: input.server, after: input.after, node: input.node })}`, undefined, options);
 }
 
 /** The last of what servers wrote to their standard error and of what the gateway logged of them. */
-export function getLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined } = {}, options: CallOptions = {}): Promise<{
+export function getLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly entries: readonly (LogLine)[];
 readonly cursor: string
 }> {
-  return request('GET', `api/v1/logs${query({ server: input.server, lines: input.lines })}`, undefined, options);
+  return request('GET', `api/v1/logs${query({ server: input.server, lines: input.lines, node: input.node })}`, undefined, options);
 }
 
 /** The same, and then what follows, as it comes; through restarts of the servers. */
-export function streamLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly after?: string | undefined } = {}, options: StreamOptions<LogLine | Gap>): Promise<void> {
-  return stream('GET', `api/v1/logs/stream${query({ server: input.server, lines: input.lines, after: input.after })}`, undefined, options);
+export function streamLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly after?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<LogLine | Gap>): Promise<void> {
+  return stream('GET', `api/v1/logs/stream${query({ server: input.server, lines: input.lines, after: input.after, node: input.node })}`, undefined, options);
 }
 
 /** The open sessions of clients. */
@@ -1113,47 +1113,47 @@ readonly sessions: readonly (Session)[]
 }
 
 /** Ends the session with this label, with everything that was only its own. */
-export function endSession(input: { readonly name: string }, options: CallOptions = {}): Promise<{
+export function endSession(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly ended: boolean
 }> {
-  return request('DELETE', `api/v1/sessions/${encodeURIComponent(input.name)}`, undefined, options);
+  return request('DELETE', `api/v1/sessions/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** The last requests of clients, oldest first, of all nodes. A node keeps 10,000. */
-export function listCalls(input: { readonly filter?: string | undefined; readonly limit?: number | undefined } = {}, options: CallOptions = {}): Promise<{
+export function listCalls(input: { readonly filter?: string | undefined; readonly limit?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly calls: readonly (Call)[];
 readonly cursor: string
 }> {
-  return request('GET', `api/v1/calls${query({ filter: input.filter, limit: input.limit })}`, undefined, options);
+  return request('GET', `api/v1/calls${query({ filter: input.filter, limit: input.limit, node: input.node })}`, undefined, options);
 }
 
 /** One request of a client, by its id. */
-export function getCall(input: { readonly name: string }, options: CallOptions = {}): Promise<Call> {
-  return request('GET', `api/v1/calls/${encodeURIComponent(input.name)}`, undefined, options);
+export function getCall(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Call> {
+  return request('GET', `api/v1/calls/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists. */
-export function streamLive(input: { readonly filter?: string | undefined; readonly logs?: string | undefined } = {}, options: StreamOptions<Live>): Promise<void> {
-  return stream('GET', `api/v1/live${query({ filter: input.filter, logs: input.logs })}`, undefined, options);
+export function streamLive(input: { readonly filter?: string | undefined; readonly logs?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<Live>): Promise<void> {
+  return stream('GET', `api/v1/live${query({ filter: input.filter, logs: input.logs, node: input.node })}`, undefined, options);
 }
 
 /** The tools of all servers, or of one, under their exposed and their own names; and those not offered. */
-export function listTools(input: { readonly server?: string | undefined } = {}, options: CallOptions = {}): Promise<{
+export function listTools(input: { readonly server?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly tools: readonly (Tool)[];
 readonly notOffered: readonly (HiddenTool)[]
 }> {
-  return request('GET', `api/v1/tools${query({ server: input.server })}`, undefined, options);
+  return request('GET', `api/v1/tools${query({ server: input.server, node: input.node })}`, undefined, options);
 }
 
 /** The tools as MCP clients show them to their models: names with their prefixes, limits, and costs. */
-export function listClientTools(input: { readonly client?: string | undefined; readonly gateway?: string | undefined; readonly tool?: string | undefined } = {}, options: CallOptions = {}): Promise<{
+export function listClientTools(input: { readonly client?: string | undefined; readonly gateway?: string | undefined; readonly tool?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly clients: readonly (ClientView)[]
 }> {
-  return request('GET', `api/v1/tools/clients${query({ client: input.client, gateway: input.gateway, tool: input.tool })}`, undefined, options);
+  return request('GET', `api/v1/tools/clients${query({ client: input.client, gateway: input.gateway, tool: input.tool, node: input.node })}`, undefined, options);
 }
 
 /** Calls a method as a client of any revision, and streams what goes over its wire; ending the stream calls it off. */
-export function play(input: { readonly body: Play }, options: StreamOptions<{
+export function play(input: { readonly node?: string | undefined; readonly body: Play }, options: StreamOptions<{
 /** Milliseconds since the call began. */
 readonly ms: number;
 /** Names the call for `answerPlay`. */
@@ -1177,22 +1177,22 @@ readonly question: PlayQuestion
 readonly ms: number;
 readonly done: PlayEnd
 }>): Promise<void> {
-  return stream('POST', `api/v1/playground`, input.body, options);
+  return stream('POST', `api/v1/playground${query({ node: input.node })}`, input.body, options);
 }
 
 /** Answers a question of a call that `play` has begun, or calls it off. */
-export function answerPlay(input: { readonly name: string; readonly body: PlayAnswer }, options: CallOptions = {}): Promise<{
+export function answerPlay(input: { readonly name: string; readonly node?: string | undefined; readonly body: PlayAnswer }, options: CallOptions = {}): Promise<{
 readonly taken: boolean
 }> {
-  return request('POST', `api/v1/playground/${encodeURIComponent(input.name)}`, input.body, options);
+  return request('POST', `api/v1/playground/${encodeURIComponent(input.name)}${query({ node: input.node })}`, input.body, options);
 }
 
 /** Gives the document of an MCP App an address with an origin of its own, for a frame of the console. */
-export function openApp(input: { readonly body: AppDocument }, options: CallOptions = {}): Promise<{
+export function openApp(input: { readonly node?: string | undefined; readonly body: AppDocument }, options: CallOptions = {}): Promise<{
 /** Relative to the console; serves the document once. */
 readonly path: string
 }> {
-  return request('POST', `api/v1/apps`, input.body, options);
+  return request('POST', `api/v1/apps${query({ node: input.node })}`, input.body, options);
 }
 
 /** The recordings of all nodes; of each the oldest first. */
@@ -1258,7 +1258,7 @@ readonly ignore?: readonly (string)[]
 }
 
 /** Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`. */
-export function logIn(input: { readonly body: {
+export function logIn(input: { readonly node?: string | undefined; readonly body: {
 /** Of a link to the console; good once, within ten minutes. */
 readonly word?: string;
 /** The control token. */
@@ -1266,7 +1266,7 @@ readonly token?: string
 } }, options: CallOptions = {}): Promise<{
 readonly csrf: string
 }> {
-  return request('POST', `api/v1/login`, input.body, options);
+  return request('POST', `api/v1/login${query({ node: input.node })}`, input.body, options);
 }
 
 /** Ends the session of the console that asks. */
@@ -1296,10 +1296,10 @@ readonly shared: readonly (SharedPart)[]
 }
 
 /** Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does. */
-export function drainNode(input: { readonly name: string }, options: CallOptions = {}): Promise<{
+export function drainNode(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly draining: string
 }> {
-  return request('POST', `api/v1/nodes/${encodeURIComponent(input.name)}/drain`, undefined, options);
+  return request('POST', `api/v1/nodes/${encodeURIComponent(input.name)}/drain${query({ node: input.node })}`, undefined, options);
 }
 
 /** The credentials that the gateway holds for servers, and what state they are in. */
@@ -1310,12 +1310,12 @@ readonly credentials: readonly (Credential)[]
 }
 
 /** Begins a login at the server; a browser has to open the URL of the answer within ten minutes. It comes back to `redirectUri`: without one to the gateway itself (`listen.publicUrl`), with null to none, for a login with a user code. */
-export function beginLogin(input: { readonly name: string; readonly body: {
+export function beginLogin(input: { readonly name: string; readonly node?: string | undefined; readonly body: {
 readonly redirectUri?: string | null;
 /** Whose credential: `agent:<name>`, `anonymous`; null for the shared one, or the operator's. */
 readonly principal?: string | null
 } }, options: CallOptions = {}): Promise<StartedLogin> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/login`, input.body, options);
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/login${query({ node: input.node })}`, input.body, options);
 }
 
 /** How the last sign-in at the server went, step by step: documents, registration, token answer. No secrets. */
@@ -1324,22 +1324,22 @@ export function getSignIn(input: { readonly name: string; readonly node?: string
 }
 
 /** Forgets the credential on all nodes, and revokes it at the authorization server where that is possible. */
-export function revokeCredential(input: { readonly name: string; readonly principal?: string | undefined }, options: CallOptions = {}): Promise<{
+export function revokeCredential(input: { readonly name: string; readonly principal?: string | undefined; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly removed: boolean
 }> {
-  return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}/login${query({ principal: input.principal })}`, undefined, options);
+  return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}/login${query({ principal: input.principal, node: input.node })}`, undefined, options);
 }
 
 /** Ends a login with the address that the browser was sent back to. */
-export function finishLogin(input: { readonly body: {
+export function finishLogin(input: { readonly node?: string | undefined; readonly body: {
 readonly url: string
 } }, options: CallOptions = {}): Promise<Credential> {
-  return request('POST', `api/v1/login-redirects`, input.body, options);
+  return request('POST', `api/v1/login-redirects${query({ node: input.node })}`, input.body, options);
 }
 
 /** Waits for the end of the login of this id: its credential, or null after a minute in which it has not ended. */
-export function awaitLogin(input: { readonly name: string }, options: CallOptions = {}): Promise<Credential | null> {
-  return request('GET', `api/v1/logins/${encodeURIComponent(input.name)}`, undefined, options);
+export function awaitLogin(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Credential | null> {
+  return request('GET', `api/v1/logins/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** The names of the stored secrets, and when each was changed. */
@@ -1350,18 +1350,18 @@ readonly secrets: readonly (StoredSecret)[]
 }
 
 /** Sets or changes a secret. Servers whose definitions refer to it use the new value when this answers. */
-export function putSecret(input: { readonly name: string; readonly body: {
+export function putSecret(input: { readonly name: string; readonly node?: string | undefined; readonly body: {
 /** At most 64 KiB. */
 readonly value: string
 } }, options: CallOptions = {}): Promise<StoredSecret> {
-  return request('PUT', `api/v1/secrets/${encodeURIComponent(input.name)}`, input.body, options);
+  return request('PUT', `api/v1/secrets/${encodeURIComponent(input.name)}${query({ node: input.node })}`, input.body, options);
 }
 
 /** Removes a secret. Servers whose definitions refer to it are misconfigured then, and do not use it any more. */
-export function deleteSecret(input: { readonly name: string }, options: CallOptions = {}): Promise<{
+export function deleteSecret(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly removed: boolean
 }> {
-  return request('DELETE', `api/v1/secrets/${encodeURIComponent(input.name)}`, undefined, options);
+  return request('DELETE', `api/v1/secrets/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }
 
 /** Makes a new key, seals all credentials and secrets with it, and drops the one before. */
@@ -1380,34 +1380,34 @@ readonly servers: readonly (DriftReport)[]
 }
 
 /** The same of one server. */
-export function getDrift(input: { readonly name: string }, options: CallOptions = {}): Promise<DriftReport> {
-  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/drift`, undefined, options);
+export function getDrift(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<DriftReport> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/drift${query({ node: input.node })}`, undefined, options);
 }
 
 /** Approves definitions as they were shown: `{"definitions":[{"list","key","digest"}]}`, all of them or none. A digest of null approves that it is gone. */
-export function approveDefinitions(input: { readonly name: string; readonly body: {
+export function approveDefinitions(input: { readonly name: string; readonly node?: string | undefined; readonly body: {
 readonly definitions: readonly ({
 readonly list: "tools" | "prompts" | "resourceTemplates" | "instructions";
 readonly key: string;
 readonly digest: string | null
 })[]
 } }, options: CallOptions = {}): Promise<DriftReport> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/drift/approve`, input.body, options);
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/drift/approve${query({ node: input.node })}`, input.body, options);
 }
 
 /** Blocks names: `{"definitions":[{"list","key"}]}`. Nothing is offered under them and calls are refused, whatever the server says, until one is approved. */
-export function blockDefinitions(input: { readonly name: string; readonly body: {
+export function blockDefinitions(input: { readonly name: string; readonly node?: string | undefined; readonly body: {
 readonly definitions: readonly ({
 readonly list: "tools" | "prompts" | "resourceTemplates" | "instructions";
 readonly key: string
 })[]
 } }, options: CallOptions = {}): Promise<DriftReport> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/drift/block`, input.body, options);
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/drift/block${query({ node: input.node })}`, input.body, options);
 }
 
 /** What was seen of the server and decided about it, the newest first. */
-export function getDriftHistory(input: { readonly name: string; readonly limit?: number | undefined; readonly after?: string | undefined }, options: CallOptions = {}): Promise<DriftHistory> {
-  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/drift/history${query({ limit: input.limit, after: input.after })}`, undefined, options);
+export function getDriftHistory(input: { readonly name: string; readonly limit?: number | undefined; readonly after?: string | undefined; readonly node?: string | undefined }, options: CallOptions = {}): Promise<DriftHistory> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/drift/history${query({ limit: input.limit, after: input.after, node: input.node })}`, undefined, options);
 }
 
 /** What each caller may use: every tool of every server, as the policies of calls decide it now. */
@@ -1416,8 +1416,8 @@ export function getAccess(options: CallOptions = {}): Promise<Access> {
 }
 
 /** What would become of a call of one caller, policy by policy. Nothing is sent and nothing is counted. */
-export function explainCall(input: { readonly name: string; readonly tool?: string | undefined; readonly principal?: string | undefined }, options: CallOptions = {}): Promise<Explanation> {
-  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/access${query({ tool: input.tool, principal: input.principal })}`, undefined, options);
+export function explainCall(input: { readonly name: string; readonly tool?: string | undefined; readonly principal?: string | undefined; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Explanation> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/access${query({ tool: input.tool, principal: input.principal, node: input.node })}`, undefined, options);
 }
 
 /** Where the configuration comes from, what is wrong with it, and how it has changed since the start. */
@@ -1436,7 +1436,7 @@ export function reloadConfiguration(input: { readonly node?: string | undefined 
 }
 
 /** How each MCP client is connected to this gateway: its command, or what its file has to hold. No keys. */
-export function listClients(input: { readonly agent?: string | undefined } = {}, options: CallOptions = {}): Promise<{
+export function listClients(input: { readonly agent?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly url: string;
 /** The agent as which clients call; null where they need no key. */
 readonly key: {
@@ -1451,7 +1451,7 @@ readonly show: string
 readonly agents: readonly (string)[];
 readonly clients: readonly (ClientLink)[]
 }> {
-  return request('GET', `api/v1/clients${query({ agent: input.agent })}`, undefined, options);
+  return request('GET', `api/v1/clients${query({ agent: input.agent, node: input.node })}`, undefined, options);
 }
 
 /** The tasks that calls of clients have begun, of all nodes, until they expire. */
@@ -1462,16 +1462,16 @@ readonly tasks: readonly (Task)[]
 }
 
 /** Cancels a task at its server. */
-export function cancelTask(input: { readonly name: string }, options: CallOptions = {}): Promise<Task> {
-  return request('POST', `api/v1/tasks/${encodeURIComponent(input.name)}/cancel`, undefined, options);
+export function cancelTask(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Task> {
+  return request('POST', `api/v1/tasks/${encodeURIComponent(input.name)}/cancel${query({ node: input.node })}`, undefined, options);
 }
 
 /** Ends the server and keeps it so, over restarts, until it is resumed. Servers of files too. */
-export function suspendServer(input: { readonly name: string }, options: CallOptions = {}): Promise<Server> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/suspend`, undefined, options);
+export function suspendServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/suspend${query({ node: input.node })}`, undefined, options);
 }
 
 /** Lets a suspended server run again. */
-export function resumeServer(input: { readonly name: string }, options: CallOptions = {}): Promise<Server> {
-  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/resume`, undefined, options);
+export function resumeServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/resume${query({ node: input.node })}`, undefined, options);
 }
