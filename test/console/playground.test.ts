@@ -191,7 +191,7 @@ test('the same call as a command, with curl and as a test', async () => {
         return page.locator('pre[data-form]').innerText();
       };
       assert.equal(await text('Command'), `trunkline call side.echo --json '{"text":"it'\\''s here"}'`);
-      const key = { ...process.env, TRUNKLINE_KEY: 'a-key-of-an-agent-1' };
+      const key: NodeJS.ProcessEnv = { ...process.env, TRUNKLINE_KEY: 'a-key-of-an-agent-1' };
       const curl = (await text('curl')).replaceAll('curl -sS', 'curl -sS -H "Authorization: Bearer $TRUNKLINE_KEY"');
       assert.match(execFileSync('bash', ['-c', curl], { encoding: 'utf8', env: key }), /it's here/, era);
       const file = join(folder, 'played.test.mjs');
