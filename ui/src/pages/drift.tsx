@@ -196,7 +196,9 @@ function pretty(json: string): string {
 
 /** Which clients have called the tool lately, of the calls that are kept. */
 function Users({ server, tool }: { server: string; tool: string }) {
-  const calls = useReading(() => listCalls({ filter: `server:${server} tool:${tool}` }), `${server} ${tool}`, {});
+  const calls = useReading(() => listCalls({ filter: `server:${server} tool:${tool}` }), `${server} ${tool}`, {
+    calls: true,
+  });
   if (calls.value.value === null) return null;
   const users = new Map<string, { count: number; last: string }>();
   for (const { client, principal, time } of calls.value.value.calls) {

@@ -70,6 +70,7 @@ export default function Tasks() {
             id: 'age',
             title: 'Begun',
             width: '7rem',
+            wideOnly: true,
             cell: ({ startedAt }) => ago(startedAt),
             order: ({ startedAt }) => startedAt,
           },
