@@ -82,9 +82,7 @@ function sweep(transport: TransportSpec): SweptDefinition {
     lookAt(transport.args);
     const written = transport.written ?? transport;
     command = shown(written.command).words(false).toString();
-    // The name of a package.
-    const runs =
-      launcherOf(written.command)?.fetches === true ? written.args.findIndex((arg) => !arg.startsWith('-')) : -1;
+    const runs = packageAt(written.command, written.args);
     args = written.args.map((arg, i) =>
       shown(arg)
         .argument(written.args[i - 1] ?? '', i === runs)
@@ -118,6 +116,16 @@ function sweep(transport: TransportSpec): SweptDefinition {
     headers: masked(headers),
     secrets: [...secrets].sort((a, b) => b.length - a.length),
   };
+}
+
+/** A name of several words, as keys have none: in lower case, with a hyphen or a scope. */
+const PACKAGE = /^(?:@[a-z0-9][a-z0-9._-]*\/[a-z0-9][a-z0-9._-]*|[a-z0-9][a-z0-9._]*-[a-z0-9._-]+)(?:@[\w.^~*-]+)?$/;
+
+/** Where the arguments name the package that is run; -1 where they do not, or not surely. */
+function packageAt(command: string, args: readonly string[]): number {
+  if (launcherOf(command)?.fetches !== true) return -1;
+  const at = args.findIndex((arg) => !arg.startsWith('-'));
+  return at >= 0 && PACKAGE.test(args[at]!) ? at : -1;
 }
 
 function masked(values: Readonly<Record<string, string>>): Record<string, string> {
