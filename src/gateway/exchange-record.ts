@@ -5,7 +5,7 @@ import { printable } from '../model/printable.ts';
 import { bodyString } from '../protocol/body.ts';
 import { LISTEN } from '../protocol/methods.ts';
 import { errorTypeOf, spanOf, traceOf } from '../protocol/trace-context.ts';
-import { type CallLog, clientName, type EndedCall } from '../telemetry/call-log.ts';
+import { type CallLog, clientName, type EndedCall, shownText } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
@@ -109,7 +109,11 @@ export class ExchangeRecord {
     }
     const leftOut = failed || this.#leftOut === 0 ? null : this.#leftOut;
     if (!failed) this.#leftOut = 0;
-    const fields = { ...lineOf(call), ...(failure === null ? {} : { code: failure.code }), leftOut };
+    const fields = {
+      ...lineOf(call, (text) => logger.redact(text)),
+      ...(failure === null ? {} : { code: failure.code }),
+      leftOut,
+    };
     if (failed) logger.info('call_failed', fields);
     else logger.access('call', fields);
   }
@@ -155,16 +159,19 @@ function callOf(
 }
 
 /** A call as a line of the log has it. */
-function lineOf({ request, method, client, server, name, outcome, error, reason, ms, ...call }: EndedCall): object {
+function lineOf(
+  { request, method, client, server, name, outcome, error, reason, ms, ...call }: EndedCall,
+  redact: (text: string) => string,
+): object {
   return {
     request,
     session: client.sessionId === null ? null : sessionLabel(client.sessionId),
-    client: clientName(client.info),
+    client: clientName(client.info, redact),
     principal: client.principal.id,
     endpoint: call.endpoint,
     server,
     method: printable(method.slice(0, 64)),
-    name: name === null ? null : printable(name.slice(0, 128)),
+    name: name === null ? null : shownText(name, redact, 128),
     outcome,
     error,
     reason,

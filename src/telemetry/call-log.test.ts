@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { client } from '../../test/support/gateway-bench.ts';
 import { callFilter } from '../model/call-filter.ts';
 import { CallLog, clientName, type EndedCall } from './call-log.ts';
@@ -24,8 +26,11 @@ const CALL: EndedCall = {
   trace: null,
 };
 
+const SECRET = 'sk-live-0123456789abcdefghijklmnop';
+const redact = (text: string): string => text.replaceAll(SECRET, '[redacted]');
+
 function log(kept: number, ...calls: Partial<EndedCall>[]): CallLog {
-  const made = new CallLog('run', 'a', kept);
+  const made = new CallLog('run', 'a', redact, kept);
   for (const call of calls) made.push({ ...CALL, ...call });
   return made;
 }
@@ -65,13 +70,13 @@ test('only the last are kept: a reader that was away learns that calls are missi
 });
 
 test('texts of clients are bounded and have no control characters', () => {
-  const wild = client('stateless', { info: JSON.stringify({ name: 'a\u001b[31m', version: 'v'.repeat(1_000) }) });
+  const wild = client('stateless', { info: JSON.stringify({ name: 'a\u001b[31m', version: 'v'.repeat(500) }) });
   const [call] = log(2, { client: wild, name: `x\u202e${'y'.repeat(1_000)}`, reason: 'no\u0007' }).last(1);
   assert.ok(call!.client!.startsWith('a\\x1b[31m v') && call!.client!.length < 300);
   assert.ok(call!.name!.startsWith('x\\u202ey') && call!.name!.length < 300);
   assert.equal(call!.reason, 'no\\x07');
   assert.equal(call!.session, null);
-  for (const info of [null, '7', '{', '{"name":5}', 'null']) assert.equal(clientName(info), null, String(info));
+  for (const info of [null, '7', '{', '{"name":5}', 'null']) assert.equal(clientName(info, redact), null, String(info));
 });
 
 test('filters take texts, numbers, words and negation; what cannot be read is an error that says why', () => {
@@ -115,4 +120,29 @@ test('filters take texts, numbers, words and negation; what cannot be read is an
   assert.throws(() => callFilter('ms>fast'), /ms is a number: write ms>500, not ms>fast/);
   assert.throws(() => callFilter('server>5'), /server is a text: write server:5/);
   assert.throws(() => callFilter('reason:"open'), /quotation mark/);
+});
+
+test('what clients write is bounded in memory, and a secret in it is masked before it is cut', () => {
+  const long = 'n'.repeat(1024 * 1024);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const info = client('stateless', { info: JSON.stringify({ name: long }) });
+  const calls = log(200);
+  collect();
+  const heap = process.memoryUsage().heapUsed;
+  for (let i = 0; i < 200; i++) calls.push({ ...CALL, name: `${i}${long}`, reason: `${i}${long}`, client: info });
+  collect();
+  const [last] = calls.last(1);
+  assert.ok(last!.name!.length < 300 && last!.reason!.length < 300);
+  assert.equal(last!.client, null);
+  assert.ok(process.memoryUsage().heapUsed - heap < 50 * 1024 * 1024, 'the log keeps whole texts');
+  for (const before of [0, 230, 240, 250, 400]) {
+    const text = `${'x'.repeat(before)}${SECRET}${'y'.repeat(300)}`;
+    const [call] = log(2, {
+      name: text,
+      reason: text,
+      client: client('stateless', { info: JSON.stringify({ name: text }) }),
+    }).last(1);
+    assert.ok(!JSON.stringify(call).includes(SECRET.slice(0, 12)), `${before}`);
+  }
 });

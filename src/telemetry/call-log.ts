@@ -21,9 +21,12 @@ interface CallsPart {
   readonly lost: boolean;
 }
 
-/** 2.5 MB with the texts of calls. */
+/** 2.5 MB with the texts of usual calls, 20 MB where clients choose the longest ones. */
 const KEPT = 10_000;
 const MAX_TEXT = 256;
+const MAX_INFO = 1_024;
+/** Of a longer text the beginning is looked through for secrets. */
+const MAX_REDACTED = 64 * 1024;
 const TEXTS = 13;
 const NUMBERS = 7;
 
@@ -36,16 +39,18 @@ export class CallLog {
   /** Its name in the cluster; null for a lone gateway. */
   readonly node: string | null;
   readonly #kept: number;
+  readonly #redact: (text: string) => string;
   readonly #texts: (string | null)[];
   readonly #numbers: Float64Array;
   readonly #listeners = new Set<() => void>();
   #end = 0;
 
-  /** `run` is of this process alone, and unique over nodes. */
-  constructor(run: string, node: string | null, kept = KEPT) {
+  /** `run` is of this process alone, and unique over nodes. `redact` masks secrets in texts of clients. */
+  constructor(run: string, node: string | null, redact: (text: string) => string, kept = KEPT) {
     this.#run = run;
     this.node = node;
     this.#kept = kept;
+    this.#redact = redact;
     this.#texts = new Array<string | null>(kept * TEXTS).fill(null);
     this.#numbers = new Float64Array(kept * NUMBERS);
   }
@@ -73,16 +78,16 @@ export class CallLog {
     const { client } = call;
     let at = slot * TEXTS;
     texts[at++] = call.request;
-    texts[at++] = call.method;
+    texts[at++] = this.#bounded(call.method);
     texts[at++] = call.endpoint;
-    texts[at++] = client.info;
+    texts[at++] = (client.info?.length ?? 0) > MAX_INFO ? null : client.info;
     texts[at++] = client.principal.id;
     texts[at++] = client.sessionId;
     texts[at++] = client.revision;
     texts[at++] = call.server;
-    texts[at++] = call.name;
+    texts[at++] = this.#bounded(call.name);
     texts[at++] = call.error;
-    texts[at++] = call.reason;
+    texts[at++] = this.#bounded(call.reason);
     texts[at++] = call.servedBy;
     texts[at] = call.trace;
     const numbers = this.#numbers;
@@ -131,6 +136,13 @@ export class CallLog {
     return () => void this.#listeners.delete(listener);
   }
 
+  /** A long text without its end. Secrets go first: of one that is cut in two, the scrubber knows neither part. */
+  #bounded(text: string | null): string | null {
+    if (text === null || text.length <= MAX_TEXT) return text;
+    // A copy: a part of a string would keep all of it.
+    return Buffer.from(shownText(text, this.#redact, MAX_TEXT)).toString();
+  }
+
   /** What is at this position or before is not kept. */
   get #first(): number {
     return Math.max(0, this.#end - this.#kept);
@@ -165,17 +177,17 @@ export class CallLog {
       time: new Date(startedAt!).toISOString(),
       ms: rounded(ms!),
       waitedMs: waitedMs! < 0 ? null : rounded(waitedMs!),
-      method: shown(method!),
+      method: printable(method!),
       endpoint: endpoint!,
-      client: clientName(info ?? null),
+      client: clientName(info ?? null, this.#redact),
       principal: principal!,
       session: session == null ? null : sessionLabel(session),
       revision: revision!,
       server: server ?? null,
-      name: name == null ? null : shown(name),
+      name: name == null ? null : shownText(name, this.#redact, 2 * MAX_TEXT),
       outcome: CALL_OUTCOMES[outcome!]!,
       error: error ?? null,
-      reason: reason == null ? null : shown(reason),
+      reason: reason == null ? null : shownText(reason, this.#redact, 2 * MAX_TEXT),
       requestBytes: requestBytes!,
       answerBytes: answerBytes!,
       node: this.node,
@@ -186,21 +198,22 @@ export class CallLog {
   }
 }
 
-/** What a client calls itself: its name and version; null where it does not say. */
-export function clientName(info: string | null): string | null {
-  if (info === null) return null;
+/** What a client calls itself: its name and version; null where it does not say, or too much. */
+export function clientName(info: string | null, redact: (text: string) => string): string | null {
+  if (info === null || info.length > MAX_INFO) return null;
   try {
     const { name, version } = JSON.parse(info) as { name?: unknown; version?: unknown };
     const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
-    return words.length === 0 ? null : shown(words.join(' '));
+    return words.length === 0 ? null : shownText(words.join(' '), redact, MAX_TEXT);
   } catch {
     return null;
   }
 }
 
-/** Text that a client has chosen, for people to read. */
-function shown(text: string): string {
-  return printable(text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
+/** Text that a client has chosen, for people to read: without secrets and control characters, at most so long. */
+export function shownText(text: string, redact: (text: string) => string, max: number): string {
+  const redacted = printable(redact(text.slice(0, MAX_REDACTED)));
+  return redacted.length > max ? `${redacted.slice(0, max)}…` : redacted;
 }
 
 function rounded(ms: number): number {
