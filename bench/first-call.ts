@@ -10,7 +10,6 @@ import { freshMachine, StartedGateway } from '../test/support/fresh-machine.ts';
 import { LocalRegistry } from '../test/support/local-registry.ts';
 import { packPackage } from '../test/support/packed-package.ts';
 import { runProgram } from '../test/support/run-program.ts';
-import { median } from './statistics.ts';
 
 const SERVER = ['npx', '-y', '@modelcontextprotocol/server-everything@2026.8.31'] as const;
 const NPX = ['npx', '-y', 'trunkline'] as const;
@@ -20,8 +19,8 @@ const GATEWAY_OPTIONS = ['--json', '--port', '0', '--control-port', '0'];
 export interface FirstCall {
   readonly way: string;
   /** With nothing in npm's cache. */
-  readonly coldMs: number;
-  readonly warmMs: number;
+  readonly coldMs: readonly number[];
+  readonly warmMs: readonly number[];
 }
 
 type Program = readonly [string, ...string[]];
@@ -54,7 +53,8 @@ const WAYS = {
  * from where this machine gets it.
  */
 export async function measureFirstCalls(rounds: number): Promise<FirstCall[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-first-'));
+  // A cache of npm is on a disk; the temporary folder of proofs is not.
+  const folder = await mkdtemp(join(process.env['TRUNKLINE_PROVE_DIR'] ?? tmpdir(), 'trunkline-bench-first-'));
   const found = new Map<string, { readonly cold: number; readonly warm: number }[]>();
   try {
     const tarball = await packPackage(folder);
@@ -76,8 +76,8 @@ export async function measureFirstCalls(rounds: number): Promise<FirstCall[]> {
   }
   return [...found].map(([way, times]) => ({
     way,
-    coldMs: median(times.map(({ cold }) => cold)),
-    warmMs: median(times.map(({ warm }) => warm)),
+    coldMs: times.map(({ cold }) => cold),
+    warmMs: times.map(({ warm }) => warm),
   }));
 }
 

@@ -80,12 +80,13 @@ export function startUpTable(starts: readonly StartUp[]): string {
 
 export function firstCallTable(calls: readonly FirstCall[]): string {
   const [server] = calls;
-  const head = ['command', 'cold ms', 'warm ms', 'x the server alone, warm'];
+  const head = ['command', 'cold ms', 'warm ms', 'fastest warm ms', 'x the server alone, warm'];
   const cells = calls.map(({ way, coldMs, warmMs }) => [
     `\`${way}\``,
-    number(coldMs),
-    number(warmMs),
-    ratio(warmMs, server?.warmMs),
+    number(median(coldMs)),
+    number(median(warmMs)),
+    number(Math.min(...warmMs)),
+    ratio(median(warmMs), median(server?.warmMs ?? [])),
   ]);
   const title =
     'first-call: from the command to the answer of the first call, with nothing in the cache of npm and once more';

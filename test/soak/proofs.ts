@@ -3,6 +3,7 @@ import { ATTACKS } from './attacks.ts';
 import { CHAOS } from './chaos.ts';
 import { CLUSTER_CHAOS } from './cluster-chaos.ts';
 import { FAULT_ROWS } from './fault-rows.ts';
+import { FIRST_CALL } from './first-call.ts';
 import { G3 } from './g3.ts';
 import { G4 } from './g4.ts';
 import { G5 } from './g5.ts';
@@ -51,6 +52,7 @@ export const PROOFS: readonly Proof[] = [
   IDLE,
   LISTENERS,
   RUNS_OF_AGENTS,
+  FIRST_CALL,
   REAL_SERVERS,
   APPS,
 ];
