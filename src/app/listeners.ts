@@ -49,7 +49,7 @@ export class Listeners {
     this.#api = new ControlApi({ plane, execToken, logger });
     this.#api.register(this.#control);
     new ConsoleFiles().register(this.#control.routes);
-    this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane);
+    this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane, rooms.logger);
     this.#logger = logger;
     this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);
     this.#metricsPage.register(this.#control, false);

@@ -5,6 +5,9 @@ import type { Principal } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { outsideServers } from '../upstream/error-boundary.ts';
 
+/** A client in this process goes no further with a call that asks for input once more. */
+export const MAX_INPUT_ROUNDS = 8;
+
 /** The sending side of a client in this process. */
 export interface LocalClient {
   /** One message, without a line break. */

@@ -84,7 +84,7 @@ export function controlPlane(
       gateway.sessionEnded(record.id);
       return true;
     },
-    replay: (jsonl, options) => replay(jsonl, options, rooms),
+    replay: (jsonl, options, gone) => replay(jsonl, options, rooms, gone),
     async callTool(server, tool, argumentsJson, options) {
       const params = callParams(tool, argumentsJson.toString(), options.onProgress !== undefined);
       const question = { endpoint: serverEndpoint(server), method: 'tools/call', params };

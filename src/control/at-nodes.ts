@@ -26,6 +26,9 @@ export async function runAtNodes(
   if (refused !== null) return refused;
   const { cluster } = plane;
   const node = request.query.get('node');
+  if (node !== null && operation.here === true) {
+    return problem(400, 'node_not_allowed', 'this is done at the node that is asked: leave node out, or ask that node');
+  }
   if (node !== null && node !== plane.calls.node) {
     if (cluster?.others().includes(node) !== true) {
       return problem(404, 'node_unknown', `there is no other node named ${JSON.stringify(node.slice(0, 64))}`);

@@ -76,6 +76,10 @@ export class ConsoleLogins {
     return session;
   }
 
+  isOpen(session: ConsoleSession): boolean {
+    return !this.#isOver(session) && this.#sessions.values().some((one) => one === session);
+  }
+
   end(ended: ConsoleSession): void {
     for (const [key, session] of this.#sessions) if (session === ended) this.#sessions.delete(key);
   }

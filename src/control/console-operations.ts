@@ -20,11 +20,12 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     summary:
       'Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`.',
     open: true,
+    here: true,
     body: PROOF,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: object({ csrf: text }),
     errors: { 401: 'The word was used, is too old or never was one; or the token is wrong.' },
-    run({ body, origin }, { console }) {
+    run({ body, secure }, { console }) {
       const opened = isJsonObject(body) ? console.open(JSON.parse(body.toString()) as object) : null;
       if (opened === null) {
         const why = 'this link was used, or is older than ten minutes, or of another run of the gateway';
@@ -32,7 +33,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
       }
       return {
         ...ok({ csrf: opened.csrf }),
-        headers: ['Set-Cookie', cookie(console.cookieName, opened.cookie, origin)],
+        headers: ['Set-Cookie', cookie(console.cookieName, opened.cookie, secure)],
       };
     },
   }),
@@ -41,13 +42,14 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     method: 'DELETE',
     path: '/api/v1/login',
     summary: 'Ends the session of the console that asks.',
+    here: true,
     schema: object({ ended: flag }),
-    run({ session, origin }, { console }) {
+    run({ session, secure }, { console }) {
       if (session === null) return ok({ ended: false });
       console.end(session);
       return {
         ...ok({ ended: true }),
-        headers: ['Set-Cookie', `${cookie(console.cookieName, '', origin)}; Max-Age=0`],
+        headers: ['Set-Cookie', `${cookie(console.cookieName, '', secure)}; Max-Age=0`],
       };
     },
   }),
@@ -56,13 +58,13 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/console-links',
     summary: 'A link to the console that logs one browser in, within ten minutes.',
+    here: true,
     schema: object({ url: text }),
     run: (_request, plane) => ok({ url: plane.console.link(plane.facts().controlUrl) }),
   }),
 ];
 
 /** Without a path it goes to `api/v1/` of the page that logged in, whatever a proxy has put in front of it. */
-function cookie(name: string, value: string, origin: string): string {
-  const secure = origin.startsWith('https:') ? '; Secure' : '';
-  return `${name}=${value}; HttpOnly; SameSite=Strict${secure}`;
+function cookie(name: string, value: string, secure: boolean): string {
+  return `${name}=${value}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
 }

@@ -7,7 +7,7 @@ import { runAtNodes } from './at-nodes.ts';
 import { carriesOne, digestOf } from './bearer.ts';
 import type { ConsoleSession } from './console-logins.ts';
 import type { ControlPlane } from './control-plane.ts';
-import type { ApiOperation, StreamAnswer } from './operation.ts';
+import type { ApiOperation, StepsAnswer, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
@@ -17,6 +17,8 @@ const NO_BODY = Buffer.alloc(0);
 const PROGRAM = { session: null };
 /** Readers at once, of logs and events. */
 const MAX_STREAMS = 64;
+/** How often a stream looks whether its console session is still open. */
+const SESSION_LOOK_MS = 1_000;
 /** Tool arguments are the largest thing that is sent here. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** Answers show the inside of the gateway: not for caches, not for pages of other origins. */
@@ -38,6 +40,7 @@ export class ControlApi {
   readonly #deps: ControlApiDeps;
   readonly #execDigest: Buffer;
   readonly #streams = new Set<{ close(): void }>();
+  #refusedAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
@@ -88,23 +91,21 @@ export class ControlApi {
       const query = new URLSearchParams(context.query);
       const gone = new AbortController();
       context.whenGone(() => gone.abort());
-      const origin = context.header('origin') ?? '';
       const { param: name } = context;
-      const request = { name, query, body, caller, lastEventId, gone: gone.signal, session, origin };
+      const request = { name, query, body, caller, lastEventId, gone: gone.signal, session, secure: isSecure(context) };
       const answer = await runAtNodes(operation, request, plane);
       if ('stream' in answer) {
-        this.#stream(context, answer);
+        this.#stream(context, answer, session);
         return;
       }
       if ('steps' in answer) {
-        const writer = context.openSse();
-        // A client that does not keep up misses steps, and not the end.
-        writer.event(null, [await answer.steps((json) => void writer.event(null, [Buffer.from(json)], true))]);
-        writer.end();
+        await this.#steps(context, answer, session, gone);
         return;
       }
       const status = answer.status === 200 ? (operation.status ?? 200) : answer.status;
-      if (operation.method !== 'GET') logger.info('control', { operation: operation.id, name: context.param, status });
+      if (operation.method !== 'GET' && !(operation.open === true && status === 401 && this.#isLogged())) {
+        logger.info('control', { operation: operation.id, name: context.param, status });
+      }
       // What a tool answers is its caller's. In all else there is no secret, though a server told one in its definitions.
       const text = operation.id === 'callTool' ? answer.body : logger.redactJson(answer.body.toString());
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
@@ -114,12 +115,58 @@ export class ControlApi {
     }
   }
 
-  #stream(context: RequestContext, { stream }: StreamAnswer): void {
+  /** Anyone may fail to log in: that makes one log line a second at most. True where this second has had its line. */
+  #isLogged(): boolean {
+    const now = this.#deps.plane.clock.wall();
+    if (Math.abs(now - this.#refusedAt) < 1_000) return true;
+    this.#refusedAt = now;
+    return false;
+  }
+
+  /** A client that does not keep up misses steps, and not the end. */
+  async #steps(
+    context: RequestContext,
+    { steps }: StepsAnswer,
+    session: ConsoleSession | null,
+    gone: AbortController,
+  ): Promise<void> {
+    const writer = context.openSse();
+    const release = this.#endWith(session, () => gone.abort());
+    try {
+      writer.event(null, [await steps((json) => void writer.event(null, [Buffer.from(json)], true))]);
+    } catch (error) {
+      this.#deps.logger.error('control_failed', { operation: context.path, error });
+    } finally {
+      release();
+      writer.end();
+    }
+  }
+
+  /** Calls `end` within a second of the end of the session; the returned function unsets that. Programs have no session. */
+  #endWith(session: ConsoleSession | null, end: () => void): () => void {
+    if (session === null) return () => {};
+    const timer = setInterval(() => {
+      if (this.#deps.plane.console.isOpen(session)) return;
+      clearInterval(timer);
+      end();
+    }, SESSION_LOOK_MS);
+    timer.unref();
+    return () => clearInterval(timer);
+  }
+
+  #stream(context: RequestContext, { stream }: StreamAnswer, session: ConsoleSession | null): void {
     if (this.#streams.size >= MAX_STREAMS) {
       context.refuse({ status: 503, code: 'too_many_streams', message: `no more than ${MAX_STREAMS} streams at once` });
       return;
     }
-    const open = stream(context.openSse(), () => this.#streams.delete(open));
+    const release = this.#endWith(session, () => {
+      this.#streams.delete(open);
+      open.close();
+    });
+    const open = stream(context.openSse(), () => {
+      release();
+      this.#streams.delete(open);
+    });
     this.#streams.add(open);
   }
 
@@ -154,6 +201,12 @@ function isOwnPage(context: RequestContext): boolean {
   const origin = context.header('origin');
   if (site !== undefined) return site === 'same-origin';
   return origin !== undefined && origin.replace(/^https?:\/\//, '') === context.header('host');
+}
+
+/** A wrong word of a proxy makes a cookie that plain HTTP does not send: it opens nothing. */
+function isSecure(context: RequestContext): boolean {
+  const proxied = context.header('x-forwarded-proto') ?? '';
+  return /^\s*https\s*(?:,|$)/i.test(proxied) || context.header('origin')?.startsWith('https:') === true;
 }
 
 const UNKNOWN_CALLER = {

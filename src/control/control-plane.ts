@@ -188,8 +188,8 @@ export interface ControlPlane {
   openSessions(): number;
   /** Ends the session with this label; false when there is none. */
   endSession(label: string): Promise<boolean>;
-  /** Replays the text of a recording against a server of this gateway; a text says why that is impossible. */
-  replay(jsonl: string, options: ReplayOptions): Promise<Replay | string>;
+  /** Replays the text of a recording against a server of this gateway, until `gone`; a text says why that is impossible. */
+  replay(jsonl: string, options: ReplayOptions, gone: AbortSignal): Promise<Replay | string>;
   /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
   callTool(server: string, tool: string, argumentsJson: Buffer, options: CallLimits): Promise<Buffer>;
 }

@@ -20,8 +20,8 @@ export interface ControlRequest {
   readonly gone: AbortSignal;
   /** Of the console, where it asks; null for programs. */
   readonly session: ConsoleSession | null;
-  /** Of the page that asks; empty for programs. */
-  readonly origin: string;
+  /** The browser speaks TLS, to this listener or to a proxy in front of it. */
+  readonly secure: boolean;
 }
 
 declare const ANSWER: unique symbol;
@@ -78,6 +78,8 @@ export interface ApiOperation<T = unknown> {
   readonly status?: 201;
   /** Needs neither token nor session. */
   readonly open?: true;
+  /** Is about the node that is asked alone: `?node=` is refused. */
+  readonly here?: true;
   /** Answers with an event stream, of which each event is what `schema` says. */
   readonly streams?: boolean;
   /** Of the good answer. */

@@ -70,6 +70,8 @@ function faultOf({ method, params, revision, capabilities, ...names }: Given): s
     return `\`revision\` has to be one of ${REVISIONS.join(', ')}`;
   for (const [name, value] of Object.entries({ params, capabilities }))
     if (value !== undefined && !isObject(value)) return `\`${name}\` has to be an object`;
+  const meta = (params as Given | undefined)?.['_meta'];
+  if (meta !== undefined && !isObject(meta)) return '`params._meta` has to be an object';
   for (const name of ['server', 'principal'])
     if (names[name] != null && typeof names[name] !== 'string') return `\`${name}\` has to be a text or null`;
   return null;

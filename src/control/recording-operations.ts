@@ -120,14 +120,15 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       400: 'The body is malformed, or nothing of the recording can be replayed.',
       404: 'There is no recording of this id, or no server of this name.',
     },
-    async run({ body }, plane) {
+    async run({ body, gone }, plane) {
       const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(body);
       if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
+      if (typeof wanted.server !== 'string') return problem(400, 'replay_malformed', 'server has to be a text');
       const { recording = '', ignore = [], of = null } = wanted;
       if (plane.server(wanted.server) === null) return noSuchServer(wanted.server, plane.upstreams.statuses());
       const text = wanted.jsonl ?? plane.recorder.get(recording)?.jsonl;
       if (text === undefined) return unknown(recording);
-      const replayed = await plane.replay(text, { server: wanted.server, of, ignore });
+      const replayed = await plane.replay(text, { server: wanted.server, of, ignore }, gone);
       return typeof replayed === 'string' ? problem(400, 'replay_impossible', replayed) : ok(replayed);
     },
   }),

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import { logIn, logOut } from './api/operations.ts';
-import { csrf, execToken, keepCsrf } from './api/request.ts';
+import { ApiError, csrf, execToken, keepCsrf } from './api/request.ts';
+import { errorText, toast } from './parts/toasts.tsx';
 import { replace, route } from './router.ts';
 
 /** Why the last login failed; null when it did not. */
@@ -30,8 +31,16 @@ export async function enter(proof: { readonly word: string } | { readonly token:
   }
 }
 
+/** Stays logged in where the gateway has not ended the session, and says so. */
 export async function leave(): Promise<void> {
-  await logOut().catch(() => {});
   execToken.value = null;
+  try {
+    await logOut();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) {
+      toast('bad', `You are still logged in: ${errorText(error)}`);
+      return;
+    }
+  }
   keepCsrf(null);
 }

@@ -4,6 +4,7 @@ import type { AskedNode, ControlPlane, ForwardedRequest } from '../../control/co
 import type { EventWriter } from '../../control/operation.ts';
 import { OPERATIONS } from '../../control/operations.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 
 const NAME = 'trunkline.control';
 /** A restart takes as long as its server does. */
@@ -46,16 +47,20 @@ function told(payload: Buffer, tell: (id: string | null, json: Buffer) => void):
   tell(end === 0 ? null : payload.toString('latin1', 0, end), payload.subarray(end + 1));
 }
 
-/** Answers other nodes from now on; the returned registration ends that. */
-export function serveNodes(bus: Bus, plane: ControlPlane): { close(): void } {
-  return bus.serve(NAME, (serving) => serve(serving, plane));
+/** Answers other nodes from now on; the returned registration ends that. Logs what may have changed something here. */
+export function serveNodes(bus: Bus, plane: ControlPlane, logger: Logger): { close(): void } {
+  return bus.serve(NAME, (serving) => serve(serving, plane, logger));
 }
 
-async function serve(serving: BusServing, plane: ControlPlane): Promise<void> {
+async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): Promise<void> {
   const { operation: id, name, query, body } = JSON.parse(serving.payload.toString()) as ForwardedRequest;
   const operation = OPERATIONS.find((one) => one.id === id);
   if (operation === undefined) {
     serving.answer(packed(404, '{"error":{"code":"operation_unknown","message":"this node is of an older version"}}'));
+    return;
+  }
+  if (operation.here === true) {
+    serving.answer(packed(400, '{"error":{"code":"node_not_allowed","message":"no other node does this for it"}}'));
     return;
   }
   const gone = new AbortController();
@@ -68,10 +73,14 @@ async function serve(serving: BusServing, plane: ControlPlane): Promise<void> {
     caller,
     lastEventId: null,
     session: null,
-    origin: '',
+    secure: false,
     gone: gone.signal,
   };
   const answer = await operation.run(request, plane);
+  if (operation.method !== 'GET') {
+    const status = 'status' in answer ? answer.status : 200;
+    logger.info('control', { operation: id, name, status, forwarded: true });
+  }
   if ('stream' in answer) {
     await new Promise<void>((ended) => {
       const writer = new ServingWriter(serving);

@@ -5,7 +5,7 @@ import { eraOf, type Revision } from '../../model/message.ts';
 import { field, text } from '../../protocol/fields.ts';
 import { CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
 import { editMembers, envelope, oneLine, splice } from '../../protocol/splice.ts';
-import { type LocalClient, localClient } from '../local-client.ts';
+import { type LocalClient, localClient, MAX_INPUT_ROUNDS } from '../local-client.ts';
 
 /** What is called, as which client. JSON texts are sent as they are. */
 export interface PlayedRequest {
@@ -51,6 +51,7 @@ export class PlayedCall {
   readonly #questions = new Map<string, (member: 'result' | 'error', json: string) => void>();
   #resolve!: (step: string) => void;
   #id = 0;
+  #rounds = 0;
   #params: Buffer;
 
   constructor(
@@ -153,6 +154,10 @@ export class PlayedCall {
 
   /** A round of questions in a stateless revision: the call is repeated when all are answered. */
   #inputRequired(line: string, asked: NonNullable<NonNullable<PlayedMessage['result']>['inputRequests']>): void {
+    if (++this.#rounds > MAX_INPUT_ROUNDS) {
+      this.cancel(`the server asked for input in more than ${MAX_INPUT_ROUNDS} rounds`);
+      return;
+    }
     const bytes = Buffer.from(line);
     const object = envelope(bytes);
     const result = field(bytes, object.start, object.end, 'result')!;

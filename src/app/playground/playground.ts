@@ -2,7 +2,7 @@ import type { PlaygroundPlane } from '../../control/control-plane.ts';
 import type { PlayBody } from '../../control/playground-schemas.ts';
 import { ANONYMOUS, OPERATOR, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
-import { field, text } from '../../protocol/fields.ts';
+import { duplicateKey, field, text } from '../../protocol/fields.ts';
 import { envelope } from '../../protocol/splice.ts';
 import type { Rooms } from '../rooms.ts';
 import { PlayedCall } from './played-call.ts';
@@ -55,6 +55,8 @@ export class Playground implements PlaygroundPlane {
   #play(body: Buffer, tell: (step: string) => void): PlayedCall | string {
     const { method, server, principal: name, revision } = JSON.parse(body.toString()) as PlayBody;
     const { downstream } = this.#rooms;
+    const twice = repeatedKey(body);
+    if (twice !== null) return refused(`the request has two members ${JSON.stringify(twice.slice(0, 64))}: keep one`);
     const principal = this.#principal(name ?? OPERATOR.name);
     if (principal === null) return refused(`there is no agent named ${JSON.stringify(name)}`);
     const endpoint = server == null ? AGGREGATE : downstream.endpoints.server(server, principal);
@@ -91,6 +93,13 @@ function answerOf(body: Buffer): Given {
   return result === null
     ? { question, member: 'error', json: member(body, 'error') ?? '{}' }
     : { question, member: 'result', json: result };
+}
+
+/** In the body or its params, of which the first would be sent and the last was checked. */
+function repeatedKey(body: Buffer): string | null {
+  const { start, end } = envelope(body);
+  const params = field(body, start, end, 'params');
+  return duplicateKey(body, start, end) ?? (params === null ? null : duplicateKey(body, params.start, params.end));
 }
 
 /** A member of a JSON object as it was written. */

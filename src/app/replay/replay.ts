@@ -3,6 +3,7 @@ import type { Downstream } from '../../downstream/downstream.ts';
 import { OPERATOR } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
+import { MAX_INPUT_ROUNDS } from '../local-client.ts';
 import {
   type Conversation,
   inputRequests,
@@ -17,16 +18,18 @@ import { type ExactJson, type ExactObject, memberOf, parseExact, textOf } from '
 
 /** An operator's wait for a server that never answers ends with the server's own deadline; this is for what has none. */
 const LISTENS = 'subscriptions/listen';
+const STOPPED: ExactObject = { error: { message: 'the replay has ended' } };
 
 /**
  * Sends what was recorded of one server to a server of this gateway again, each session over a wire of its own as the
  * operator, one request after the other, and compares the answers. What the server asks is answered as it was. A text says
- * why nothing can be replayed.
+ * why nothing can be replayed. After `gone` nothing more is sent.
  */
 export async function replay(
   jsonl: string,
   { server, of, ignore }: ReplayOptions,
   { downstream }: { readonly downstream: Downstream },
+  gone: AbortSignal,
 ): Promise<Replay | string> {
   const read = readConversations(jsonl, of);
   if (typeof read === 'string') return read;
@@ -34,7 +37,10 @@ export async function replay(
   const skipped: string[] = [];
   let replayed = 0;
   for (const conversation of read.conversations) {
+    if (gone.aborted) break;
     const wire = new ReplayWire(downstream, server, conversation);
+    const stop = (): void => wire.close();
+    gone.addEventListener('abort', stop, { once: true });
     try {
       const replaying = new Replaying(conversation, wire, [...VOLATILE, ...ignore]);
       await replaying.run();
@@ -42,6 +48,7 @@ export async function replay(
       found.push(...replaying.found);
       skipped.push(...replaying.skipped);
     } finally {
+      gone.removeEventListener('abort', stop);
       wire.close();
     }
   }
@@ -74,7 +81,10 @@ class Replaying {
       if (tools.meta === undefined || !isStateless(this.#conversation)) await this.#wire.introduce(this.#conversation);
       await this.#compareTools(tools);
     }
-    for (const step of steps) await this.#step(step);
+    for (const step of steps) {
+      if (this.#wire.closed) return;
+      await this.#step(step);
+    }
     const unasked = asks.filter((ask) => ask.answer !== null && !this.#wire.asked.has(ask) && ask.method !== ROOTS);
     for (const { method } of unasked) {
       this.found.push({ step: 0, request: method, path: '$', before: '"asked"', after: null });
@@ -153,6 +163,8 @@ export function bodyOf({ result, error }: ExactObject): ExactObject {
 
 /** One client on a pair of pipes within this process, which answers questions as the recorded one did. */
 class ReplayWire {
+  /** Nothing more is sent or answered. */
+  closed = false;
   /** What was asked again, and what never was. */
   readonly asked = new Set<RecordedAsk>();
   readonly unknown: { readonly method: string; readonly params: ExactJson }[] = [];
@@ -177,7 +189,8 @@ class ReplayWire {
     });
     output.setEncoding('utf8').on('data', (text: string) => this.#take(text));
     void handler.closed.then(() => {
-      for (const answered of this.#open.values()) answered({ error: { message: 'the gateway has stopped' } });
+      this.closed = true;
+      for (const answered of this.#open.values()) answered(STOPPED);
     });
   }
 
@@ -193,20 +206,21 @@ class ReplayWire {
     this.#input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   }
 
-  /** The answer, after as many rounds as the server needs. */
-  async ask(method: string, params: ExactJson | undefined): Promise<ExactObject> {
+  /** The answer, after the rounds of questions that the server needs; after too many its last question. */
+  async ask(method: string, params: ExactJson | undefined, rounds = MAX_INPUT_ROUNDS): Promise<ExactObject> {
+    if (this.closed) return STOPPED;
     const id = ++this.#count;
     const answered = new Promise<ExactObject>((resolve) => this.#open.set(id, resolve));
     this.send({ id: id as unknown as ExactJson, method, params });
     const answer = await answered;
     const wanted = inputRequests(answer);
-    if (wanted.size === 0) return answer;
+    if (wanted.size === 0 || rounds === 0) return answer;
     const inputResponses: Record<string, ExactJson | undefined> = {};
     for (const [key, one] of wanted) inputResponses[key] = memberOf(this.#answerTo(one.method, one.params), 'result');
     // What was not asked then has no answer: the call cannot go on.
     if (Object.values(inputResponses).includes(undefined)) return answer;
     const state = memberOf(answer, 'result', 'requestState');
-    return this.ask(method, { ...(params as ExactObject), inputResponses, requestState: state });
+    return this.ask(method, { ...(params as ExactObject), inputResponses, requestState: state }, rounds - 1);
   }
 
   /** Questions that were put in other words since the last time. */
@@ -217,6 +231,7 @@ class ReplayWire {
   }
 
   close(): void {
+    this.closed = true;
     this.#input.end();
   }
 

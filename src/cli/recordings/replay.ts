@@ -78,7 +78,7 @@ async function replayHere(
       throw noSuch(`server "${options.server}"`, options.server, [...servers.keys()]);
     }
     app.startServers();
-    const replayed = await controlPlane(app.rooms, app).replay(jsonl, options);
+    const replayed = await controlPlane(app.rooms, app).replay(jsonl, options, new AbortController().signal);
     if (typeof replayed === 'string') throw new CommandError(EXIT.usage, replayed);
     return replayed;
   } finally {

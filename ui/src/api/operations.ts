@@ -1258,7 +1258,7 @@ readonly ignore?: readonly (string)[]
 }
 
 /** Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`. */
-export function logIn(input: { readonly node?: string | undefined; readonly body: {
+export function logIn(input: { readonly body: {
 /** Of a link to the console; good once, within ten minutes. */
 readonly word?: string;
 /** The control token. */
@@ -1266,7 +1266,7 @@ readonly token?: string
 } }, options: CallOptions = {}): Promise<{
 readonly csrf: string
 }> {
-  return request('POST', `api/v1/login${query({ node: input.node })}`, input.body, options);
+  return request('POST', `api/v1/login`, input.body, options);
 }
 
 /** Ends the session of the console that asks. */
@@ -1350,18 +1350,18 @@ readonly secrets: readonly (StoredSecret)[]
 }
 
 /** Sets or changes a secret. Servers whose definitions refer to it use the new value when this answers. */
-export function putSecret(input: { readonly name: string; readonly node?: string | undefined; readonly body: {
+export function putSecret(input: { readonly name: string; readonly body: {
 /** At most 64 KiB. */
 readonly value: string
 } }, options: CallOptions = {}): Promise<StoredSecret> {
-  return request('PUT', `api/v1/secrets/${encodeURIComponent(input.name)}${query({ node: input.node })}`, input.body, options);
+  return request('PUT', `api/v1/secrets/${encodeURIComponent(input.name)}`, input.body, options);
 }
 
 /** Removes a secret. Servers whose definitions refer to it are misconfigured then, and do not use it any more. */
-export function deleteSecret(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
+export function deleteSecret(input: { readonly name: string }, options: CallOptions = {}): Promise<{
 readonly removed: boolean
 }> {
-  return request('DELETE', `api/v1/secrets/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
+  return request('DELETE', `api/v1/secrets/${encodeURIComponent(input.name)}`, undefined, options);
 }
 
 /** Makes a new key, seals all credentials and secrets with it, and drops the one before. */

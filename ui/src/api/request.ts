@@ -43,6 +43,13 @@ export const csrf = signal<string | null>(localStorage.getItem(KEPT_AT));
 /** The right to add servers that run programs. Only in the memory of this page. */
 export const execToken = signal<string | null>(null);
 
+// A login or a logout in another tab of this browser is one of this tab too.
+addEventListener('storage', ({ key, storageArea }) => {
+  if (storageArea !== localStorage || (key !== null && key !== KEPT_AT)) return;
+  csrf.value = localStorage.getItem(KEPT_AT);
+  if (csrf.value === null) execToken.value = null;
+});
+
 export function keepCsrf(word: string | null): void {
   csrf.value = word;
   if (word === null) localStorage.removeItem(KEPT_AT);
