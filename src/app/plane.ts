@@ -64,7 +64,7 @@ export function controlPlane(
     signIn: (server) => signInView(server, rooms),
     tools: toolsPlane(rooms),
     playground: app.playground,
-    appFrames: new AppFrames(),
+    appFrames: new AppFrames(clock),
     secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,

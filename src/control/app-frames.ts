@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { isIP } from 'node:net';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
+import type { Clock } from '../model/clock.ts';
+import { bareHost, isLoopbackHost, isPublicAddress } from '../model/host-address.ts';
 
 /** Where a page may get things from, as the resource of an MCP App declares it. */
 export interface AppSources {
@@ -14,18 +17,25 @@ interface AppDocument {
   readonly policy: string;
 }
 
-/** A console shows a document at once; what is older is dropped for newer ones. */
+/** A console shows a document at once; what is older than this, or the oldest of more than so many, is dropped. */
+const KEPT_MS = 60_000;
 const KEPT = 16;
-const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[A-Za-z0-9.-]+(?::\d{1,5})?$/;
+export const MOST_APP_BYTES = 2 * 1_024 * 1_024;
+const ORIGIN = /^(?:https?|wss?):\/\/(\*\.)?([A-Za-z0-9.-]+)(?::\d{1,5})?$/;
 
 /**
  * Documents of MCP Apps for frames of the console. Each has an address of its own that is secret and works once, and an
  * origin of its own, which shares nothing with the console: `sandbox` of its policy gives it that wherever it is shown.
  */
 export class AppFrames {
+  readonly #clock: Clock;
   readonly #documents = new Map<string, AppDocument>();
 
-  /** The address, relative to the console. */
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The address, relative to the console. `html` has at most MOST_APP_BYTES. */
   add(html: string, sources: AppSources): string {
     const name = randomBytes(16).toString('base64url');
     this.#documents.set(name, { html: Buffer.from(html), policy: policyOf(sources) });
@@ -33,6 +43,7 @@ export class AppFrames {
       if (this.#documents.size <= KEPT) break;
       this.#documents.delete(oldest);
     }
+    this.#clock.after(KEPT_MS, () => this.#documents.delete(name));
     return `app-frames/${name}`;
   }
 
@@ -62,7 +73,7 @@ export class AppFrames {
 
 /** The restrictive policy of ext-apps, with the origins that the app declares. */
 function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources): string {
-  const origins = (domains: readonly string[] = []): string => domains.filter((one) => ORIGIN.test(one)).join(' ');
+  const origins = (domains: readonly string[] = []): string => domains.filter(isPublicOrigin).join(' ');
   const from = origins(resourceDomains);
   return [
     'sandbox allow-scripts',
@@ -79,4 +90,14 @@ function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources)
     "form-action 'none'",
     "frame-ancestors 'self'",
   ].join('; ');
+}
+
+/** An app must not reach services of the operator's machine and network; `*.com` says as much as `*`. */
+function isPublicOrigin(origin: string): boolean {
+  const [, wildcard, name] = ORIGIN.exec(origin) ?? [];
+  // The parser writes addresses such as 0x7f.1 and 2130706433 as browsers read them.
+  if (name === undefined || !URL.canParse(`http://${name}`)) return false;
+  const host = bareHost(new URL(`http://${name}`).hostname).replace(/\.$/, '');
+  if (isIP(host) !== 0) return wildcard === undefined && isPublicAddress(host);
+  return host.includes('.') && !isLoopbackHost(host) && !host.endsWith('.localhost');
 }

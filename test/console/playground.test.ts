@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -25,6 +25,7 @@ before(async () => {
         everything: { command: process.execPath, args: [EVERYTHING] },
         modern: { command: process.execPath, args: [fixture('matrix/stdio.ts'), '2026-07-28'] },
         side: manySided('side'),
+        hostile: { command: process.execPath, args: [fixture('stdio/hostile.mjs')] },
         app: { command: process.execPath, args: [fixture('apps/server.ts'), 'app', 'text'] },
       },
       agents: { narrow: { key: 'a-key-of-an-agent-1', servers: ['side'] } },
@@ -226,9 +227,46 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
     const tried = inside.evaluate((code) => new Function(`return ${code}`)(), forbidden);
     await assert.rejects(tried, /SecurityError|sandboxed|Blocked|unsafe-eval/, forbidden);
   }
+  const asked = (requests: readonly (readonly [string, object])[]): Promise<string[]> =>
+    inside.evaluate(
+      (all) =>
+        Promise.all(
+          all.map(([method, params], i) => {
+            const id = `${method} ${i} ${Math.random()}`;
+            return new Promise<string>((done) => {
+              addEventListener('message', ({ data }) => {
+                if (data.id === id) done(data.error?.message ?? 'a result');
+              });
+              parent.postMessage({ jsonrpc: '2.0', id, method, params }, '*');
+            });
+          }),
+        ),
+      requests,
+    );
+  for (const uri of ['trunkline://side/side://side/doc', 'ui://trunkline/side/x', 'skill://trunkline/appx/y'])
+    assert.deepEqual(await asked([['resources/read', { uri }]]), ['an app reads resources of its own server only']);
+  // Without the gateway's script, which names the server: a bare URI is another server's.
+  const bare = await inside.evaluate(
+    (message) =>
+      new Promise<string>((done) => {
+        addEventListener('message', ({ data }) => {
+          if (data.id === message.id) done(data.error?.message ?? 'a result');
+        });
+        top!.postMessage(message, '*');
+      }),
+    { jsonrpc: '2.0', id: 'bare', method: 'resources/read', params: { uri: 'side://side/doc' } },
+  );
+  assert.equal(bare, 'an app reads resources of its own server only');
+  const who = ['tools/call', { name: 'who', arguments: {} }] as const;
+  assert.deepEqual((await asked([who, who, who])).toSorted(), [
+    'a result',
+    'a result',
+    'an app may have 2 requests at once; wait for an answer',
+  ]);
   const again = await fetch(inside.url());
   assert.equal(again.status, 404, 'its address works once');
-  const csp = { connectDomains: ['https://api.example.com', "https://x; script-src 'self'"] };
+  const inner = ['http://127.0.0.1:80', 'ws://localhost', 'https://*.com', 'http://10.0.0.1', 'http://2130706433'];
+  const csp = { connectDomains: ['https://api.example.com', "https://x; script-src 'self'", ...inner] };
   const { path } = await gateway.control<{ path: string }>(
     '/api/v1/apps',
     'POST',
@@ -237,6 +275,49 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   const policy = (await fetch(new URL(path, gateway.controlUrl))).headers.get('content-security-policy')!;
   assert.match(policy, /^sandbox allow-scripts; default-src 'none'; /);
   assert.match(policy, /; connect-src https:\/\/api\.example\.com; /);
+  const long = JSON.stringify({ html: 'x'.repeat(2 * 1_024 * 1_024 + 1) });
+  await assert.rejects(gateway.control('/api/v1/apps', 'POST', long), /2 MiB/);
+});
+
+test('a name of a server does not run in the shell that a copied call is pasted into', async () => {
+  const uri = 'note://$(touch one)`touch two`/$HOME"; touch three; "';
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
+  try {
+    for (const era of ['2026-07-28', '2025-06-18']) {
+      await browser.visit('#/');
+      await browser.visit(`#/playground?method=resources/read&target=${encodeURIComponent(uri)}&era=${era}`);
+      await page.getByText('The same call elsewhere').click();
+      await page.getByRole('button', { name: 'curl' }).click();
+      const curl = await page.locator('pre[data-form]').innerText();
+      assert.ok(curl.includes('touch one'));
+      spawnSync('sh', ['-c', curl], { cwd: folder });
+      assert.deepEqual(readdirSync(folder), [], era);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('schemas and answers of the wrong kind neither hold up the page nor empty it', async () => {
+  for (const tool of ['grow', 'union', 'empty', 'slow']) {
+    await open('hostile', tool);
+    await call();
+    if (tool === 'grow') await page.getByRole('button', { name: 'Call all the same' }).click();
+    await answer().getByText('came').waitFor();
+    await answer().getByText('null').waitFor();
+    await browser.visit(`#/tools/${tool}?server=hostile`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+  }
+  await open('hostile', 'sample');
+  await call();
+  const asked = page.getByRole('region', { name: 'The server asks: sampling/createMessage' });
+  await asked.getByLabel('Your answer in the place of the model').fill('x');
+  await asked.getByRole('button', { name: 'Send the answer' }).click();
+  await answer().getByText('asked').waitFor();
+  await browser.visit('#/');
+  await browser.visit('#/playground?server=hostile&tool=broken');
+  await page.getByRole('alert').getByText('Playground could not be shown').waitFor();
+  await open('side', 'echo');
 });
 
 test('it is accessible, and fits a phone', async () => {

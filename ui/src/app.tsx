@@ -7,6 +7,7 @@ import { liveState } from './live.ts';
 import { Login } from './login.tsx';
 import { PAGES, type Page, type PageGroup } from './pages.ts';
 import { openPalette, Palette } from './palette.tsx';
+import { Boundary } from './parts/boundary.tsx';
 import { Empty, Failure, Loading } from './parts/notes.tsx';
 import { Status, type Tone } from './parts/status.tsx';
 import { Toasts } from './parts/toasts.tsx';
@@ -118,7 +119,13 @@ function Content({ page }: { page: Page | undefined }) {
     );
   }
   const View = loaded.value.get(page.path);
-  if (View !== undefined) return <View />;
+  if (View !== undefined) {
+    return (
+      <Boundary key={page.path} what={`${page.title} could not be shown`} of={route.value}>
+        <View />
+      </Boundary>
+    );
+  }
   if (loadError.value !== null) {
     return (
       <Failure what={`${page.title} could not be loaded`} error={loadError.value} again={() => location.reload()} />

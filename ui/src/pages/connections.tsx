@@ -6,6 +6,7 @@ import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { act } from '../parts/toasts.tsx';
+import { WebLink } from '../parts/web-link.tsx';
 import { href } from '../router.ts';
 import { serverList } from '../servers.ts';
 import './operating.css';
@@ -154,9 +155,7 @@ export function SignIn({ server, principal, label, after }: SignInProps) {
       />
       {url.value === null ? null : (
         <p role="status">
-          <a href={url.value.url} target="_blank" rel="noreferrer">
-            Sign in to {server}
-          </a>
+          <WebLink url={url.value.url}>Sign in to {server}</WebLink>
           {url.value.userCode === null ? '' : ' with the code '}
           {url.value.userCode === null ? null : <code>{url.value.userCode}</code>} within ten minutes.
         </p>

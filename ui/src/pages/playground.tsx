@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { Boundary } from '../parts/boundary.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { AnswerView, WireView } from '../playground/answer-view.tsx';
 import { AppView, appUriOf } from '../playground/app-view.tsx';
@@ -36,7 +37,15 @@ export default function Playground() {
           <CallerFields query={query} />
           <Call key={`${method} ${nameOf(query)}`} method={method} query={query} run={run} />
         </div>
-        <div class="play-side">{run.value === null ? <NothingYet /> : <RunView run={run.value} />}</div>
+        <div class="play-side">
+          {run.value === null ? (
+            <NothingYet />
+          ) : (
+            <Boundary what="The call could not be shown" of={run.value}>
+              <RunView run={run.value} />
+            </Boundary>
+          )}
+        </div>
       </div>
     </>
   );

@@ -1,7 +1,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Tool } from '../api/operations.ts';
-import { Command } from '../parts/command.tsx';
+import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -269,7 +269,9 @@ function ClientSummary({ shown, gatewayName }: { readonly shown: ShownTools; rea
         <Status tone="bad" text={`${lost} names are too long for it. A shorter name of the gateway helps.`} />
       ) : null}
       {tooMany ? <Status tone="warn" text={`It gives its model no more than ${maxTools} tools.`} /> : null}
-      <Command text={`trunkline tools --as ${client}${gatewayName === LINKED_NAME ? '' : ` --name ${gatewayName}`}`} />
+      <Command
+        text={`trunkline tools --as ${shellWord(client)}${gatewayName === LINKED_NAME ? '' : ` --name ${shellWord(gatewayName)}`}`}
+      />
     </div>
   );
 }

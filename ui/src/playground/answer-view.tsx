@@ -52,8 +52,8 @@ function ResultView({ result }: { readonly result: JsonObject }) {
     isError: ___,
     ...others
   } = result as Record<string, unknown>;
-  const parts = [content, contents].flatMap((list) => (Array.isArray(list) ? (list as JsonObject[]) : []));
-  const spoken = Array.isArray(messages) ? (messages as JsonObject[]) : [];
+  const parts = [content, contents].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
+  const spoken = (Array.isArray(messages) ? (messages as unknown[]) : []).map((one) => (isObject(one) ? one : {}));
   return (
     <>
       {parts.map((part, i) => (
@@ -62,7 +62,7 @@ function ResultView({ result }: { readonly result: JsonObject }) {
       {spoken.map((message, i) => (
         <figure key={i} class="spoken">
           <figcaption class="soft">{String(message['role'])}</figcaption>
-          <Part part={isObject(message['content']) ? message['content'] : {}} />
+          <Part part={message['content']} />
         </figure>
       ))}
       {structuredContent === undefined ? null : (
@@ -78,7 +78,8 @@ function ResultView({ result }: { readonly result: JsonObject }) {
 
 const IMAGES = /^image\/(?:png|jpeg|gif|webp|svg\+xml|avif)$/;
 
-function Part({ part }: { readonly part: JsonObject }) {
+function Part({ part }: { readonly part: unknown }) {
+  if (!isObject(part)) return <Value value={part} />;
   const { type, text, data, mimeType, uri, name, resource, blob } = part as Record<string, string | undefined> & {
     readonly resource?: JsonObject;
   };
@@ -102,9 +103,9 @@ function Part({ part }: { readonly part: JsonObject }) {
           <code>{uri}</code> {mimeType}
         </p>
       )}
-      {text !== undefined ? (
+      {typeof text === 'string' ? (
         <Code>{pretty(text)}</Code>
-      ) : blob !== undefined ? (
+      ) : typeof blob === 'string' ? (
         <p class="soft">{Math.floor((blob.length * 3) / 4)} bytes, not text</p>
       ) : (
         <Value value={part} />

@@ -22,6 +22,9 @@ interface UiMeta {
 
 const HEIGHTS = { least: 80, most: 1_200, first: 320 };
 const LINES_KEPT = 50;
+const MOST_AT_ONCE = 2;
+/** Of addresses at the aggregate that name their server. */
+const NAMED_SPACES = ['trunkline://', 'ui://trunkline/', 'skill://trunkline/'];
 
 /** Where the tool's app is; null for a tool without one. */
 export function appUriOf(tool: Tool, caller: Caller): string | null {
@@ -49,11 +52,17 @@ export function AppView(props: AppViewProps) {
   useEffect(() => {
     path.value = null;
     failed.value = null;
-    documentOf(caller, uri).then(
-      (found) => (path.value = found),
-      (error: Error) => (failed.value = error),
+    const gone = new AbortController();
+    documentOf(caller, uri, gone.signal).then(
+      (found) => {
+        if (!gone.signal.aborted) path.value = found;
+      },
+      (error: Error) => {
+        if (!gone.signal.aborted) failed.value = error;
+      },
     );
     const bridge = new Bridge(props, {
+      gone: gone.signal,
       post: (message) => frame.current?.contentWindow?.postMessage(message, '*'),
       resized: (to) => (height.value = Math.max(HEIGHTS.least, Math.min(HEIGHTS.most, to))),
       linked: (url) => (link.value = url),
@@ -63,7 +72,10 @@ export function AppView(props: AppViewProps) {
       if (event.source !== null && event.source === frame.current?.contentWindow) bridge.take(event.data);
     };
     addEventListener('message', listen);
-    return () => removeEventListener('message', listen);
+    return () => {
+      removeEventListener('message', listen);
+      gone.abort();
+    };
   }, [run]);
 
   if (failed.value !== null) return <Failure what="The app could not be read" error={failed.value} />;
@@ -110,8 +122,8 @@ interface AppContents {
 }
 
 /** Gives the document of the app an address. */
-async function documentOf(caller: Caller, uri: string): Promise<string> {
-  const { contents } = (await askOnce({ ...caller, method: 'resources/read', params: { uri } })) as {
+async function documentOf(caller: Caller, uri: string, gone: AbortSignal): Promise<string> {
+  const { contents } = (await askOnce({ ...caller, method: 'resources/read', params: { uri } }, gone)) as {
     readonly contents?: readonly AppContents[];
   };
   const [first] = contents ?? [];
@@ -130,16 +142,22 @@ function decoded(base64: string): string {
 }
 
 interface BridgeEnds {
+  /** Aborted when the view goes away. */
+  readonly gone: AbortSignal;
   readonly post: (message: object) => void;
   readonly resized: (height: number) => void;
   readonly linked: (url: string) => void;
   readonly said: (line: string) => void;
 }
 
-/** The host's side of ext-apps. What it does not know it refuses: an app gets at its server and at nothing of the console. */
+/**
+ * The host's side of ext-apps. It refuses what it does not know: an app calls tools of its own server that are made for
+ * apps and reads resources of its own server, a few at once, and gets at nothing of the console.
+ */
 class Bridge {
   readonly #props: AppViewProps;
   readonly #ends: BridgeEnds;
+  #underWay = 0;
 
   constructor(props: AppViewProps, ends: BridgeEnds) {
     this.#props = props;
@@ -174,7 +192,6 @@ class Bridge {
   }
 
   async #answer(method: string, params: JsonObject): Promise<JsonObject> {
-    const { caller } = this.#props;
     switch (method) {
       case 'ping':
         return {};
@@ -183,9 +200,10 @@ class Bridge {
       case 'tools/call':
         if (!this.#isForApps(params['name']))
           throw new Refused(-32602, `no tool for apps is named ${String(params['name'])}`);
-        return askOnce({ ...caller, method, params });
+        return this.#ask(method, params);
       case 'resources/read':
-        return askOnce({ ...caller, method, params });
+        if (!this.#isOwn(params['uri'])) throw new Refused(-32602, 'an app reads resources of its own server only');
+        return this.#ask(method, params);
       case 'ui/open-link':
         if (!/^https?:\/\//i.test(String(params['url']))) throw new Refused(-32602, 'only web pages are opened');
         this.#ends.linked(String(params['url']));
@@ -195,6 +213,24 @@ class Bridge {
       default:
         throw new Refused(-32601, `the console does not offer ${method}`);
     }
+  }
+
+  async #ask(method: string, params: JsonObject): Promise<JsonObject> {
+    if (this.#underWay >= MOST_AT_ONCE)
+      throw new Refused(-32000, `an app may have ${MOST_AT_ONCE} requests at once; wait for an answer`);
+    this.#underWay++;
+    try {
+      return await askOnce({ ...this.#props.caller, method, params }, this.#ends.gone);
+    } finally {
+      this.#underWay--;
+    }
+  }
+
+  /** At the aggregate a bare URI may belong to any server; the gateway's script in the app names the app's own (decision 056). */
+  #isOwn(uri: unknown): boolean {
+    const { caller, tool } = this.#props;
+    if (typeof uri !== 'string') return false;
+    return caller.server !== null || NAMED_SPACES.some((space) => uri.startsWith(`${space}${tool.server}/`));
   }
 
   #isForApps(name: unknown): boolean {

@@ -20,24 +20,24 @@ export function asCommand(
 export function asCurl(request: PlayRequest, mcpUrl: string): string {
   const url = urlOf(request, mcpUrl);
   const key = usesKey(request) ? ` \\\n  -H "Authorization: Bearer $${KEY}"` : '';
+  // Headers come as words of the shell: names and URIs in them are the server's, which must not reach the shell unquoted.
   const post = (headers: readonly string[], message: object, options = '-sS'): string =>
     `curl ${options} ${shellWord(url)}${key} \\\n${[
-      'Content-Type: application/json',
-      'Accept: application/json, text/event-stream',
+      ...['Content-Type: application/json', 'Accept: application/json, text/event-stream'].map(shellWord),
       ...headers,
     ]
-      .map((header) => `  -H ${header.includes('$') ? `"${header}"` : shellWord(header)} \\\n`)
+      .map((header) => `  -H ${header} \\\n`)
       .join('')}  -d ${shellWord(JSON.stringify(message))}`;
   const { method, params, revision } = request;
-  if (revision === MODERN) return post(modernHeaders(request), modernMessage(request));
-  const version = `MCP-Protocol-Version: ${revision}`;
+  if (revision === MODERN) return post(modernHeaders(request).map(shellWord), modernMessage(request));
+  const version = shellWord(`MCP-Protocol-Version: ${revision}`);
   const introduction = {
     jsonrpc: '2.0',
     id: 0,
     method: 'initialize',
     params: { protocolVersion: revision, capabilities: {}, clientInfo: CLIENT },
   };
-  const session = ['Mcp-Session-Id: $session', version];
+  const session = ['"Mcp-Session-Id: $session"', version];
   return [
     `session=$(${post([], introduction, '-sS -D - -o /dev/null')} |\n  sed -n 's/^mcp-session-id: *\\([^\\r]*\\).*/\\1/Ip')`,
     post(session, { jsonrpc: '2.0', method: 'notifications/initialized' }),

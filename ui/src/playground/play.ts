@@ -117,12 +117,30 @@ export class PlayedRun {
   }
 }
 
-/** A call whose answer the page needs for itself. Rejects where there is no result. */
-export async function askOnce(request: PlayRequest): Promise<JsonObject> {
+/**
+ * A call whose answer the page needs for itself. Rejects where there is no result. Nobody sees its questions: the first
+ * calls it off, as `gone` does.
+ */
+export async function askOnce(request: PlayRequest, gone?: AbortSignal): Promise<JsonObject> {
   const run = new PlayedRun(request);
-  await run.run();
+  let asked: string | null = null;
+  const leave = (): void => run.leave();
+  const unsubscribe = run.questions.subscribe(([question]) => {
+    if (question === undefined) return;
+    asked = question.method;
+    leave();
+  });
+  gone?.addEventListener('abort', leave);
+  if (gone?.aborted === true) leave();
+  try {
+    await run.run();
+  } finally {
+    gone?.removeEventListener('abort', leave);
+    unsubscribe();
+  }
   const { value: answer } = run.answer;
   if (answer?.result !== undefined) return answer.result;
+  if (asked !== null) throw new Error(`the server asks ${asked}, which this call cannot answer`);
   throw new Error(answer?.error?.message ?? run.end.value?.reason ?? run.failure.value?.message ?? 'no answer came');
 }
 

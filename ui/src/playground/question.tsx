@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals';
 import type { PlayQuestion } from '../api/operations.ts';
 import { Code } from '../parts/code.tsx';
 import { act } from '../parts/toasts.tsx';
-import { type JsonObject, objectFault, parseExact } from './exact-json.ts';
+import { WebLink } from '../parts/web-link.tsx';
+import { isObject, type JsonObject, objectFault, parseExact } from './exact-json.ts';
 import type { PlayedRun } from './play.ts';
 import { type FormSchema, faultsOf, initialOf } from './schema.ts';
 import { SchemaForm } from './schema-form.tsx';
@@ -71,19 +72,12 @@ function AsForm(props: QuestionProps) {
 function AtUrl(props: QuestionProps) {
   const { params } = props.question;
   const url = String(params['url'] ?? '');
-  const isWeb = /^https?:\/\//i.test(url);
   return (
     <>
       <h2>The server asks to open a page</h2>
       <p>{String(params['message'] ?? '')}</p>
       <p>
-        {isWeb ? (
-          <a href={url} target="_blank" rel="noreferrer noopener">
-            {url}
-          </a>
-        ) : (
-          <code>{url}</code>
-        )}
+        <WebLink url={url} />
       </p>
       <Refusals {...props}>
         <button type="button" class="main" onClick={() => send(props, { result: { action: 'accept' } })}>
@@ -108,17 +102,10 @@ function Refusals({ children, ...props }: QuestionProps & { readonly children: p
   );
 }
 
-interface SampledMessage {
-  readonly role: string;
-  readonly content: { readonly type: string; readonly text?: string };
-}
-
 function Sampling(props: QuestionProps) {
   const text = useSignal('');
-  const { messages = [], systemPrompt } = props.question.params as {
-    readonly messages?: readonly SampledMessage[];
-    readonly systemPrompt?: string;
-  };
+  const { messages, systemPrompt } = props.question.params as JsonObject;
+  const spoken = (Array.isArray(messages) ? (messages as unknown[]) : []).map((one) => (isObject(one) ? one : {}));
   return (
     <form
       onSubmit={(event) => {
@@ -128,11 +115,15 @@ function Sampling(props: QuestionProps) {
       }}
     >
       <h2>The server asks the model</h2>
-      {systemPrompt === undefined ? null : <p class="soft">{systemPrompt}</p>}
-      {messages.map(({ role, content }, i) => (
+      {typeof systemPrompt === 'string' ? <p class="soft">{systemPrompt}</p> : null}
+      {spoken.map(({ role, content }, i) => (
         <figure key={i} class="spoken">
-          <figcaption class="soft">{role}</figcaption>
-          <Code>{content.text ?? JSON.stringify(content, null, 2)}</Code>
+          <figcaption class="soft">{String(role)}</figcaption>
+          <Code>
+            {isObject(content) && typeof content['text'] === 'string'
+              ? content['text']
+              : String(JSON.stringify(content, null, 2))}
+          </Code>
         </figure>
       ))}
       <label>

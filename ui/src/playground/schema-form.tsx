@@ -239,7 +239,10 @@ function Variants(props: ControlProps) {
     ),
   );
   const { oneOf: _one, anyOf: _any, ...base } = schema;
-  const own = { ...base, ...variants[chosen.value] };
+  const chosenOne = variants[chosen.value];
+  const own = { ...base, ...chosenOne };
+  // A variant that is a choice of variants again may lead back here: as JSON.
+  const again = chosenOne !== undefined && choicesOf(chosenOne) === null && variantsOf(chosenOne).length > 0;
   return (
     <>
       <select
@@ -256,7 +259,11 @@ function Variants(props: ControlProps) {
           </option>
         ))}
       </select>
-      {typeOf(own) === 'null' ? null : <Control {...props} schema={own} />}
+      {again ? (
+        <RawField key={chosen.value} label={`${props.name} as JSON`} value={value} onChange={onChange} hidden />
+      ) : typeOf(own) === 'null' ? null : (
+        <Control {...props} schema={own} />
+      )}
     </>
   );
 }

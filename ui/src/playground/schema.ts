@@ -17,7 +17,6 @@ export interface FormSchema {
   readonly anyOf?: readonly FormSchema[];
   readonly allOf?: readonly FormSchema[];
   readonly format?: string;
-  readonly pattern?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly minimum?: number;
@@ -31,17 +30,31 @@ export interface FormSchema {
 }
 
 const DEEPEST = 12;
+const MOST_NODES = 5_000;
+
+/**
+ * What one walk may still visit. A schema that refers to itself in several places grows exponentially with the depth; where
+ * the budget ends, the rest of the schema is taken as if it said nothing.
+ */
+interface WalkBudget {
+  left: number;
+}
 
 /** The schema with its references followed and `allOf` put together. `root`: where references lead. */
-export function resolved(schema: FormSchema | boolean | undefined, root: FormSchema, depth = 0): FormSchema {
-  if (typeof schema !== 'object' || schema === null || depth > DEEPEST) return {};
+export function resolved(
+  schema: FormSchema | boolean | undefined,
+  root: FormSchema,
+  budget: WalkBudget = { left: MOST_NODES },
+  depth = 0,
+): FormSchema {
+  if (typeof schema !== 'object' || schema === null || depth > DEEPEST || budget.left-- <= 0) return {};
   let own: FormSchema = schema;
   if (own.$ref !== undefined) {
     const { $ref, ...rest } = own;
-    own = { ...resolved(at(root, $ref), root, depth + 1), ...rest };
+    own = { ...resolved(at(root, $ref), root, budget, depth + 1), ...rest };
   }
   for (const part of own.allOf ?? []) {
-    const { properties, required, ...rest } = resolved(part, root, depth + 1);
+    const { properties, required, ...rest } = resolved(part, root, budget, depth + 1);
     own = {
       ...rest,
       ...own,
@@ -53,9 +66,15 @@ export function resolved(schema: FormSchema | boolean | undefined, root: FormSch
 }
 
 function at(root: FormSchema, reference: string): FormSchema | undefined {
-  if (!reference.startsWith('#')) return undefined;
+  let pointer: string;
+  try {
+    pointer = decodeURIComponent(reference);
+  } catch {
+    return undefined;
+  }
+  if (!pointer.startsWith('#')) return undefined;
   let value: unknown = root;
-  for (const part of decodeURIComponent(reference).split('/').slice(1)) {
+  for (const part of pointer.split('/').slice(1)) {
     value = (value as Record<string, unknown> | undefined)?.[part.replaceAll('~1', '/').replaceAll('~0', '~')];
   }
   return value as FormSchema | undefined;
@@ -89,18 +108,24 @@ export function textOf(value: Json): string {
 }
 
 /** What a form begins with: defaults, and what is required as far as there is only one choice. */
-export function initialOf(schema: FormSchema, root: FormSchema, required: boolean, depth = 0): Json {
-  const own = resolved(schema, root);
+export function initialOf(
+  schema: FormSchema,
+  root: FormSchema,
+  required: boolean,
+  budget: WalkBudget = { left: MOST_NODES },
+  depth = 0,
+): Json {
+  const own = resolved(schema, root, budget);
   if (own.default !== undefined) return own.default;
   if (own.const !== undefined) return required ? own.const : undefined;
-  if (!required || depth > DEEPEST) return undefined;
+  if (!required || depth > DEEPEST || budget.left <= 0) return undefined;
   const [variant] = choicesOf(own) === null ? variantsOf(own) : [];
-  if (variant !== undefined && own.properties === undefined) return initialOf(variant, root, true, depth + 1);
+  if (variant !== undefined && own.properties === undefined) return initialOf(variant, root, true, budget, depth + 1);
   if (typeOf(own) === 'array') return [];
   if (typeOf(own) === 'boolean') return false;
   if (typeOf(own) !== 'object') return undefined;
   const members = Object.entries(own.properties ?? {}).map(([name, member]) => {
-    return [name, initialOf(member, root, own.required?.includes(name) === true, depth + 1)] as const;
+    return [name, initialOf(member, root, own.required?.includes(name) === true, budget, depth + 1)] as const;
   });
   return Object.fromEntries(members.filter(([, value]) => value !== undefined));
 }
@@ -111,9 +136,19 @@ export interface Fault {
   readonly message: string;
 }
 
-/** What the server would refuse, as far as the form knows. */
-export function faultsOf(value: Json, schema: FormSchema, root: FormSchema, path = ''): readonly Fault[] {
-  const own = resolved(schema, root);
+/**
+ * What the server would refuse, as far as the form knows. `pattern` is left to the server: a regular expression of a
+ * server could hold up the page for good.
+ */
+export function faultsOf(
+  value: Json,
+  schema: FormSchema,
+  root: FormSchema,
+  path = '',
+  budget: WalkBudget = { left: MOST_NODES },
+): readonly Fault[] {
+  if (budget.left <= 0) return [];
+  const own = resolved(schema, root, budget);
   const fault = (message: string): Fault[] => [{ path, message }];
   if (value === undefined) return [];
   if (value === null && (own.type === 'null' || (Array.isArray(own.type) && own.type.includes('null')))) return [];
@@ -124,14 +159,14 @@ export function faultsOf(value: Json, schema: FormSchema, root: FormSchema, path
     return fault(`This has to be ${textOf(own.const)}`);
   const variants = choices === null ? variantsOf(own) : [];
   if (variants.length > 0) {
-    const tried = variants.map((one) => faultsOf(value, one, root, path));
+    const tried = variants.map((one) => faultsOf(value, one, root, path, budget));
     if (!tried.some((faults) => faults.length === 0)) return tried.toSorted((a, b) => a.length - b.length)[0]!;
   }
   switch (typeOf(own)) {
     case 'object':
-      return isObject(value) ? objectFaults(value, own, root, path) : fault('This has to be an object');
+      return isObject(value) ? objectFaults(value, own, root, path, budget) : fault('This has to be an object');
     case 'array':
-      return Array.isArray(value) ? arrayFaults(value, own, root, path) : fault('This has to be a list');
+      return Array.isArray(value) ? arrayFaults(value, own, root, path, budget) : fault('This has to be a list');
     case 'string':
       return typeof value === 'string' ? faultIn(textFault(value, own), path) : fault('This has to be a text');
     case 'integer':
@@ -150,7 +185,13 @@ function faultIn(message: string | null, path: string): readonly Fault[] {
   return message === null ? [] : [{ path, message }];
 }
 
-function objectFaults(value: JsonObject, schema: FormSchema, root: FormSchema, path: string): readonly Fault[] {
+function objectFaults(
+  value: JsonObject,
+  schema: FormSchema,
+  root: FormSchema,
+  path: string,
+  budget: WalkBudget,
+): readonly Fault[] {
   const { properties = {}, required = [], additionalProperties } = schema;
   const missing = required.filter((name) => value[name] === undefined);
   const unknown =
@@ -162,12 +203,18 @@ function objectFaults(value: JsonObject, schema: FormSchema, root: FormSchema, p
     ...unknown.map((name) => ({ path: `${path}/${name}`, message: 'The tool has no such parameter' })),
     ...Object.entries(value).flatMap(([name, member]) => {
       const own = properties[name] ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined);
-      return own === undefined ? [] : faultsOf(member, own, root, `${path}/${name}`);
+      return own === undefined ? [] : faultsOf(member, own, root, `${path}/${name}`, budget);
     }),
   ];
 }
 
-function arrayFaults(value: readonly Json[], schema: FormSchema, root: FormSchema, path: string): readonly Fault[] {
+function arrayFaults(
+  value: readonly Json[],
+  schema: FormSchema,
+  root: FormSchema,
+  path: string,
+  budget: WalkBudget,
+): readonly Fault[] {
   const { items, minItems = 0, maxItems = Number.POSITIVE_INFINITY } = schema;
   if (value.length < minItems) return [{ path, message: `At least ${minItems} items are needed` }];
   if (value.length > maxItems) return [{ path, message: `No more than ${maxItems} items` }];
@@ -175,22 +222,14 @@ function arrayFaults(value: readonly Json[], schema: FormSchema, root: FormSchem
   return value.flatMap((item, i) =>
     item === undefined
       ? [{ path: `${path}/${i}`, message: 'This is empty' }]
-      : faultsOf(item, items, root, `${path}/${i}`),
+      : faultsOf(item, items, root, `${path}/${i}`, budget),
   );
 }
 
-function textFault(
-  value: string,
-  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern }: FormSchema,
-): string | null {
+function textFault(value: string, { minLength = 0, maxLength = Number.POSITIVE_INFINITY }: FormSchema): string | null {
   const length = [...value].length;
   if (length < minLength) return `At least ${minLength} characters are needed`;
-  if (length > maxLength) return `No more than ${maxLength} characters`;
-  try {
-    return pattern === undefined || new RegExp(pattern, 'u').test(value) ? null : `This has to match ${pattern}`;
-  } catch {
-    return null;
-  }
+  return length > maxLength ? `No more than ${maxLength} characters` : null;
 }
 
 function numberFault(value: number, schema: FormSchema): string | null {

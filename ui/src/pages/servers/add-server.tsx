@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { addServer } from '../../api/operations.ts';
 import { execToken } from '../../api/request.ts';
-import { Command } from '../../parts/command.tsx';
+import { Command, shellWord } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
 import { toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
@@ -31,7 +31,8 @@ export function AddServer() {
     }
   };
   const isUrl = URL.canParse(target.value) && /^https?:/.test(target.value);
-  const shown = `${name.value || '<name>'} ${isUrl ? target.value : `-- ${target.value || '<command>'}`}`;
+  const words = isUrl ? [target.value.trim()] : ['--', ...commandWords(target.value)];
+  const shown = `${name.value === '' ? '<name>' : shellWord(name.value.trim())} ${words.map(shellWord).join(' ')}${target.value === '' ? ' <command>' : ''}`;
   return (
     <>
       <p>
@@ -98,9 +99,12 @@ function ExecToken() {
 
 function plainDefinition(name: string, target: string): Definition {
   if (/^https?:\/\//.test(target)) return { name, type: 'http', url: target };
-  const words = [...target.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? '');
-  const [command = '', ...args] = words;
+  const [command = '', ...args] = commandWords(target);
   return { name, command, args };
+}
+
+function commandWords(text: string): string[] {
+  return [...text.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? '');
 }
 
 /** Of the containers that clients use; else one definition with its name. */
