@@ -52,5 +52,18 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         body: JSON.stringify(definition),
       });
       assert.equal(exec.status, 403, await exec.text());
+      // The node that does it has it in its own log.
+      await until(() => b.gateway.stderr.includes('"forwarded":true'), 'the forwarded operation in its log');
+      for (const [method, path] of [
+        ['GET', 'secrets'],
+        ['POST', 'login'],
+      ] as const) {
+        const refused = await fetch(new URL(`/api/v1/${path}?node=b`, a.gateway.controlUrl), {
+          method,
+          headers: { ...token, 'content-type': 'application/json' },
+          ...(method === 'GET' ? {} : { body: '{}' }),
+        });
+        assert.deepEqual([refused.status, ((await refused.json()) as Json).error.code], [400, 'node_not_allowed']);
+      }
     },
   ));

@@ -141,6 +141,22 @@ test('a foreign host name reaches neither the page nor the login', async () => {
   }
 });
 
+test('a logout that the gateway does not get is no logout, and one that it gets is one of all tabs', async () => {
+  const { page } = browser;
+  const context = page.context();
+  const other = await context.newPage();
+  await other.goto(gateway.controlUrl);
+  await other.getByText('Live', { exact: true }).waitFor();
+  const login = '**/api/v1/login';
+  await other.route(login, (route) => route.abort());
+  await other.getByRole('button', { name: 'Log out' }).click();
+  await other.getByText('You are still logged in').waitFor();
+  await other.unroute(login);
+  await other.getByRole('button', { name: 'Log out' }).click();
+  for (const tab of [other, page]) await tab.getByText('This browser is not logged in').waitFor();
+  await other.close();
+});
+
 test('the console works under a path of a proxy, and a logout ends its session', async () => {
   const address = await nginx('/ops/trunkline/');
   const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');

@@ -11,6 +11,7 @@ import { RunningGateway } from '../support/running-gateway.ts';
 
 const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js');
 const MATRIX = resolve(import.meta.dirname, '../fixtures/matrix/stdio.ts');
+const ENDLESS = resolve(import.meta.dirname, '../fixtures/endless-input.mjs');
 const KEY = 'a-key-of-an-agent-1';
 
 const tool = (name: string, args: object = {}) => ({ method: 'tools/call', params: { name, arguments: args } });
@@ -30,12 +31,13 @@ describe('the playground', () => {
         mcpServers: {
           side: manySided('side'),
           everything: { command: process.execPath, args: [EVERYTHING] },
+          endless: { command: process.execPath, args: [ENDLESS] },
           modern: { command: process.execPath, args: [MATRIX, '2026-07-28'] },
         },
         agents: { narrow: { key: KEY, servers: ['side'] } },
       },
     });
-    await gateway.ready('side', 'everything', 'modern');
+    await gateway.ready('side', 'everything', 'modern', 'endless');
   });
   after(() => gateway.dispose());
 
@@ -53,6 +55,16 @@ describe('the playground', () => {
         : steps.find(({ received }) => received?.id === 0)!.received.result.protocolVersion;
       assert.equal(claimed, revision);
       assert.equal(answerIn(steps).result.resultType, stateless ? 'complete' : undefined);
+    }
+  });
+
+  test('a server that asks for ever is left after eight rounds', async () => {
+    for (const silent of [true, false]) {
+      const call = { ...tool('endless__more', { silent }), revision: '2026-07-28' };
+      const steps = await play(gateway, call, ANSWERS);
+      assert.equal(endOf(steps).outcome, 'CANCELLED');
+      assert.match(endOf(steps).reason, /more than 8 rounds/);
+      assert.equal(steps.filter(({ sent }) => sent?.method === 'tools/call').length, 9);
     }
   });
 
@@ -119,7 +131,7 @@ describe('the playground', () => {
       const steps = await play(gateway, { method: 'tools/list', revision: '2025-11-25', principal });
       return [...new Set(answerIn(steps).result.tools.map(({ name }: Json) => name.split('__')[0]))].sort();
     };
-    assert.deepEqual(await names(null), ['everything', 'modern', 'side']);
+    assert.deepEqual(await names(null), ['endless', 'everything', 'modern', 'side']);
     assert.deepEqual(await names('narrow'), ['side']);
     const end = async (more: object) =>
       endOf(await play(gateway, { method: 'tools/list', revision: '2025-11-25', ...more }));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -7,6 +8,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport as SseV1 } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { until } from '../support/cluster-processes.ts';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -216,6 +218,37 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     assert.deepEqual((await replay(id, 'many')).differences, []);
     await chosen.close();
     await other.close();
+    await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
+  });
+
+  test('a replay ends when its caller goes away', async () => {
+    const { id } = await start({ client: 'sleeper' });
+    const client = v1('sleeper');
+    await client.connect(new HttpV1(new URL(gateway.serverUrl('many'))) as never);
+    const sleep = (): Promise<unknown> => client.callTool({ name: 'sleep', arguments: { ms: 600 } });
+    for (let i = 0; i < 4; i++) await sleep();
+    await stop(id);
+    const made = async (): Promise<number> => {
+      const { calls } = await gateway.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:sleep');
+      return calls.length;
+    };
+    const inFlight = async (): Promise<number> =>
+      (await gateway.control<Json>('/api/v1/servers/many')).connections.reduce(
+        (sum: number, one: Json) => sum + one.inFlight,
+        0,
+      );
+    const before = await made();
+    const token = gateway.token('control');
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({ recording: id, server: 'many' });
+    const caller = request(`${gateway.controlUrl}/api/v1/replays`, { method: 'POST', headers }).on('error', () => {});
+    caller.end(body);
+    await until(async () => (await inFlight()) > 0, 'the replay to call');
+    caller.destroy();
+    await until(async () => (await inFlight()) === 0, 'the call to end');
+    for (let i = 0; i < 4; i++) await sleep();
+    assert.equal(await made(), before + 1 + 4);
+    await client.close();
     await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
   });
 
