@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import type { Frame, Page } from 'playwright-core';
 import { ClusterProcesses, until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -211,6 +211,25 @@ test('the same call as a command, with curl and as a test', async () => {
   }
 });
 
+/** What the host answers an app that sends these requests at once: `a result` or the words of the error. */
+function askedBy(app: Frame, requests: readonly (readonly [string, object])[]): Promise<string[]> {
+  return app.evaluate(
+    (all) =>
+      Promise.all(
+        all.map(([method, params], i) => {
+          const id = `${method} ${i} ${Math.random()}`;
+          return new Promise<string>((done) => {
+            addEventListener('message', ({ data }) => {
+              if (data.id === id) done(data.error?.message ?? 'a result');
+            });
+            parent.postMessage({ jsonrpc: '2.0', id, method, params }, '*');
+          });
+        }),
+      ),
+    requests,
+  );
+}
+
 test('an MCP App is shown in a frame that shares nothing with the console', async () => {
   await open('app', 'who', `&args=${encodeURIComponent('{"tools/call":"who"}')}`);
   await call();
@@ -227,24 +246,10 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
     const tried = inside.evaluate((code) => new Function(`return ${code}`)(), forbidden);
     await assert.rejects(tried, /SecurityError|sandboxed|Blocked|unsafe-eval/, forbidden);
   }
-  const asked = (requests: readonly (readonly [string, object])[]): Promise<string[]> =>
-    inside.evaluate(
-      (all) =>
-        Promise.all(
-          all.map(([method, params], i) => {
-            const id = `${method} ${i} ${Math.random()}`;
-            return new Promise<string>((done) => {
-              addEventListener('message', ({ data }) => {
-                if (data.id === id) done(data.error?.message ?? 'a result');
-              });
-              parent.postMessage({ jsonrpc: '2.0', id, method, params }, '*');
-            });
-          }),
-        ),
-      requests,
-    );
   for (const uri of ['trunkline://side/side://side/doc', 'ui://trunkline/side/x', 'skill://trunkline/appx/y'])
-    assert.deepEqual(await asked([['resources/read', { uri }]]), ['an app reads resources of its own server only']);
+    assert.deepEqual(await askedBy(inside, [['resources/read', { uri }]]), [
+      'an app reads resources of its own server only',
+    ]);
   // Without the gateway's script, which names the server: a bare URI is another server's.
   const bare = await inside.evaluate(
     (message) =>
@@ -258,7 +263,7 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   );
   assert.equal(bare, 'an app reads resources of its own server only');
   const who = ['tools/call', { name: 'who', arguments: {} }] as const;
-  assert.deepEqual((await asked([who, who, who])).toSorted(), [
+  assert.deepEqual((await askedBy(inside, [who, who, who])).toSorted(), [
     'a result',
     'a result',
     'an app may have 2 requests at once; wait for an answer',
@@ -300,13 +305,13 @@ test('a name of a server does not run in the shell that a copied call is pasted 
 
 test('schemas and answers of the wrong kind neither hold up the page nor empty it', async () => {
   for (const tool of ['grow', 'union', 'empty', 'slow']) {
-    await open('hostile', tool);
+    await open('hostile', tool, tool === 'union' ? '&args=%7B%22one%22%3A1%7D' : '');
     await call();
     if (tool === 'grow') await page.getByRole('button', { name: 'Call all the same' }).click();
     await answer().getByText('came').waitFor();
     await answer().getByText('null').waitFor();
-    await browser.visit(`#/tools/${tool}?server=hostile`);
-    await page.getByRole('heading', { level: 1 }).waitFor();
+    await browser.visit(`#/tools/hostile/${tool}`);
+    await page.getByRole('heading', { name: 'Arguments' }).waitFor();
   }
   await open('hostile', 'sample');
   await call();
@@ -314,6 +319,12 @@ test('schemas and answers of the wrong kind neither hold up the page nor empty i
   await asked.getByLabel('Your answer in the place of the model').fill('x');
   await asked.getByRole('button', { name: 'Send the answer' }).click();
   await answer().getByText('asked').waitFor();
+  await open('hostile', 'app');
+  await call();
+  await page.frameLocator('iframe.app-frame').getByText('here').waitFor();
+  const inside = page.frames().find((one) => one.url().includes('/app-frames/'))!;
+  const sample = ['tools/call', { name: 'sample', arguments: {} }] as const;
+  assert.match((await askedBy(inside, [sample]))[0]!, /asks sampling\/createMessage, which this call cannot answer/);
   await browser.visit('#/');
   await browser.visit('#/playground?server=hostile&tool=broken');
   await page.getByRole('alert').getByText('Playground could not be shown').waitFor();

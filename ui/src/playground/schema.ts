@@ -30,7 +30,7 @@ export interface FormSchema {
 }
 
 const DEEPEST = 12;
-const MOST_NODES = 5_000;
+const MOST_NODES = 1_000;
 
 /**
  * What one walk may still visit. A schema that refers to itself in several places grows exponentially with the depth; where

@@ -4,7 +4,7 @@ import { choicesOf, type FormSchema, resolved, textOf, typeOf, variantsOf } from
 
 const DEEPEST = 6;
 /** Each level divides what is left among its members, so that a schema that refers to itself ends. */
-const MOST_NODES = 5_000;
+const MOST_NODES = 2_000;
 /** Of a type in words, at its first level; half as many at each further one. */
 const MOST_VARIANTS = 16;
 
@@ -37,6 +37,7 @@ interface LevelProps {
 
 function Members({ schema, root, depth, left }: LevelProps) {
   const members = Object.entries(schema.properties ?? {});
+  if (depth > 0 && members.length > left) return null;
   const share = left / members.length;
   if (members.length === 0) return <p class="soft">No parameters are named.</p>;
   return (
@@ -58,7 +59,7 @@ function Members({ schema, root, depth, left }: LevelProps) {
 }
 
 function Inside({ schema, root, depth, left }: LevelProps) {
-  if (depth > DEEPEST || left < 1) return null;
+  if (depth > DEEPEST) return null;
   const inner = typeOf(schema) === 'array' ? resolved(schema.items, root) : schema;
   if (inner.properties !== undefined) return <Members schema={inner} root={root} depth={depth} left={left} />;
   if (choicesOf(inner) !== null) return null;
