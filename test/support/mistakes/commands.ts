@@ -22,7 +22,7 @@ export const COMMAND_MISTAKES: readonly CommandMistake[] = [
   [['--port', 'abc'], /is invalid/, /--port.*'abc'/, /whole number from 0 to 65535/],
   [['--port', '70000'], /is invalid/, /--port.*'70000'/, /whole number from 0 to 65535/],
   [['--log-level', 'loud'], /is invalid/, /--log-level.*'loud'/, /debug, info, warn, error/],
-  [['add'], /missing required argument/, /'name'/, /trunkline help add/],
+  [['add'], /name a url, or a command behind/, /add/, /trunkline add files -- npx -y some-server/],
   [['add', 'x'], /name a url, or a command/, /add/, /trunkline add files -- npx/],
   [['add', 'x', 'localhost:3000/mcp'], /lacks its scheme/, /localhost:3000\/mcp/, /write http:\/\//],
   [['add', 'x', 'https//h/mcp'], /lacks its scheme/, /https\/\/h\/mcp/, /write http:\/\//],
