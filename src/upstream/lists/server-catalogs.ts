@@ -260,7 +260,7 @@ export class ServerCatalogs {
       // The connection may have been a client's whose session has ended: that says nothing about the server.
       if (entry.own?.live === false) return;
       const closedByUs = connection !== null && !connection.live && connection.ended === null;
-      if (closedByUs && left > 1 && this.#supervisor.up) return this.#list(entry, null, left - 1);
+      if (closedByUs && this.#supervisor.up) return left > 1 ? this.#list(entry, null, left - 1) : undefined;
       entry.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
       entry.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
