@@ -303,9 +303,9 @@ test('requests are measured by method and kind of end; unknown methods share one
   await bench.run('vendor/two', null);
   const counts = metrics.exposition().match(/_count\{.*/g);
   assert.deepEqual(counts, [
-    '_count{mcp_method_name="ping",error_type=""} 1',
-    '_count{mcp_method_name="tools/call",error_type="-32602"} 1',
-    '_count{mcp_method_name="_OTHER",error_type="-32601"} 2',
+    '_count{mcp_method_name="ping",error_type="",server="",gen_ai_tool_name=""} 1',
+    '_count{mcp_method_name="tools/call",error_type="-32602",server="a",gen_ai_tool_name=""} 1',
+    '_count{mcp_method_name="_OTHER",error_type="-32601",server="",gen_ai_tool_name=""} 2',
   ]);
 });
 
