@@ -3,8 +3,11 @@ import { build } from 'vite';
 
 const ROOT = join(import.meta.dirname, '../ui');
 
-/** Writes the console to this folder: its page, and assets whose names have a digest. All addresses are relative to the page. */
-export async function buildConsole(outDir: string): Promise<void> {
+/**
+ * Writes the console to this folder: its page, and assets whose names have a digest. All addresses are relative to the page.
+ * `emptyOutDir` false keeps older assets, for pages that are open.
+ */
+export async function buildConsole(outDir: string, emptyOutDir = true): Promise<void> {
   await build({
     root: ROOT,
     base: './',
@@ -14,7 +17,7 @@ export async function buildConsole(outDir: string): Promise<void> {
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
     build: {
       outDir,
-      emptyOutDir: true,
+      emptyOutDir,
       target: 'es2022',
       // Addresses of data would need more of the Content-Security-Policy.
       assetsInlineLimit: 0,

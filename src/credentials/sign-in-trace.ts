@@ -6,7 +6,7 @@ import type { SignInStep } from '../model/sign-in.ts';
 const MAX_STEPS = 60;
 const MAX_SERVERS = 256;
 const MAX_TEXT = 16 * 1024;
-/** Members of requests that are shown; others may be worth something to whoever sees them. */
+/** Members of requests that are shown; the others may be secrets. */
 const SHOWN =
   /^(?:grant_type|client_id|redirect_uris?|scope|resource|audience|response_types?|grant_types|client_name|token_endpoint_auth_method|application_type|code_challenge|code_challenge_method|subject_token_type|requested_token_type|token_type_hint|prompt|error|error_description|iss)$/;
 /** The same of answers that hold secrets. */

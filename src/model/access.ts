@@ -48,7 +48,7 @@ export type CallerAccess = Infer<typeof CALLER>;
 const OFFERED = object({
   server: text,
   listed: described(flag, 'Whether its tools are known.'),
-  tools: described(list(text), 'Its tools by their own names, those that are not offered to anybody included.'),
+  tools: described(list(text), 'Its tools by their own names, with those that it withholds from all callers.'),
 });
 export type OfferedTools = Infer<typeof OFFERED>;
 

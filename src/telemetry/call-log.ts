@@ -2,6 +2,7 @@ import type { CallRecord } from '../model/call-record.ts';
 import { CALL_OUTCOMES } from '../model/call-record.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { printable } from '../model/printable.ts';
+import { cursorOf, positionOf } from './journal.ts';
 import { sessionLabel } from './session-label.ts';
 
 /** What is known of a call when it ends; the meaning of each member is that of `CallRecord`. */
@@ -42,7 +43,6 @@ export class CallLog {
   readonly #redact: (text: string) => string;
   readonly #texts: (string | null)[];
   readonly #numbers: Float64Array;
-  readonly #listeners = new Set<() => void>();
   #end = 0;
 
   /** `run` is of this process alone, and unique over nodes. `redact` masks secrets in texts of clients. */
@@ -62,14 +62,12 @@ export class CallLog {
 
   /** A position as text, for others to keep; also the id of the call before it. */
   cursor(position: number): string {
-    return `${this.#run}-${position}`;
+    return cursorOf(this.#run, position);
   }
 
   /** The position that the text names; null where it is of another run, or none. */
   position(cursor: string): number | null {
-    const [, run, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
-    const position = Number(digits);
-    return run === this.#run && position <= this.#end ? position : null;
+    return positionOf(cursor, this.#run, this.#end);
   }
 
   push(call: EndedCall): void {
@@ -99,7 +97,6 @@ export class CallLog {
     numbers[at++] = call.answerBytes;
     numbers[at++] = CALL_OUTCOMES.indexOf(call.outcome);
     numbers[at] = call.tries;
-    for (const listener of this.#listeners) listener();
   }
 
   /** The call with this id; null where it is not kept any more, or was another node's. */
@@ -128,12 +125,6 @@ export class CallLog {
       if (wanted(call)) calls.push(call);
     }
     return calls.reverse();
-  }
-
-  /** Called after every call; must not throw. The returned function ends that. */
-  onPush(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
   }
 
   /** A long text without its end. Secrets go first: of one that is cut in two, the scrubber knows neither part. */

@@ -59,14 +59,12 @@ export class Journal {
 
   /** A position as text, for others to keep. */
   cursor(position: number): string {
-    return `${this.#run}-${position}`;
+    return cursorOf(this.#run, position);
   }
 
   /** The position that the text names; null where it is of another run, or none. */
   position(cursor: string): number | null {
-    const [, run, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
-    const position = Number(digits);
-    return run === this.#run && position <= this.#end ? position : null;
+    return positionOf(cursor, this.#run, this.#end);
   }
 
   push(topic: string, json: string): void {
@@ -129,6 +127,18 @@ export class Journal {
     this.#bytes -= topic.bytes;
     this.#lostUpTo = Math.max(this.#lostUpTo, topic.entries.at(-1)?.seq ?? 0);
   }
+}
+
+/** A position of a run as text. */
+export function cursorOf(run: string, position: number): string {
+  return `${run}-${position}`;
+}
+
+/** The position that the text names; null where it is of another run, beyond the end, or none. */
+export function positionOf(cursor: string, run: string, end: number): number | null {
+  const [, named, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
+  const position = Number(digits);
+  return named === run && position <= end ? position : null;
 }
 
 /** Readers are mostly close to the end, so it is searched from there. */

@@ -43,7 +43,7 @@ export class ConsoleBrowser {
 
   /** `path`: the hash of the page to begin with, such as `#/servers/memory`. */
   static async open(gateway: RunningGateway, path = '#/'): Promise<ConsoleBrowser> {
-    if (process.env['TRUNKLINE_BUILT'] !== '1') await buildConsole(BUILT);
+    if (process.env['TRUNKLINE_BUILT'] !== '1') await buildConsole(BUILT, false);
     const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
     const context = await browser.newContext({ viewport: { width: WIDTHS[0], height: HEIGHT } });
     const page = await context.newPage();

@@ -16,7 +16,7 @@ const PAGE_MS = 60_000;
 const REMOVER = `setTimeout(() => require('node:fs').rmSync(process.argv[1], { recursive: true, force: true }), ${PAGE_MS})`;
 
 /**
- * Opens an address that nobody else may see. Other users of the machine see the arguments of processes: the browser gets
+ * Opens an address that holds a secret. Other users of the machine see the arguments of processes: the browser gets
  * a page instead that only this user can read, which leads to the address and is removed after a minute.
  */
 export function openPrivately(url: string, env: Terminal['env']): boolean {

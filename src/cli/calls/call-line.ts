@@ -1,17 +1,6 @@
 import { styleText } from 'node:util';
 import type { CallRecord } from '../../model/call-record.ts';
-
-/** What a call was made of: the tool with its server, or the method. */
-export function callName({ server, name, method }: CallRecord): string {
-  const what = name === null || method === 'tools/call' ? (name ?? method) : `${method} ${name}`;
-  return server === null ? what : `${server}.${what}`;
-}
-
-/** How it ended, in a word or two. */
-export function ending({ outcome, error }: CallRecord): string {
-  if (error === null) return 'ok';
-  return outcome === 'RESULT' ? (error === 'tool_error' ? 'tool error' : `error ${error}`) : outcome;
-}
+import { callName, duration, ending } from '../../model/call-words.ts';
 
 /** One line for people: time, duration, ending, what was called, and by whom. */
 export function callLine(call: CallRecord): string {
@@ -27,10 +16,6 @@ export function callLine(call: CallRecord): string {
     styleText('bold', callName(call)),
     styleText('gray', `${who}  ${id}${reason === null ? '' : `  ${reason}`}`),
   ].join(' ');
-}
-
-export function duration(ms: number): string {
-  return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 export function bytes(count: number): string {

@@ -1,11 +1,12 @@
 import { styleText } from 'node:util';
 import type { CallRecord } from '../../model/call-record.ts';
+import { callName, duration, ending } from '../../model/call-words.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
-import { bytes, callLine, callName, duration, ending } from './call-line.ts';
+import { bytes, callLine } from './call-line.ts';
 
 interface CallsInput extends CommandInput {
   /** Words of the filter; a call has to match all of them. */

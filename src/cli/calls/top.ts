@@ -1,12 +1,13 @@
 import { styleText } from 'node:util';
 import type { CallRecord } from '../../model/call-record.ts';
+import { duration } from '../../model/call-words.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow } from '../access/follow.ts';
 import type { CommandInput } from '../command-input.ts';
 import type { ExitCode } from '../exit-code.ts';
 import { LiveRows } from '../screen/live-rows.ts';
-import { callLine, duration } from './call-line.ts';
+import { callLine } from './call-line.ts';
 
 interface Rate {
   readonly server: string;

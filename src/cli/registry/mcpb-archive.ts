@@ -30,7 +30,7 @@ const EXECUTABLE = 0o111;
 const SIGNATURE = { start: 'MCPB_SIG_V1', end: 'MCPB_SIG_END', maxBytes: 128 * 1024 };
 
 /**
- * A zip file from somebody else, all of whose entries were looked at: no name leads outside, none is there twice for any file
+ * A zip file of unknown origin, all of whose entries were checked: no name leads outside, none is there twice for any file
  * system, none is a link. yauzl takes names and sizes from the central directory alone, and ends an entry that inflates to
  * another size than it says there, so the bounds of sizes hold for what is written.
  */

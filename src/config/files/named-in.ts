@@ -19,7 +19,7 @@ export function registryOf(file: string, env: Environment): Promise<string | nul
 }
 
 /**
- * Asks nobody anything and checks nothing else: it is for finding a gateway that runs, and for commands that need none,
+ * It asks no questions and checks nothing else: it is for finding a gateway that runs, and for commands that need none,
  * whatever has become of the file since. What is no address is a path, from the folder that the file belongs to.
  */
 async function namedIn(file: string, env: Environment, key: string): Promise<string | null> {

@@ -19,7 +19,7 @@ const ADA: Principal = { id: 'agent:ada', name: 'ada', servers: null };
 const NO_CHANNEL: SessionChannel = {
   open: false,
   deliver: () => {},
-  ask: () => Promise.reject(new Error('nobody listens')),
+  ask: () => Promise.reject(new Error('no client listens')),
   calledOff: () => {},
   close: () => {},
 };

@@ -826,7 +826,7 @@ readonly servers: readonly ({
 readonly server: string;
 /** Whether its tools are known. */
 readonly listed: boolean;
-/** Its tools by their own names, those that are not offered to anybody included. */
+/** Its tools by their own names, with those that it withholds from all callers. */
 readonly tools: readonly (string)[]
 })[];
 /** `anonymous` is one of them where it is let in. */

@@ -38,7 +38,7 @@ export class ApiError extends Error {
 /** Gateways of one origin differ in their path. */
 const KEPT_AT = `trunkline.csrf:${location.pathname}`;
 
-/** What requests prove the session with, beside the cookie; null: nobody is logged in. */
+/** What requests prove the session with, beside the cookie; null: the browser is not logged in. */
 export const csrf = signal<string | null>(localStorage.getItem(KEPT_AT));
 /** The right to add servers that run programs. Only in the memory of this page. */
 export const execToken = signal<string | null>(null);

@@ -1,12 +1,12 @@
 import './overview/overview.css';
 import { useEffect } from 'preact/hooks';
+import { duration } from '../../../src/model/call-words.ts';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { readServers, serverList, servers, serversError } from '../servers.ts';
 import { Attention } from './overview/attention.tsx';
 import { LatencyChart } from './overview/latency-chart.tsx';
 import { followRates, totals } from './overview/rates.ts';
 import { Topology } from './overview/topology.tsx';
-import { duration } from './timeline/call-detail.tsx';
 
 export default function Overview() {
   useEffect(followRates, []);

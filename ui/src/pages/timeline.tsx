@@ -1,13 +1,14 @@
 import './timeline/timeline.css';
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { replace, route, setQuery } from '../router.ts';
-import { CallDetail, callName, duration, ending, toneOfCall } from './timeline/call-detail.tsx';
+import { CallDetail, toneOfCall } from './timeline/call-detail.tsx';
 import {
   filterError,
   filterText,

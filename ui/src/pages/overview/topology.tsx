@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { duration } from '../../../../src/model/call-words.ts';
 import { listNodes, listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 import { toneOf } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { serverList } from '../../servers.ts';
-import { duration } from '../timeline/call-detail.tsx';
 import { edges, nodeStats } from './rates.ts';
 
 const WIDTH = 960;

@@ -1,3 +1,4 @@
+import { callName, duration, ending } from '../../../../src/model/call-words.ts';
 import type { Call } from '../../api/operations.ts';
 import { Command } from '../../parts/command.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
@@ -5,23 +6,9 @@ import { href } from '../../router.ts';
 
 const WORTH_SHOWING_MS = 0.05;
 
-export function callName({ server, name, method }: Call): string {
-  const what = name === null || method === 'tools/call' ? (name ?? method) : `${method} ${name}`;
-  return server === null ? what : `${server}.${what}`;
-}
-
-export function ending({ outcome, error }: Call): string {
-  if (error === null) return 'ok';
-  return outcome === 'RESULT' ? (error === 'tool_error' ? 'tool error' : `error ${error}`) : outcome;
-}
-
 export function toneOfCall({ outcome, error }: Call): Tone {
   if (error === null) return 'good';
   return outcome === 'RESULT' ? 'warn' : 'bad';
-}
-
-export function duration(ms: number): string {
-  return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 /** One call: where its time went on both sides of the gateway, and everything that is known of it. */

@@ -1,6 +1,7 @@
 import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
-import { callName, toneOfCall } from './call-detail.tsx';
+import { callName } from '../../../../src/model/call-words.ts';
+import { toneOfCall } from './call-detail.tsx';
 import type { TimedCall } from './calls.ts';
 
 export interface TimeWindow {
