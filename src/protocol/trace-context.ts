@@ -2,15 +2,17 @@ import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { bodyField, bodyLexeme, bodyString } from './body.ts';
+import { bodyField, bodyLexeme, bodyString, mayName } from './body.ts';
 import { field, stringValue } from './fields.ts';
 import { editMembers, spliceMessage, withBody } from './splice.ts';
 
 const OPEN_BRACE = 0x7b;
+const NAMES = { traceparent: Buffer.from('traceparent'), tracestate: Buffer.from('tracestate') };
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
 /** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null where it has none. */
 export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 'traceparent'): string | null {
+  if (!mayName(request, NAMES[key])) return null;
   const meta = bodyField(request, '_meta');
   return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, key));
 }

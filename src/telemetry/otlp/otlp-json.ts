@@ -5,7 +5,7 @@ import type { EndedSpan } from '../tracing.ts';
 export type OtlpResource = Readonly<Record<string, string>>;
 
 const KINDS = { internal: 1, server: 2, client: 3 } as const;
-const FAILED = { code: 2 };
+const FAILED = 2;
 const SINCE_START = 2;
 /** Labels whose dots Prometheus cannot have. */
 const DOTTED: Readonly<Record<string, string>> = {
@@ -15,10 +15,23 @@ const DOTTED: Readonly<Record<string, string>> = {
   gen_ai_tool_name: 'gen_ai.tool.name',
 };
 
-/** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. */
-export function spansJson(resource: OtlpResource, spans: readonly EndedSpan[]): string {
-  const scopeSpans = [{ scope: scopeOf(resource), spans: spans.map(spanOf) }];
-  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributes(resource) }, scopeSpans }] });
+/** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. `spans`: of `spanJson`. */
+export function spansJson(resource: OtlpResource, spans: readonly string[]): string {
+  const [from, scope] = [attributes(resource), scopeOf(resource)].map((part) => JSON.stringify(part));
+  return `{"resourceSpans":[{"resource":{"attributes":${from}},"scopeSpans":[{"scope":${scope},"spans":[${spans.join()}]}]}]}`;
+}
+
+/** Written at once, without objects in between: half the cost of a traced call is here. */
+export function spanJson({ traceId, spanId, parentId, name, kind, ...span }: EndedSpan): string {
+  const parent = parentId === null ? '' : `"parentSpanId":"${parentId}",`;
+  const times = `"startTimeUnixNano":"${nanos(span.startedAt)}","endTimeUnixNano":"${nanos(span.startedAt + span.durationMs)}"`;
+  const values: string[] = [];
+  for (const [key, value] of Object.entries(span.attributes)) {
+    values.push(`{"key":"${key}","value":{"stringValue":${JSON.stringify(value)}}}`);
+  }
+  const links = span.links.map((link) => `{"traceId":"${link.slice(3, 35)}","spanId":"${link.slice(36, 52)}"}`);
+  const status = span.attributes['error.type'] === undefined ? '' : `,"status":{"code":${FAILED}}`;
+  return `{"traceId":"${traceId}","spanId":"${spanId}",${parent}"name":${JSON.stringify(name)},"kind":${KINDS[kind]},${times},"attributes":[${values.join()}],"links":[${links.join()}]${status}}`;
 }
 
 /** An `ExportMetricsServiceRequest`, and how many data points it has. */
@@ -42,24 +55,6 @@ export function metricsJson(
   const scopeMetrics = [{ scope: scopeOf(resource), metrics }];
   const text = JSON.stringify({ resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics }] });
   return { text, points };
-}
-
-function spanOf({ traceId, spanId, parentId, name, kind, ...span }: EndedSpan): object {
-  return {
-    traceId,
-    spanId,
-    ...(parentId === null ? {} : { parentSpanId: parentId }),
-    name,
-    kind: KINDS[kind],
-    startTimeUnixNano: nanos(span.startedAt),
-    endTimeUnixNano: nanos(span.startedAt + span.durationMs),
-    attributes: attributes(span.attributes),
-    links: span.links.map((link) => {
-      const [, linkedTrace, linkedSpan] = link.split('-');
-      return { traceId: linkedTrace, spanId: linkedSpan };
-    }),
-    ...(span.attributes['error.type'] === undefined ? {} : { status: FAILED }),
-  };
 }
 
 /** Under the name of the conventions, where Prometheus has it in its own way. */
