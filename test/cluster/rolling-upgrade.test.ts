@@ -13,8 +13,9 @@ const before = unpackVersion(PREVIOUS);
 /** A version that speaks no protocol that this tree knows. */
 const stranger = unpackVersion(PREVIOUS, (_path, text) =>
   text
-    .replace('const PROTOCOLS = [1, 1];', 'const PROTOCOLS = [99, 99];')
-    .replace(/(JSON\.stringify\(\{\s*\.\.\.header,\s*protocol: )1,/, '$199,'),
+    .replace('const PROTOCOLS = [1, 2];', 'const PROTOCOLS = [99, 99];')
+    .replace('pieces = [], protocol = 1)', 'pieces = [], protocol = 99)')
+    .replace('protocol >= 1 && protocol <= 2', 'protocol === 99'),
 );
 
 async function readyNodes(node: NodeProcess): Promise<number> {
