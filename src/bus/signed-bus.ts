@@ -16,10 +16,10 @@ import type {
 } from './bus.ts';
 import { CallTransport, TICK_MS } from './calls/call-transport.ts';
 import { FramePost } from './calls/frame-post.ts';
-import { callOf, Entries, FRAME, FRAME_OVERHEAD, framed, hintMessage } from './calls/frames.ts';
+import { Entries, FRAME, FRAME_OVERHEAD, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { OutgoingCalls } from './calls/outgoing-calls.ts';
-import { bundleSubject, callSubjects } from './subjects.ts';
+import { bundleSubject } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
 import { MAX_SKEW_MS, ReplayWindow, Signer } from './trust/signer.ts';
@@ -72,11 +72,7 @@ export class SignedBus implements Bus {
     this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random, tickLater);
     this.#incoming = new IncomingCalls(this.#transport, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
-    this.#own = [
-      wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
-      wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
-      this.#outgoing,
-    ];
+    this.#own = [wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)), this.#outgoing];
   }
 
   get status(): BusStatus {
@@ -174,16 +170,6 @@ export class SignedBus implements Bus {
       else this.#incoming.addressed(entries, from);
     }
     if (!entries.whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
-  }
-
-  #onFrame(message: WireMessage): void {
-    const [, , , end, id] = message.subject.split('.') as [string, string, string, string, string];
-    const signed = this.#open(message, this.#seen);
-    if (signed === null) return;
-    const call = callOf(id);
-    if (call === null) this.#refuse(message.subject, 'no call has such an id');
-    else if (end === 'c') this.#outgoing.take(call, signed.from, framed(signed.frame));
-    else this.#incoming.take(call, signed.from, framed(signed.frame));
   }
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {

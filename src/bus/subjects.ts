@@ -20,11 +20,6 @@ export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** Single frames, which nodes of the version before send to a peer that they considered gone: `c` to the caller's end, `s`. */
-export function callSubjects(peer: string): string {
-  return `${INTERNAL}.call.${peer}.*.*`;
-}
-
 /** Where the messaging system reports that a bundle has no subscriber. Clients need not publish there. */
 export function noResponderSubject(peer: string, bundle: number): string {
   return `${INTERNAL}.unheard.${peer}.b.${bundle}`;

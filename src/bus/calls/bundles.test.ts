@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 import { Bundles } from './frame-post.ts';
-import { callOf, Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
+import { Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
 
 const CALL = '00112233445566aa';
-const ID = callOf(CALL)!;
+const ID = { family: 0x00112233, number: 0x445566aa };
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
 const frame = (text: string): Buffer => plainFrame(FRAME.cancel, Buffer.from(text));
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Channel } from './channel.ts';
-import { FRAME, FRAME_AT, framed, PART, readAck, readData } from './frames.ts';
+import { FRAME, FRAME_AT, type Framed, PART, readAck, readData } from './frames.ts';
+
+function framed(bytes: Buffer): Framed {
+  return { bytes, from: 0, to: bytes.length };
+}
 
 const CHUNK = 1_000;
 

@@ -88,10 +88,6 @@ export interface Framed {
   readonly to: number;
 }
 
-export function framed(bytes: Buffer): Framed {
-  return { bytes, from: 0, to: bytes.length };
-}
-
 /** `to`: its subject may follow. */
 export function readRequest({ bytes, from }: Framed, to: number): RequestFrame | null {
   if (to - from < REQUEST_HEAD || bytes[from] !== FRAME.request || bytes[from + 1] !== FRAMES_VERSION) return null;
@@ -201,14 +197,6 @@ export interface CallId {
   readonly family: number;
   readonly number: number;
 }
-
-/** Of sixteen hexadecimal digits. */
-export function callOf(text: string): CallId | null {
-  if (!CALL.test(text)) return null;
-  return { family: Number.parseInt(text.slice(0, 8), 16), number: Number.parseInt(text.slice(8), 16) };
-}
-
-const CALL = /^[0-9a-f]{16}$/;
 
 export class Pieces {
   readonly #buffers: readonly Buffer[];

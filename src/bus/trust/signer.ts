@@ -71,8 +71,6 @@ const COUNTER_AT = 13;
 const TIME_AT = 19;
 const MAC_AT = 25;
 const VERSION = 1;
-/** Nodes of the version before send bundles to peers whose counters begin here. */
-const READS_BUNDLES = 2 ** 47;
 
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
 /** How far clocks may differ, and how long a message may be replayed to a peer that has not seen it. */
@@ -91,7 +89,7 @@ export class Signer {
   readonly #signing: KeyObject;
   readonly #signingId: number;
   readonly #peer: Buffer;
-  #counter = READS_BUNDLES;
+  #counter = 0;
 
   /** `peer`: 16 hexadecimal digits, never reused. */
   constructor(peer: string, ring: KeyRing, clock: Clock) {
