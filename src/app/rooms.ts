@@ -44,6 +44,7 @@ import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-n
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
 import { desiredNames } from './cluster/desired-names.ts';
+import { serveRecordings, shareRecording } from './cluster/recordings-of-nodes.ts';
 import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
@@ -185,7 +186,18 @@ export async function buildRooms(
   let reachable: readonly string[] = [];
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
   const kept = folder?.file('recordings') ?? null;
-  const recorder = new Recorder({ clock, random, logger, events: serverEvents, folder: kept });
+  const recorder = new Recorder({
+    clock,
+    random,
+    logger,
+    events: serverEvents,
+    folder: kept,
+    nodes: connection && {
+      node: connection.node,
+      share: (part) => shareRecording(connection.bus, cluster!, part, logger),
+    },
+  });
+  if (connection !== null) serveRecordings(connection.bus, recorder);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
   const cluster: Cluster | null =

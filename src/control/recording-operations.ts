@@ -1,20 +1,22 @@
 import {
   MAX_RECORDINGS,
-  type NodeRecording,
   RECORDING,
   RECORDING_LIMITS,
   RECORDING_TARGET,
   REPLAY,
+  type RecordingOfNodes,
 } from '../model/recordings.ts';
 import { count, described, type Infer, list, object, optional, text } from '../model/schema.ts';
+import { mergedParts } from '../telemetry/recorder/merged-parts.ts';
 import type { Recording } from '../telemetry/recorder/recording.ts';
+import { runAtNodes } from './at-nodes.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
 import { type ApiOperation, type ControlAnswer, noSuchServer, ok, operation, problem } from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
 const MAX_REPLAY_BODY_BYTES = 48 * 1024 * 1024;
-const NODE = { node: { description: 'The node that keeps it, or is to; by default the one that answers.' } };
+const NODE = { node: { description: 'Only the part of this node; by default those of all nodes.' } };
 const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
 const { session, client, principal, server } = RECORDING_TARGET;
 const START = object({
@@ -33,16 +35,38 @@ const REPLAY_REQUEST = object({
   ignore: optional(described(list(text), 'Paths whose differences do not count, such as `$.result.content[*].text`.')),
 });
 
+const GET_RECORDING = operation({
+  id: 'getRecording',
+  method: 'GET',
+  path: '/api/v1/recordings/{name}',
+  summary: 'A recording with its text, in JSON Lines.',
+  schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.') }),
+  query: NODE,
+  errors: NO_SUCH_RECORDING,
+  merge: (answers) =>
+    answers.length === 0
+      ? null
+      : {
+          recording: merged(answers.map(({ recording }) => recording)),
+          jsonl: mergedParts(answers.map(({ jsonl }) => jsonl)),
+        },
+  run: ({ name }, plane) =>
+    withRecording(name, plane, (recording) => ok({ recording: viewAt(recording, plane), jsonl: recording.jsonl })),
+});
+
 /** Recordings of both wires, and their replay. */
 export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listRecordings',
     method: 'GET',
     path: '/api/v1/recordings',
-    summary: 'The recordings of all nodes; of each the oldest first.',
+    summary: 'The recordings, the oldest first.',
     query: NODE,
     schema: object({ recordings: list(RECORDING) }),
-    merge: (answers) => ({ recordings: answers.flatMap(({ recordings }) => recordings) }),
+    merge: (answers) => {
+      const parts = answers.flatMap(({ recordings }) => recordings);
+      return { recordings: [...Map.groupBy(parts, ({ id }) => id).values()].map(merged) };
+    },
     run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),
   }),
   operation({
@@ -50,8 +74,8 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/recordings',
     summary:
-      'Records both wires of a session that is open, of the next session of a client or principal, or of one server, as far as this node sees them.',
-    query: NODE,
+      'Records both wires of a session that is open, of the next session of a client or principal, or of one server.',
+    query: { node: { description: 'Records at this node only; by default at all nodes.' } },
     body: START,
     status: 201,
     schema: RECORDING,
@@ -61,23 +85,13 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       429: `There are ${MAX_RECORDINGS} recordings: delete one first.`,
       507: 'The recording cannot be written.',
     },
-    async run({ body }, plane) {
+    async run({ body, query }, plane) {
       const wanted = bodyOf<Infer<typeof START>>(body);
       if (typeof wanted === 'string') return problem(400, 'recording_malformed', wanted);
-      return start(wanted, plane);
+      return start(wanted, query.get('node'), plane);
     },
   }),
-  operation({
-    id: 'getRecording',
-    method: 'GET',
-    path: '/api/v1/recordings/{name}',
-    summary: 'A recording with its text, in JSON Lines.',
-    schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.') }),
-    query: NODE,
-    errors: NO_SUCH_RECORDING,
-    run: ({ name }, plane) =>
-      withRecording(name, plane, (recording) => ok({ recording: viewAt(recording, plane), jsonl: recording.jsonl })),
-  }),
+  GET_RECORDING,
   operation({
     id: 'stopRecording',
     method: 'POST',
@@ -86,6 +100,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     schema: RECORDING,
     query: NODE,
     errors: NO_SUCH_RECORDING,
+    merge: (parts) => (parts.length === 0 ? null : merged(parts)),
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
         plane.recorder.stop(recording, 'it was stopped');
@@ -100,6 +115,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     schema: REMOVED,
     query: NODE,
     errors: NO_SUCH_RECORDING,
+    merge: ([removed]) => removed ?? null,
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
         plane.recorder.delete(recording);
@@ -112,7 +128,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/replays',
     summary:
       'Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run.',
-    query: NODE,
+    query: { node: { description: 'The node that replays it; by default the one that answers.' } },
     body: REPLAY_REQUEST,
     maxBodyBytes: MAX_REPLAY_BODY_BYTES,
     schema: REPLAY,
@@ -120,15 +136,25 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       400: 'The body is malformed, or nothing of the recording can be replayed.',
       404: 'There is no recording of this id, or no server of this name.',
     },
-    async run({ body, gone }, plane) {
+    async run(request, plane) {
+      const { body, gone } = request;
       const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(body);
       if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
       if (typeof wanted.server !== 'string') return problem(400, 'replay_malformed', 'server has to be a text');
       const { recording = '', ignore = [], of = null } = wanted;
-      if (plane.server(wanted.server) === null) return noSuchServer(wanted.server, plane.upstreams.statuses());
-      const text = wanted.jsonl ?? plane.recorder.get(recording)?.jsonl;
-      if (text === undefined) return unknown(recording);
-      const replayed = await plane.replay(text, { server: wanted.server, of, ignore }, gone);
+      if (plane.upstreams.status(wanted.server) === null)
+        return noSuchServer(wanted.server, plane.upstreams.statuses());
+      let { jsonl = null } = wanted;
+      if (jsonl === null) {
+        const kept = await runAtNodes(
+          GET_RECORDING,
+          { ...request, name: recording, query: new URLSearchParams() },
+          plane,
+        );
+        if (!('status' in kept) || kept.status !== 200) return kept as ControlAnswer<never>;
+        ({ jsonl } = JSON.parse(kept.body.toString()) as { jsonl: string });
+      }
+      const replayed = await plane.replay(jsonl, { server: wanted.server, of, ignore }, gone);
       return typeof replayed === 'string' ? problem(400, 'replay_impossible', replayed) : ok(replayed);
     },
   }),
@@ -150,13 +176,19 @@ function bodyOf<T>(body: Buffer): T | string {
   return members as T;
 }
 
-async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<ControlAnswer<NodeRecording>> {
+async function start(
+  wanted: Infer<typeof START>,
+  node: string | null,
+  plane: ControlPlane,
+): Promise<ControlAnswer<RecordingOfNodes>> {
   const { maxEntries, maxBytes } = RECORDING_LIMITS;
   const { session = null, client = null, principal = null, server = null } = wanted;
   if (session === null && client === null && principal === null && server === null) {
     return problem(400, 'recording_of_nothing', 'name a session, a client, a principal or a server');
   }
-  if (server !== null && plane.server(server) === null) return noSuchServer(server, plane.upstreams.statuses());
+  if (server !== null && plane.upstreams.status(server) === null) {
+    return noSuchServer(server, plane.upstreams.statuses());
+  }
   const sessionId = session === null ? null : await plane.sessionId(session);
   if (session !== null && sessionId === null) {
     return problem(404, 'session_unknown', 'there is no open session with this label');
@@ -166,7 +198,7 @@ async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<
     maxBytes: Math.min(wanted.maxBytes ?? maxBytes.default, maxBytes.most),
   };
   try {
-    const recording = plane.recorder.start({ session, client, principal, server }, limits, sessionId);
+    const recording = await plane.recorder.start({ session, client, principal, server, node }, limits, sessionId);
     if (recording !== null) return ok(viewAt(recording, plane));
     return problem(429, 'too_many_recordings', `there are ${MAX_RECORDINGS} recordings: delete one first`);
   } catch (error) {
@@ -174,8 +206,26 @@ async function start(wanted: Infer<typeof START>, plane: ControlPlane): Promise<
   }
 }
 
-function viewAt({ view }: Recording, { calls }: ControlPlane): NodeRecording {
-  return { ...view, node: calls.node };
+function viewAt({ view }: Recording, { calls }: ControlPlane): RecordingOfNodes {
+  return { ...view, nodes: calls.node === null ? [] : [calls.node] };
+}
+
+/** What the nodes have of one recording. */
+function merged(parts: readonly RecordingOfNodes[]): RecordingOfNodes {
+  const all = <T>(listed: (part: RecordingOfNodes) => readonly T[]): T[] => [...new Set(parts.flatMap(listed))];
+  const sum = (counted: (part: RecordingOfNodes) => number): number => parts.reduce((to, one) => to + counted(one), 0);
+  const state =
+    (['recording', 'waiting'] as const).find((one) => parts.some((part) => part.state === one)) ?? 'stopped';
+  return {
+    ...parts[0]!,
+    state,
+    reason: state === 'stopped' ? parts[0]!.reason : null,
+    nodes: all(({ nodes }) => nodes),
+    sessions: all(({ sessions }) => sessions),
+    servers: all(({ servers }) => servers),
+    entries: sum(({ entries }) => entries),
+    bytes: sum(({ bytes }) => bytes),
+  };
 }
 
 function withRecording<T>(

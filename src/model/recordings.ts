@@ -16,8 +16,9 @@ export const RECORDING = named(
   'Recording',
   object({
     id: text,
-    node: described(nullable(text), 'The node that keeps it; null for a lone gateway.'),
     ...RECORDING_TARGET,
+    node: described(nullable(text), 'The only node that records; null where all do.'),
+    nodes: described(list(text), 'The nodes that keep a part of it; none for a lone gateway.'),
     state: oneOf(['waiting', 'recording', 'stopped']),
     reason: described(nullable(text), 'Why it stopped.'),
     startedAt: isoTime,
@@ -28,11 +29,11 @@ export const RECORDING = named(
     sessions: described(list(text), 'Labels of the sessions in it.'),
     servers: described(list(text), 'The servers in it.'),
   }),
-  'A recording of both wires, as far as its node sees them.',
+  'A recording of both wires.',
 );
-export type NodeRecording = Infer<typeof RECORDING>;
-export type RecordingView = Omit<NodeRecording, 'node'>;
-export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET>;
+export type RecordingOfNodes = Infer<typeof RECORDING>;
+export type RecordingView = Omit<RecordingOfNodes, 'nodes'>;
+export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET | 'node'>;
 export type RecordingLimits = Pick<RecordingView, 'maxEntries' | 'maxBytes'>;
 
 export const RECORDING_LIMITS = {

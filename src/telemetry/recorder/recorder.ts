@@ -9,7 +9,16 @@ import type { WatchedList } from '../../model/watched-list.ts';
 import type { TappedConnection, Wires, WireTap } from '../../model/wire-tap.ts';
 import type { Logger } from '../logger.ts';
 import { sessionLabel } from '../session-label.ts';
-import { Recording } from './recording.ts';
+import { Recording, type RecordingHead } from './recording.ts';
+
+/** What the other nodes need to know to keep their part of a recording. */
+export interface RecordingPart {
+  readonly head: RecordingHead;
+  /** What its sessions are known by. */
+  readonly sessions: readonly string[];
+  /** Why it has stopped; null while it goes on. */
+  readonly stopped: string | null;
+}
 
 interface RecorderDeps {
   readonly clock: Clock;
@@ -19,11 +28,14 @@ interface RecorderDeps {
   readonly events: { changed(list: WatchedList): void };
   /** Where recordings are kept; null: in memory. */
   readonly folder: string | null;
+  /** `share` resolves when all other nodes have begun their part, or do not answer. null for a lone gateway. */
+  readonly nodes: { readonly node: string; share(part: RecordingPart): Promise<void> } | null;
 }
 
 /**
- * Keeps what passes on both wires of chosen sessions, of this node. Off until a recording is started: then every message
- * is looked at, and those of the chosen are written without the secrets that the log knows. Headers never get here.
+ * Keeps what passes on both wires of chosen sessions at this node; the other nodes of a cluster each keep their part. Off
+ * until a recording is started: then every message is looked at, and those of the chosen sessions are written without the
+ * secrets that the log knows. Headers never get here.
  */
 export class Recorder implements WireTap {
   readonly wires: Wires = { tap: null };
@@ -44,24 +56,34 @@ export class Recorder implements WireTap {
     return this.#known().get(id) ?? null;
   }
 
-  /** `sessionId`: of the session that `target.session` names. null: there are as many as there may be. Throws where the file cannot be written. */
-  start(target: RecordingTarget, limits: RecordingLimits, sessionId: string | null): Recording | null {
-    const { clock, random, folder } = this.#deps;
-    if (this.#known().size >= MAX_RECORDINGS) return null;
-    const id = random.hex(4);
-    if (folder !== null) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const head = { id, startedAt: new Date(clock.wall()).toISOString(), ...target, ...limits };
-    const recording = Recording.begin(head, folder === null ? null : join(folder, `${id}.jsonl`));
-    if (sessionId !== null) recording.sessions.set(sessionId, sessionLabel(sessionId));
-    this.#known().set(id, recording);
-    this.#going = [...this.#going, recording];
-    this.#settle();
+  /**
+   * `sessionId`: of the session that `target.session` names. Resolves when the other nodes record too; with null if there are
+   * as many recordings as there may be. Rejects where the file cannot be written.
+   */
+  async start(target: RecordingTarget, limits: RecordingLimits, sessionId: string | null): Promise<Recording | null> {
+    const { clock, random } = this.#deps;
+    const head = { id: random.hex(4), startedAt: new Date(clock.wall()).toISOString(), ...target, ...limits };
+    const recording = this.#begin(head, sessionId === null ? [] : [sessionId]);
+    if (recording !== null) await this.#share(recording);
     return recording;
   }
 
+  /** Keeps, continues or stops this node's part of a recording of another node; a text says why it cannot. */
+  join({ head, sessions, stopped }: RecordingPart): string | null {
+    const known = this.get(head.id);
+    if (stopped !== null) {
+      known?.stop(stopped);
+      this.#settle();
+    } else if (known !== null) known.know(sessions);
+    else if (this.#begin(head, sessions) === null) return `this node has ${MAX_RECORDINGS} recordings`;
+    return null;
+  }
+
   stop(recording: Recording, reason: string): void {
+    if (!recording.going) return;
     recording.stop(reason);
     this.#settle();
+    void this.#share(recording);
   }
 
   delete(recording: Recording): void {
@@ -70,14 +92,16 @@ export class Recorder implements WireTap {
     this.#settle();
   }
 
-  /** Stops those that were of this session. */
+  /** Stops those that were of this session alone. */
   sessionEnded(sessionId: string): void {
     for (const recording of this.#going)
-      if (recording.sessions.has(sessionId)) this.stop(recording, 'the session ended');
+      if (recording.sessions.has(sessionId) && !isAnySession(recording.head)) this.stop(recording, 'the session ended');
   }
 
+  /** The parts of other nodes go on. */
   close(): void {
-    for (const recording of this.#going) this.stop(recording, 'the gateway ended');
+    for (const recording of this.#going) recording.stop('the gateway ended');
+    this.#settle();
   }
 
   client(
@@ -90,7 +114,10 @@ export class Recorder implements WireTap {
     let json: string | null = null;
     for (const recording of this.#going) {
       const key = keyOf(client);
-      const isIn = recording.sessions.has(key) || this.#begins(recording, client, endpoint, from, message);
+      const { head } = recording;
+      const isIn = isAnySession(head)
+        ? endpoint.kind === 'server' && endpoint.server === head.server
+        : recording.sessions.has(key) || isNext(recording, client, from, message);
       if (!isIn) continue;
       json ??= this.#text(message);
       this.#introduce(recording, key, client, endpoint.path);
@@ -122,35 +149,41 @@ export class Recorder implements WireTap {
     }
   }
 
-  #begins(
-    { head, sessions }: Recording,
-    client: ClientProfile,
-    endpoint: Endpoint,
-    from: string,
-    message: readonly Buffer[],
-  ): boolean {
-    if (isAnySession(head)) return endpoint.kind === 'server' && endpoint.server === head.server;
-    if (head.session !== null || sessions.size > 0 || from !== 'client') return false;
-    if (head.principal !== null && head.principal !== client.principal.id) return false;
-    if (head.client !== null && head.client !== nameIn(client.info)) return false;
-    // Other messages are of sessions that were there before, except where there is no session to begin.
-    if (client.sessionId === null) return true;
-    return (JSON.parse(Buffer.concat(message).toString()) as { method?: unknown }).method === 'initialize';
+  /** null: there are as many as there may be. Throws where the file cannot be written. */
+  #begin(head: RecordingHead, sessions: readonly string[]): Recording | null {
+    const { folder } = this.#deps;
+    if (this.#known().size >= MAX_RECORDINGS) return null;
+    if (folder !== null) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const recording = Recording.begin(head, folder === null ? null : join(folder, `${head.id}.jsonl`));
+    recording.know(sessions);
+    this.#known().set(head.id, recording);
+    this.#going = [...this.#going, recording];
+    this.#settle();
+    return recording;
+  }
+
+  async #share({ head, sessions, reason }: Recording): Promise<void> {
+    if (head.node === null) await this.#deps.nodes?.share({ head, sessions: [...sessions.keys()], stopped: reason });
   }
 
   #introduce(recording: Recording, key: string, client: ClientProfile, endpoint: string | null): void {
     const label = sessionLabel(key);
     if (recording.introduced.has(label)) return;
     recording.introduced.add(label);
-    recording.sessions.set(key, label);
+    const isNew = !recording.sessions.has(key);
+    recording.know([key]);
+    if (isNew && !isAnySession(recording.head)) void this.#share(recording);
     const { principal, revision, capabilities, info } = client;
     const about = `{"session":"${label}","principal":${JSON.stringify(principal.id)},"endpoint":${JSON.stringify(endpoint)},"revision":"${revision}","capabilities":${capabilities},"client":${info}}`;
     recording.note(this.#text([Buffer.from(about)]));
   }
 
   #add(recording: Recording, members: Omit<Parameters<Recording['add']>[0], 'time'>, json: string): void {
-    recording.add({ time: new Date(this.#deps.clock.wall()).toISOString(), ...members }, json);
-    if (!recording.going) this.#settle();
+    const { clock, nodes } = this.#deps;
+    const at = { time: new Date(clock.wall()).toISOString(), ...(nodes === null ? {} : { node: nodes.node }) };
+    const full = recording.add({ ...at, ...members }, json);
+    if (full !== null) this.stop(recording, full);
+    else if (!recording.going) this.#settle();
   }
 
   /** In one line, and with nothing in it that the log would mask. */
@@ -195,6 +228,21 @@ function keyOf({ sessionId, principal, info, handle }: ClientProfile): string {
 
 function isAnySession({ session, client, principal }: Omit<RecordingTarget, 'server'>): boolean {
   return session === null && client === null && principal === null;
+}
+
+/** The message is the first of the next session that was asked for. */
+function isNext(
+  { head, sessions }: Recording,
+  client: ClientProfile,
+  from: string,
+  message: readonly Buffer[],
+): boolean {
+  if (head.session !== null || sessions.size > 0 || from !== 'client') return false;
+  if (head.principal !== null && head.principal !== client.principal.id) return false;
+  if (head.client !== null && head.client !== nameIn(client.info)) return false;
+  // Other messages are of sessions that were there before, except where there is no session to begin.
+  if (client.sessionId === null) return true;
+  return (JSON.parse(Buffer.concat(message).toString()) as { method?: unknown }).method === 'initialize';
 }
 
 function nameIn(info: string | null): string | null {

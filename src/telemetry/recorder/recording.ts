@@ -1,8 +1,9 @@
 import { appendFileSync, readFileSync, rmSync } from 'node:fs';
 import type { RecordingLimits, RecordingTarget, RecordingView } from '../../model/recordings.ts';
 import type { WireSide } from '../../model/wire-tap.ts';
+import { sessionLabel } from '../session-label.ts';
 
-interface RecordingHead extends RecordingTarget, RecordingLimits {
+export interface RecordingHead extends RecordingTarget, RecordingLimits {
   readonly id: string;
   readonly startedAt: string;
 }
@@ -10,6 +11,8 @@ interface RecordingHead extends RecordingTarget, RecordingLimits {
 /** Where and when a message was seen. */
 interface RecordedAt {
   readonly time: string;
+  /** Which node saw it; absent for a lone gateway. */
+  readonly node?: string;
   readonly wire: 'client' | 'server';
   readonly from: WireSide;
   readonly session: string | null;
@@ -79,6 +82,15 @@ export class Recording {
     return this.#reason === null;
   }
 
+  get reason(): string | null {
+    return this.#reason;
+  }
+
+  /** Records these sessions from now on. */
+  know(keys: readonly string[]): void {
+    for (const key of keys) this.sessions.set(key, sessionLabel(key));
+  }
+
   get view(): RecordingView {
     const state = !this.going ? 'stopped' : this.#entries === 0 ? 'waiting' : 'recording';
     const sessions = [...new Set(this.sessions.values())];
@@ -97,9 +109,9 @@ export class Recording {
     if (this.going) this.#write(json);
   }
 
-  /** `message` is JSON text in one line, redacted. What would be too much ends the recording. */
-  add(members: RecordedAt, message: string): void {
-    if (!this.going) return;
+  /** `message` is JSON text in one line, redacted. A text: it is not added, and why the recording has to stop. */
+  add(members: RecordedAt, message: string): string | null {
+    if (!this.going) return null;
     const { maxEntries, maxBytes } = this.head;
     const line = `${JSON.stringify({ seq: this.#entries + 1, ...members }).slice(0, -1)},"message":${message}}`;
     const full =
@@ -108,13 +120,11 @@ export class Recording {
         : this.#bytes + Buffer.byteLength(line) >= maxBytes
           ? `it is at its limit of ${maxBytes} bytes`
           : null;
-    if (full !== null) {
-      this.stop(full);
-      return;
-    }
+    if (full !== null) return full;
     if (members.server !== undefined) this.#servers.add(members.server);
     this.#entries++;
     this.#write(line);
+    return null;
   }
 
   stop(reason: string): void {

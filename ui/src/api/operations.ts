@@ -558,11 +558,9 @@ readonly frameDomains?: readonly (string)[]
 }
 };
 
-/** A recording of both wires, as far as its node sees them. */
+/** A recording of both wires. */
 export type Recording = {
 readonly id: string;
-/** The node that keeps it; null for a lone gateway. */
-readonly node: string | null;
 /** Label of a session that is open. */
 readonly session: string | null;
 /** The next session of a client that gives this name of itself. */
@@ -571,6 +569,10 @@ readonly client: string | null;
 readonly principal: string | null;
 /** Alone: all that passes between the gateway and this server, and the sessions at its own endpoint. Otherwise only this server of the session. */
 readonly server: string | null;
+/** The only node that records; null where all do. */
+readonly node: string | null;
+/** The nodes that keep a part of it; none for a lone gateway. */
+readonly nodes: readonly (string)[];
 readonly state: "waiting" | "recording" | "stopped";
 /** Why it stopped. */
 readonly reason: string | null;
@@ -1195,14 +1197,14 @@ readonly path: string
   return request('POST', `api/v1/apps${query({ node: input.node })}`, input.body, options);
 }
 
-/** The recordings of all nodes; of each the oldest first. */
+/** The recordings, the oldest first. */
 export function listRecordings(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly recordings: readonly (Recording)[]
 }> {
   return request('GET', `api/v1/recordings${query({ node: input.node })}`, undefined, options);
 }
 
-/** Records both wires of a session that is open, of the next session of a client or principal, or of one server, as far as this node sees them. */
+/** Records both wires of a session that is open, of the next session of a client or principal, or of one server. */
 export function startRecording(input: { readonly node?: string | undefined; readonly body: {
 /** Label of a session that is open. */
 readonly session?: string | null;

@@ -76,14 +76,18 @@ function NextRecording({ servers }: { readonly servers: readonly Server[] }) {
 }
 
 function OneRecording({ recording }: { readonly recording: Recording }) {
-  const { id, node, state, reason, session, client, principal, server, entries, bytes, servers } = recording;
-  const at = node === null ? {} : { node };
+  const { id, nodes, state, reason, session, client, principal, server, entries, bytes, servers } = recording;
   const target = [session, client, principal, server].filter((one) => one !== null).join(' ');
   const replays = useSignal(false);
   return (
     <article class="recording" aria-label={`Recording ${id}`}>
       <p>
-        <b>{id}</b> {target} {node === null ? null : <span class="badge">{node}</span>}{' '}
+        <b>{id}</b> {target}{' '}
+        {nodes.map((node) => (
+          <span key={node} class="badge">
+            {node}
+          </span>
+        ))}{' '}
         <Status
           tone={state === 'stopped' ? 'rest' : state === 'waiting' ? 'busy' : 'good'}
           text={reason === null ? state : `${state}: ${reason}`}
@@ -95,7 +99,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
           <Action
             label="Stop"
             command={`trunkline record stop ${id}`}
-            run={() => stopRecording({ name: id, ...at })}
+            run={() => stopRecording({ name: id })}
             done={`Recording ${id} has stopped`}
             after={() => void readSessions()}
           />
@@ -103,14 +107,14 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
         <Action
           label="Download"
           command={`trunkline record get ${id} -o ${id}.jsonl`}
-          run={() => download(id, at)}
+          run={() => download(id)}
           done={`${id}.jsonl is downloaded`}
         />
         <Action
           label="Delete"
           careful
           command={`trunkline record delete ${id}`}
-          run={() => deleteRecording({ name: id, ...at })}
+          run={() => deleteRecording({ name: id })}
           done={`Recording ${id} is deleted`}
           after={() => void readSessions()}
         />
@@ -125,8 +129,8 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
   );
 }
 
-async function download(id: string, at: { readonly node?: string }): Promise<void> {
-  const { jsonl } = await getRecording({ name: id, ...at });
+async function download(id: string): Promise<void> {
+  const { jsonl } = await getRecording({ name: id });
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([jsonl], { type: 'application/jsonl' }));
   link.download = `${id}.jsonl`;

@@ -6,7 +6,7 @@ import { serverList } from '../../servers.ts';
 
 /** Replays a recording against a server of this gateway and shows where the answers differ. */
 export function ReplayForm({ recording }: { readonly recording: Recording }) {
-  const { id, node, servers } = recording;
+  const { id, servers } = recording;
   const of = useSignal(servers[0] ?? '');
   const against = useSignal(servers[0] ?? '');
   const ignored = useSignal('');
@@ -17,7 +17,6 @@ export function ReplayForm({ recording }: { readonly recording: Recording }) {
     busy.value = true;
     try {
       answer.value = await replayRecording({
-        ...(node === null ? {} : { node }),
         body: { recording: id, of: of.value, server: against.value, ignore },
       });
     } catch (error) {

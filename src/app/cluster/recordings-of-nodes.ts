@@ -1,0 +1,25 @@
+import type { Bus } from '../../bus/bus.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Recorder, RecordingPart } from '../../telemetry/recorder/recorder.ts';
+
+const NAME = 'trunkline.recordings';
+const ANSWER_MS = 5_000;
+
+/** Has all other nodes keep their part of a recording. Resolves when they do, or have not answered in time. */
+export async function shareRecording(bus: Bus, cluster: Cluster, part: RecordingPart, logger: Logger): Promise<void> {
+  const payload = Buffer.from(JSON.stringify(part));
+  const shared = [...cluster.peers.others()].map(async ({ id, peer }) => {
+    const outcome = await bus.call(NAME, payload, { to: peer, deadlineMs: ANSWER_MS }).outcome;
+    const reason = outcome.kind === 'failure' ? outcome.error.message : outcome.payload.toString();
+    if (reason !== '') logger.warn('recording_not_shared', { recording: part.head.id, node: id, reason });
+  });
+  await Promise.all(shared);
+}
+
+/** Keeps this node's part of what other nodes record, from now on. */
+export function serveRecordings(bus: Bus, recorder: Recorder): void {
+  bus.serve(NAME, (serving) => {
+    serving.answer(Buffer.from(recorder.join(JSON.parse(serving.payload.toString()) as RecordingPart) ?? ''));
+  });
+}

@@ -1,0 +1,25 @@
+const ENTRY = /^\{"seq":\d+,"time":"([^"]+)"/;
+
+/** One recording of the parts that nodes kept, this node's first: messages in the order of their times, numbered anew. */
+export function mergedParts([own = '', ...others]: readonly string[]): string {
+  if (others.length === 0) return own;
+  const [head, ...lines] = [own, ...others].flatMap((part, at) => part.split('\n').slice(at === 0 ? 0 : 1, -1));
+  const entries = lines
+    .flatMap((line) => {
+      const time = ENTRY.exec(line)?.[1];
+      return time === undefined ? [] : [{ line, time }];
+    })
+    .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0))
+    .map(({ line }, at) => line.replace(/\d+/, String(at + 1)));
+  const said = lines.filter((line) => !ENTRY.test(line));
+  const stopped = said.findLast((line) => line.startsWith('{"stopped":'));
+  // A node that serves a call does not know the client's endpoint.
+  const introductions = new Map<string, string>();
+  for (const line of said) {
+    const session = /^\{"session":"([^"]+)"/.exec(line)?.[1];
+    if (session !== undefined && !introductions.get(session)?.includes('"endpoint":"/'))
+      introductions.set(session, line);
+  }
+  const all = [head, ...introductions.values(), ...entries, ...(stopped === undefined ? [] : [stopped])];
+  return all.map((line) => `${line}\n`).join('');
+}
