@@ -124,4 +124,8 @@ export interface ThisNode {
   /** Messages may have been lost. */
   missed(): void;
   serversChanged(): void;
+  /** What a node advertises of this server, not which nodes have it. */
+  serverChanged(server: string): void;
+  /** A node advertises more than this one knows. */
+  offerChanged(node: NodeView): void;
 }

@@ -227,6 +227,13 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
   }
 
+  refreshServer(server: string): void {
+    const place = this.#place(server);
+    if (place === undefined) return;
+    this.#lists.lookAt(place);
+    this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
+  }
+
   close(): void {
     this.#catalogs.close();
     this.calls.close();

@@ -184,7 +184,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   nodes(): readonly NodeReport[] {
     const names = (servers: Iterable<string>): string[] => [...servers].sort();
-    const own = { ...this.view, here: true, servers: names(this.#own.servers.map(({ name }) => name)) };
+    const own = { ...this.view, here: true, servers: names(Array.from(this.#own.servers, ({ name }) => name)) };
     const others = [...this.peers.others()].map((node) => ({
       ...node,
       here: false,
@@ -330,6 +330,14 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const changed = this.#known.rebuild();
     this.#router.refresh();
     if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
+  }
+
+  serverChanged(server: string): void {
+    this.#router.refreshServer(server);
+  }
+
+  offerChanged(node: NodeView): void {
+    this.#advertisements.look(node);
   }
 
   released(sessionId: string): void {

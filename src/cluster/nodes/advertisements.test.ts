@@ -25,8 +25,8 @@ class Bench {
   readonly advertisements = new Advertisements(
     { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++ } as unknown as Logger },
     { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
-    { text: () => ({ version: 0, servers: [] }) },
-    { serversChanged: () => this.changed++ },
+    { text: () => packFrame({ version: 0, servers: [] }) },
+    { serversChanged: () => this.changed++, serverChanged: () => {} },
   );
 
   async dispose(): Promise<void> {

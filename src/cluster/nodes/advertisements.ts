@@ -1,23 +1,44 @@
+import { inflateRawSync } from 'node:zlib';
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
+import { LruMap } from '../lru-map.ts';
+import { type AdvertisedServer, type Advertisement, applyMembers, type OfferChange } from './advertised.ts';
+import type { ServerText } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
-import type { AdvertisedServer, Advertisement, OwnAdvertisement } from './own-advertisement.ts';
+import { OFFERED, type OwnAdvertisement } from './own-advertisement.ts';
 
 const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
 const AGAIN_MS = 250;
 const MAX_SERVERS = 10_000;
+const MAX_INFLATED = 256 * 1024 * 1024;
 
-/** Reads the advertisement of a node whenever its heartbeat names an unknown version. */
+interface OfferRequest {
+  /** The version that the asking node has. */
+  readonly since?: number;
+  readonly deflate?: boolean;
+}
+
+interface KnownAdvertisement {
+  version: number;
+  readonly servers: Map<string, AdvertisedServer>;
+}
+
+/**
+ * What the other nodes advertise: read when a node is found, then followed by the changes that it publishes. A version in a
+ * heartbeat that is not known means that a change was missed: what changed since is read.
+ */
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
-  readonly #node: Pick<ThisNode, 'serversChanged'>;
-  readonly #known = new Map<string, Advertisement>();
+  readonly #node: Pick<ThisNode, 'serversChanged' | 'serverChanged'>;
+  readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
-  readonly #serving: { close(): void };
+  /** Many nodes have the same definitions: each is kept once. */
+  readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
+  readonly #registrations: readonly { close(): void }[];
   #disarm: (() => void) | null = null;
   #closed = false;
 
@@ -25,19 +46,27 @@ export class Advertisements {
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
-    node: Pick<ThisNode, 'serversChanged'>,
+    node: Pick<ThisNode, 'serversChanged' | 'serverChanged'>,
   ) {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#node = node;
-    this.#serving = deps.bus.serve(NAME, (serving) => {
-      serving.answer(packFrame(own.text()));
-    });
+    const { bus } = deps;
+    this.#registrations = [
+      bus.serve(NAME, (serving) => {
+        const { since, deflate } = unpackFrame<OfferRequest>(serving.payload).header;
+        serving.answer(own.text(since ?? null, deflate === true));
+      }),
+      bus.subscribe(`${OFFERED}.*`, (payload, from) => {
+        if (from !== bus.peer) this.#changed(from, unpackFrame<OfferChange>(payload).header);
+      }),
+    ];
   }
 
   /** Null before the first reading. */
   of(peer: string): readonly AdvertisedServer[] | null {
-    return this.#known.get(peer)?.servers ?? null;
+    const known = this.#known.get(peer);
+    return known === undefined ? null : [...known.servers.values()];
   }
 
   refresh(): void {
@@ -45,10 +74,13 @@ export class Advertisements {
     for (const peer of [...this.#known.keys()]) {
       if (this.#nodes.get(peer) === null) this.#known.delete(peer);
     }
-    for (const node of this.#nodes.others()) {
-      if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
-      void this.#readings.begin(node.peer, () => this.#read(node));
-    }
+    for (const node of this.#nodes.others()) this.look(node);
+  }
+
+  /** Reads what this node lacks of it. */
+  look(node: NodeView): void {
+    if (this.#closed || this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) return;
+    void this.#readings.begin(node.peer, () => this.#read(node));
   }
 
   /** Never rejects. */
@@ -63,19 +95,18 @@ export class Advertisements {
   close(): void {
     this.#closed = true;
     this.#disarm?.();
-    this.#serving.close();
+    for (const registration of this.#registrations) registration.close();
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {
     const { bus, logger, clock } = this.#deps;
     try {
-      const call = bus.call(NAME, packFrame({}), { to: peer, deadlineMs: READ_MS });
-      const outcome = await call.outcome;
+      const known = this.#known.get(peer);
+      const request: OfferRequest = { deflate: true, ...(known === undefined ? {} : { since: known.version }) };
+      const outcome = await bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
       if (outcome.kind === 'failure') throw outcome.error;
-      const { version, servers } = unpackFrame<Advertisement>(outcome.payload).header;
       if (this.#closed || this.#nodes.get(peer) === null) return;
-      this.#known.set(peer, { version, servers: servers.slice(0, MAX_SERVERS) });
-      this.#node.serversChanged();
+      this.#take(peer, advertisementIn(outcome.payload));
     } catch (error) {
       if (this.#closed) return;
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
@@ -85,4 +116,61 @@ export class Advertisements {
       this.refresh();
     });
   }
+
+  #take(peer: string, { version, since, servers, removed = [] }: Advertisement): void {
+    const known = this.#known.get(peer);
+    if (since === undefined) {
+      const named = servers.slice(0, MAX_SERVERS).map((server) => this.#shared(server));
+      this.#known.set(peer, { version, servers: new Map(named.map((server) => [server.definition.name, server])) });
+    } else {
+      // What was published meanwhile is newer.
+      if (known === undefined || version <= known.version) return;
+      known.version = version;
+      if (servers.length + removed.length === 0) return;
+      for (const name of removed) known.servers.delete(name);
+      for (const server of servers) this.#put(known, server);
+    }
+    this.#node.serversChanged();
+  }
+
+  #changed(peer: string, { version, changed, removed }: OfferChange): void {
+    const known = this.#known.get(peer);
+    if (known === undefined || version <= known.version) return;
+    const applies = version === known.version + 1;
+    if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name))) {
+      const node = this.#nodes.get(peer);
+      if (node !== null) this.look({ ...node, offer: version });
+      return;
+    }
+    known.version = version;
+    let anew = removed.length > 0;
+    for (const name of removed) known.servers.delete(name);
+    for (const change of changed) {
+      if ('name' in change) applyMembers(known.servers.get(change.name)!, change.members);
+      else {
+        this.#put(known, change.server);
+        anew = true;
+      }
+    }
+    if (anew) this.#node.serversChanged();
+    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name);
+  }
+
+  #put({ servers }: KnownAdvertisement, server: AdvertisedServer): void {
+    const { name } = server.definition;
+    if (servers.has(name) || servers.size < MAX_SERVERS) servers.set(name, this.#shared(server));
+  }
+
+  #shared(server: AdvertisedServer): AdvertisedServer {
+    const text = JSON.stringify(server.definition);
+    const definition = this.#definitions.get(text) ?? server.definition;
+    if (definition === server.definition) this.#definitions.set(text, definition);
+    return { ...server, definition };
+  }
+}
+
+function advertisementIn(payload: Buffer): Advertisement {
+  const { header, pieces } = unpackFrame<Advertisement & { readonly deflated?: boolean }>(payload);
+  if (header.deflated !== true) return header;
+  return JSON.parse(inflateRawSync(pieces[0]!, { maxOutputLength: MAX_INFLATED }).toString()) as Advertisement;
 }

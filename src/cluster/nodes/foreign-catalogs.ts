@@ -189,8 +189,9 @@ export class ForeignCatalogs {
   }
 
   /** Reads changed catalogs again and notifies clients. Those of servers whose instances are all gone are kept. */
-  refresh(isLost: (server: string) => boolean): void {
+  refresh(isLost: (server: string) => boolean, only: string | null = null): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
+      if (only !== null && catalog.server !== only) continue;
       const instance = this.#shown.sourceFor(catalog.server, client, peer);
       if (instance === null) {
         const shown = isLost(catalog.server) || this.#shown.knownCatalog(catalog.server, client) === catalog;

@@ -1,12 +1,13 @@
 import { foldedName } from '../../model/names.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
+import type { AdvertisedServer } from './advertised.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { LostInstances } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
-import type { AdvertisedServer, OwnAdvertisement } from './own-advertisement.ts';
-import { digestsOf, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
+import type { OwnAdvertisement } from './own-advertisement.ts';
+import { type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
 export class KnownServers {
   readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
@@ -58,7 +59,7 @@ export class KnownServers {
     const differs = (advertised: AdvertisedServer): boolean => {
       const { name } = advertised.definition;
       if (foldedName(name) !== foldedName(server.name)) return false;
-      return name !== server.name || !digestsOf(advertised).some((digest) => digests.includes(digest));
+      return name !== server.name || !advertised.digests.some((digest) => digests.includes(digest));
     };
     return [...this.#others()].flatMap(([{ id }, advertised]) => (advertised?.some(differs) === true ? id : [])).sort();
   }

@@ -17,6 +17,7 @@ const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
+type HeardChanges = Map<string, { readonly changes: number; readonly catalogs: number }>;
 
 /**
  * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
@@ -30,7 +31,7 @@ export class ListsElsewhere {
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
   /** Counts of announced changes and of changed catalogs, by node and server. */
-  #heard: ReadonlyMap<string, { readonly changes: number; readonly catalogs: number }> = new Map();
+  #heard: HeardChanges = new Map();
   /** By server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
@@ -48,20 +49,27 @@ export class ListsElsewhere {
 
   look(places: ReadonlyMap<string, Place>): void {
     const before = this.#heard;
-    const heard = new Map<string, { readonly changes: number; readonly catalogs: number }>();
+    const heard: HeardChanges = new Map();
     this.#heard = heard;
-    for (const place of places.values()) {
-      const { here, server, otherInstances } = place;
-      for (const { node, advertised } of here ? otherInstances : []) {
-        const { changes = 0, catalogs } = advertised;
-        const key = `${node.peer} ${server.name}`;
-        const was = before.get(key);
-        heard.set(key, { changes, catalogs });
-        if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
-        if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(server.name);
-      }
-    }
+    for (const place of places.values()) this.#compare(place, before, heard);
     this.own.look(places.values());
+  }
+
+  lookAt(place: Place): void {
+    this.#compare(place, this.#heard, this.#heard);
+    this.own.lookAt(place);
+  }
+
+  #compare(place: Place, before: HeardChanges, heard: HeardChanges): void {
+    const { here, server, otherInstances } = place;
+    for (const { node, advertised } of here ? otherInstances : []) {
+      const { changes = 0, catalogs } = advertised;
+      const key = `${node.peer} ${server.name}`;
+      const was = before.get(key);
+      heard.set(key, { changes, catalogs });
+      if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
+      if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(server.name);
+    }
   }
 
   /**
@@ -173,23 +181,34 @@ class OwnListsElsewhere {
   look(places: Iterable<Place>): void {
     const before = this.#heard;
     this.#heard = new Map();
-    for (const { server, process, otherInstances } of places) {
-      if (!process) continue;
-      for (const instance of otherInstances) {
-        for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
-          const heard = { server: server.name, key, digest };
-          const name = `${server.name}\n${key}`;
-          this.#heard.set(name, heard);
-          const old = before.get(name);
-          if (old?.digest !== digest) void this.#take(instance, heard, old);
-        }
+    for (const place of places) this.#hear(place, before);
+    for (const old of before.values()) this.#tellUnheard(old);
+  }
+
+  lookAt(place: Place): void {
+    const { name } = place.server;
+    const before = new Map([...this.#heard].filter(([, { server }]) => server === name));
+    for (const known of before.keys()) this.#heard.delete(known);
+    this.#hear(place, before);
+    for (const old of before.values()) this.#tellUnheard(old);
+  }
+
+  #hear({ server, process, otherInstances }: Place, before: ReadonlyMap<string, AnnouncedLists>): void {
+    if (!process) return;
+    for (const instance of otherInstances) {
+      for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
+        const heard = { server: server.name, key, digest };
+        const name = `${server.name}\n${key}`;
+        this.#heard.set(name, heard);
+        const old = before.get(name);
+        if (old?.digest !== digest) void this.#take(instance, heard, old);
       }
     }
-    for (const [name, old] of before) {
-      if (this.#heard.has(name)) continue;
-      const shown = this.#of(old);
-      if (shown !== null) this.#events.catalogChanged(old.server, shown.fingerprint, LIST_KINDS, old.key);
-    }
+  }
+
+  #tellUnheard(old: AnnouncedLists): void {
+    const shown = this.#heard.has(`${old.server}\n${old.key}`) ? null : this.#of(old);
+    if (shown !== null) this.#events.catalogChanged(old.server, shown.fingerprint, LIST_KINDS, old.key);
   }
 
   /** Null if the client has no process elsewhere, or one that lists what a fresh one does. */

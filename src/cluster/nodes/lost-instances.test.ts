@@ -15,12 +15,13 @@ import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { PROTOCOL, packFrame } from '../frames/frame.ts';
+import type { AdvertisedServer } from './advertised.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 import { statusElsewhere } from './instances.ts';
 import { KnownServers } from './known-servers.ts';
 import { type LostInstance, LostInstances, whyLost } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
-import type { AdvertisedServer, OwnAdvertisement } from './own-advertisement.ts';
+import type { OwnAdvertisement } from './own-advertisement.ts';
 import { routingTable } from './routing-table.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
@@ -31,7 +32,8 @@ function named(id: string, startedAt = 1): NodeView {
 
 function advertised(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): AdvertisedServer {
   const definition: ServerText = serverText(serverNamed(name, more), true);
-  return { definition, digest: `${name} ${more.timeoutMs}`, status, catalogs: 1 };
+  const digest = `${name} ${more.timeoutMs}`;
+  return { definition, digest, digests: [digest], status, catalogs: 1 };
 }
 
 async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'memory'): Promise<string> {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { ThisNode } from '../cluster-deps.ts';
+import type { AdvertisedServer } from './advertised.ts';
 import type { NodeView } from './node-state.ts';
-import type { AdvertisedServer } from './own-advertisement.ts';
 
 /** As long as claims without an owner are kept. */
 const SILENT_MS = 3_600_000;

@@ -147,10 +147,11 @@ export class Nodes {
     }
     const before = known.view;
     known.heardAt = clock.now();
-    if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
+    if (before.state === view.state && before.epoch === view.epoch) {
       // Other changes need no event: the view has them.
-      const { load, full, inUse, busy, owned, publicCalls } = view;
-      Object.assign(before, { load, full, inUse, busy, owned, publicCalls });
+      const { load, full, inUse, busy, owned, publicCalls, offer } = view;
+      Object.assign(before, { load, full, inUse, busy, owned, publicCalls, offer });
+      this.#node.offerChanged(before);
       return;
     }
     known.view = view;

@@ -1,38 +1,39 @@
+import { deflateRawSync } from 'node:zlib';
 import { isOwnProcess, type Server } from '../../model/server.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { DOWN, type ServerStatus } from '../../model/server-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
+import { packFrame } from '../frames/frame.ts';
+import {
+  type AdvertisedServer,
+  type Advertisement,
+  changeOf,
+  type OfferChange,
+  type ServerChange,
+} from './advertised.ts';
 import { definitionDigest } from './definition-digest.ts';
-import { type ServerText, serverText } from './foreign-server.ts';
+import { serverText } from './foreign-server.ts';
 import type { Nodes } from './nodes.ts';
 
-export interface AdvertisedServer {
-  readonly definition: ServerText;
-  /** With the key in force. */
-  readonly digest: string;
-  /** With all accepted keys; absent from nodes of earlier versions. */
-  readonly digests?: readonly string[];
-  readonly status: ServerStatus | null;
-  /** Counts changes of its lists. */
-  readonly catalogs: number;
-  /** Counts changes that the server announced; absent for none. */
-  readonly changes?: number;
-  /** Digests by session key: lists of single clients' processes that differ from a fresh process's. */
-  readonly own?: Readonly<Record<string, string>>;
-}
-
-export interface Advertisement {
-  readonly version: number;
-  readonly servers: readonly AdvertisedServer[];
-}
-
-function isGood({ misconfigured }: Server): boolean {
-  return misconfigured === undefined;
-}
-
 /** Coalesces bursts of changes. */
-const COALESCE_MS = 50;
+const SOON_MS = 50;
+/** So that a restart is one message. What decides where calls go (`DOWN`, or where a singleton runs) is published at once. */
+const STATUS_MS = 1_000;
+/** A larger change is read by each node, compressed. */
+const MAX_PUBLISHED = 16 * 1024;
+const MIN_DEFLATED = 4 * 1024;
+/** Removals that are remembered; a node that asks for what is before them reads everything. */
+const MAX_REMOVED = 10_000;
 
-/** The servers of this node's own files. A node that missed a change reads everything. */
+interface Recorded {
+  readonly advertised: AdvertisedServer;
+  /** Of the advertisement when it changed last. */
+  readonly version: number;
+}
+
+/**
+ * The servers of this node's own files, each with the version in which it changed last. A change is published once, for all
+ * nodes; a node that missed one reads what changed since its version.
+ */
 export class OwnAdvertisement {
   readonly #deps: ClusterDeps;
   readonly #nodes: Pick<Nodes, 'tell'>;
@@ -41,8 +42,16 @@ export class OwnAdvertisement {
   readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
   readonly #changes = new Map<string, number>();
-  #servers: readonly Server[] = [];
+  #servers = new Map<string, Server>();
+  readonly #recorded = new Map<string, Recorded>();
+  /** By name, with the version. */
+  readonly #removed = new Map<string, number>();
+  readonly #dirty = new Set<string>();
+  /** Removals before this version are forgotten. */
+  #since = 0;
   #version = 1;
+  #whole: Buffer | null = null;
+  #dueAt = Number.POSITIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
   constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>) {
@@ -55,13 +64,16 @@ export class OwnAdvertisement {
     return this.#version;
   }
 
-  get servers(): readonly Server[] {
-    return this.#servers;
+  get servers(): Iterable<Server> {
+    return this.#servers.values();
   }
 
   replace(servers: Iterable<Server>): void {
-    this.#servers = [...servers].filter(({ enabled }) => enabled);
-    this.#bump();
+    for (const name of this.#servers.keys()) this.#dirty.add(name);
+    this.#servers = new Map();
+    for (const server of servers) if (server.enabled) this.#servers.set(server.name, server);
+    for (const name of this.#servers.keys()) this.#dirty.add(name);
+    this.#publishIn(SOON_MS);
   }
 
   digests(server: Server): readonly string[] {
@@ -75,42 +87,107 @@ export class OwnAdvertisement {
 
   catalogChanged(server: string): void {
     this.#catalogs.set(server, (this.#catalogs.get(server) ?? 0) + 1);
-    this.#bump();
+    this.ownListsChanged(server);
   }
 
   /** The server announced a change. */
   relisted(server: string): void {
     this.#changes.set(server, (this.#changes.get(server) ?? 0) + 1);
-    this.#bump();
+    this.ownListsChanged(server);
   }
 
-  statusChanged(): void {
-    this.#bump();
+  /** Those of single clients' processes. */
+  ownListsChanged(server: string): void {
+    this.#dirty.add(server);
+    this.#publishIn(SOON_MS);
   }
 
-  text(): Advertisement {
-    return {
-      version: this.#version,
-      servers: this.#servers.filter(isGood).map((server) => ({
-        definition: serverText(server, isOwnProcess(server)),
-        digest: this.digests(server)[0]!,
-        digests: this.digests(server),
-        status: this.#status(server.name),
-        catalogs: this.#catalogs.get(server.name) ?? 0,
-        ...(this.#changes.has(server.name) ? { changes: this.#changes.get(server.name)! } : {}),
-        ...this.#own(server.name),
-      })),
-    };
+  statusChanged(server: string, { state }: ServerStatus): void {
+    const before = this.#recorded.get(server)?.advertised.status ?? null;
+    const decides = before === null || DOWN.has(before.state) !== DOWN.has(state);
+    this.#dirty.add(server);
+    this.#publishIn(decides ? SOON_MS : STATUS_MS);
+  }
+
+  /** What changed since that version; everything for null, and where that is not known. Compressed if large and `deflate`. */
+  text(since: number | null, deflate: boolean): Buffer[] {
+    this.#publish();
+    if (since !== null && since >= this.#since && since <= this.#version) {
+      const changed = this.#recorded.values().filter(({ version }) => version > since);
+      const servers = Array.from(changed, ({ advertised }) => advertised);
+      const removed = [...this.#removed].filter(([, version]) => version > since).map(([name]) => name);
+      return compressed({ version: this.#version, since, servers, removed }, deflate);
+    }
+    const servers = Array.from(this.#recorded.values(), ({ advertised }) => advertised);
+    if (!deflate) return packFrame({ version: this.#version, servers } satisfies Advertisement);
+    this.#whole ??= Buffer.concat(compressed({ version: this.#version, servers }, true));
+    return [this.#whole];
   }
 
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
+    this.#dueAt = Number.POSITIVE_INFINITY;
   }
 
-  #own(server: string): Pick<AdvertisedServer, 'own'> {
-    const lists = this.#deps.local.ownLists(server);
-    return lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) };
+  #publishIn(ms: number): void {
+    const { clock } = this.#deps;
+    const dueAt = clock.now() + ms;
+    if (dueAt >= this.#dueAt) return;
+    this.#disarm?.();
+    this.#dueAt = dueAt;
+    this.#disarm = clock.after(ms, () => this.#publish());
+  }
+
+  /** Records what changed, and publishes it. */
+  #publish(): void {
+    this.close();
+    const version = this.#version + 1;
+    const changed: ServerChange[] = [];
+    const removed: string[] = [];
+    for (const name of this.#dirty) {
+      const before = this.#recorded.get(name)?.advertised;
+      const server = this.#servers.get(name);
+      const advertised = server === undefined || server.misconfigured !== undefined ? null : this.#advertised(server);
+      if (advertised !== null) {
+        const change = before === undefined ? { server: advertised } : changeOf(before, advertised);
+        if (change === null) continue;
+        changed.push(change);
+        this.#recorded.set(name, { advertised, version });
+        this.#removed.delete(name);
+      } else if (before !== undefined) {
+        removed.push(name);
+        this.#recorded.delete(name);
+        this.#removed.set(name, version);
+      }
+    }
+    this.#dirty.clear();
+    if (changed.length + removed.length === 0) return;
+    if (this.#removed.size > MAX_REMOVED) {
+      this.#removed.clear();
+      this.#since = version;
+    }
+    this.#version = version;
+    this.#whole = null;
+    const message = packFrame({ version, changed, removed } satisfies OfferChange);
+    if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
+    else this.#deps.bus.publish(`${OFFERED}.${this.#deps.bus.peer}`, message);
+  }
+
+  #advertised(server: Server): AdvertisedServer {
+    const { name } = server;
+    const digests = this.digests(server);
+    const changes = this.#changes.get(name);
+    const lists = this.#deps.local.ownLists(name);
+    return {
+      definition: serverText(server, isOwnProcess(server)),
+      digest: digests[0]!,
+      digests,
+      status: this.#status(name),
+      catalogs: this.#catalogs.get(name) ?? 0,
+      ...(changes === undefined ? {} : { changes }),
+      ...(lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) }),
+    };
   }
 
   /** Without what changes at every call. */
@@ -118,12 +195,12 @@ export class OwnAdvertisement {
     const status = this.#deps.local.status(name);
     return status === null ? null : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null };
   }
+}
 
-  #bump(): void {
-    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => {
-      this.#disarm = null;
-      this.#version++;
-      this.#nodes.tell();
-    });
-  }
+export const OFFERED = 'trunkline.offered';
+
+function compressed(advertisement: Advertisement, deflate: boolean): Buffer[] {
+  const text = Buffer.from(JSON.stringify(advertisement));
+  if (!deflate || text.length < MIN_DEFLATED) return packFrame(advertisement);
+  return packFrame({ deflated: true }, [deflateRawSync(text, { level: 1 })]);
 }

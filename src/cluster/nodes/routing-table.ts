@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Server } from '../../model/server.ts';
+import type { AdvertisedServer } from './advertised.ts';
 import { foreignServer } from './foreign-server.ts';
 import type { LostInstance } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
-import type { AdvertisedServer } from './own-advertisement.ts';
 
 export interface RemoteInstance {
   readonly node: NodeView;
@@ -78,7 +78,7 @@ export function routingTable(
   }
   for (const [node, advertised] of others) {
     for (const server of advertised) {
-      const one = known.side(server.definition.name, digestsOf(server));
+      const one = known.side(server.definition.name, server.digests);
       one.instances.push({ node, advertised: server });
       one.nodes.push(node.id);
     }
@@ -87,7 +87,7 @@ export function routingTable(
   for (const instance of lost) {
     const { name } = instance.advertised.definition;
     if (known.has(name)) continue;
-    const one = gone.side(name, digestsOf(instance.advertised));
+    const one = gone.side(name, instance.advertised.digests);
     one.instances.push(instance);
     one.nodes.push(instance.node);
   }
@@ -106,10 +106,6 @@ export function routingTable(
     places.set(name, placeOf(name, first, own));
   }
   return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
-}
-
-export function digestsOf({ digests, digest }: AdvertisedServer): readonly string[] {
-  return digests ?? [digest];
 }
 
 class Sides<Instance> {

@@ -62,7 +62,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#here.catalogChanged(server, fingerprint, lists, key);
     // Lists of one client's process are not the server's.
     if (key === null) this.#own.catalogChanged(server);
-    else this.#own.statusChanged();
+    else this.#own.ownListsChanged(server);
   }
 
   relisted(server: string): void {
@@ -91,7 +91,7 @@ export class RelayedEvents implements UpstreamEvents {
 
   statusChanged(server: string, status: ServerStatus): void {
     this.#here.statusChanged(server, status);
-    this.#own.statusChanged();
+    this.#own.statusChanged(server, status);
   }
 
   #holder(sessionId: string | null): string | null {
