@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { accepted } from './accepted.ts';
+import { type ClusterScale, measureClusterScale } from './cluster-scale/measure.ts';
+import { clusterScaleTable } from './cluster-scale/report.ts';
 import { type FirstCall, measureFirstCalls } from './first-call.ts';
 import { readOptions, USAGE } from './options.ts';
 import type { Row } from './row.ts';
@@ -45,6 +47,7 @@ const results: { scenario: string; rows: readonly Row[] }[] = [];
 const tables: string[] = [];
 let starts: readonly StartUp[] = [];
 let firstCalls: readonly FirstCall[] = [];
+let clusterScale: ClusterScale | null = null;
 
 const servers = await Servers.start();
 try {
@@ -61,6 +64,10 @@ try {
     firstCalls = await measureFirstCalls(options.rounds);
     show(firstCallTable(firstCalls));
   }
+  if (wanted('cluster-scale')) {
+    clusterScale = await measureClusterScale(options.scale, (text) => console.error(text));
+    show(clusterScaleTable(clusterScale));
+  }
 } finally {
   await servers.stop();
 }
@@ -71,7 +78,7 @@ const about = {
   machine: `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`,
 };
 if (options.json !== '')
-  writeFileSync(options.json, `${JSON.stringify({ ...about, results, starts, firstCalls }, null, 2)}\n`);
+  writeFileSync(options.json, `${JSON.stringify({ ...about, results, starts, firstCalls, clusterScale }, null, 2)}\n`);
 if (options.accept) accept();
 
 function wanted(name: string): boolean {
@@ -87,7 +94,7 @@ function show(table: string): void {
 function accept(): void {
   const file = join(import.meta.dirname, 'RESULTS.md');
   const run = `${about.date}, \`${about.command}\`, ${about.machine}`;
-  const order = [...SCENARIOS.map(({ name }) => name), 'start', 'first-call'];
+  const order = [...SCENARIOS.map(({ name }) => name), 'start', 'first-call', 'cluster-scale'];
   writeFileSync(file, accepted(readFileSync(file, 'utf8'), tables, run, order));
 }
 

@@ -93,7 +93,7 @@ export function firstCallTable(calls: readonly FirstCall[]): string {
   return `### ${title}\n\n${markdown(head, cells)}`;
 }
 
-function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, head.map((_, index) => (index === 0 ? '---' : '---:')), ...rows];
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
@@ -102,7 +102,7 @@ function ratio(value: number, base: number | undefined): string {
   return base === undefined || base === 0 || value === 0 ? '-' : (value / base).toFixed(2);
 }
 
-function number(value: number): string {
+export function number(value: number): string {
   if (value >= 100) return Math.round(value).toLocaleString('en');
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }

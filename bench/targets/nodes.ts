@@ -117,7 +117,7 @@ async function startPair(
   return pair;
 }
 
-async function untilReady(mcpUrl: string): Promise<void> {
+export async function untilReady(mcpUrl: string): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
   for (;;) {
     const response = await fetch(new URL('/readyz', mcpUrl));
