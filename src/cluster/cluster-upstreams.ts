@@ -69,7 +69,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
     const place = this.#place(server);
     if (place === undefined) return this.#local.knownCatalog(server, client, orOthers);
-    if (!this.#listedHere(place)) return this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
+    if (!this.#listedHere(place)) {
+      const known = this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
+      return known ?? (orOthers ? this.#catalogs.first.get(server) : null);
+    }
     const here = this.#local.knownCatalog(server, client, orOthers);
     const known = here?.own === true ? here : (this.#lists.own.known(place, client) ?? here);
     if (known !== null) return known;
@@ -223,14 +226,23 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   refresh(): void {
-    this.#lists.look(this.#parts.known.routingTable.places);
+    const { places } = this.#parts.known.routingTable;
+    this.#lists.look(places);
+    this.#catalogs.first.keepOnly(places);
+    for (const place of places.values()) this.#catalogs.first.look(place, this.instanceOf(place.server.name));
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
+  }
+
+  /** What other nodes advertised was read. */
+  get settled(): boolean {
+    return this.#parts.advertisements.complete && this.#catalogs.first.idle;
   }
 
   refreshServer(server: string): void {
     const place = this.#place(server);
     if (place === undefined) return;
     this.#lists.lookAt(place);
+    this.#catalogs.first.look(place, this.instanceOf(server));
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }
 

@@ -31,6 +31,9 @@ import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const CLAIMS = 'trunkline_claims';
+/** The other nodes answer a node's first heartbeat at once. */
+const MEET_MS = 200;
+const READ_MS = 5_000;
 
 /** Counts are since the start. */
 export interface ClusterFigures {
@@ -72,6 +75,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #deps: ClusterParts;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
+  #read = false;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
   readonly #cutOff: CutOff;
@@ -136,7 +140,14 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    return this.#self.notReady(this.#cutOff.seen);
+    return this.#self.notReady(this.#cutOff.seen) ?? this.#unread;
+  }
+
+  /** Its first lists would lack servers. Only after its start, and not for long: another node may not answer. */
+  get #unread(): string | null {
+    const sinceStart = this.#deps.clock.wall() - this.#startedAt;
+    this.#read ||= sinceStart > READ_MS || (sinceStart > MEET_MS && this.#router.settled);
+    return this.#read ? null : 'this node reads what the other nodes have';
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */

@@ -37,6 +37,11 @@ export async function runAtNodes(
       ? streamOf(cluster, node, operation, request)
       : askOne(cluster, node, operation, request);
   }
+  const holder = node === null && operation.atItsNode === true ? (cluster?.holder(request.name) ?? null) : null;
+  if (cluster !== null && holder !== null) {
+    const answer = await askOne(cluster, holder, operation, request);
+    if (answer.status === 200) return answer;
+  }
   const own = await operation.run(request, plane);
   if (node !== null || cluster === null) return own;
   if ('stream' in own) {

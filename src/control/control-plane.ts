@@ -112,6 +112,8 @@ export interface ClusterPlane {
   drain(node: string): Promise<boolean>;
   /** Names of the other nodes. */
   others(): readonly string[];
+  /** A node that has the server, which this one has not; null otherwise. */
+  holder(server: string): string | null;
   /** Has another node run an operation; `tell` gets the events of a stream. */
   ask(node: string, request: ForwardedRequest, tell?: (id: string | null, json: Buffer) => void): AskedNode;
 }

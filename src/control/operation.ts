@@ -80,6 +80,8 @@ export interface ApiOperation<T = unknown> {
   readonly open?: true;
   /** Is about the node that is asked alone: `?node=` is refused. */
   readonly here?: true;
+  /** About one server: a node without it asks one that has it, unless `?node=` names one. */
+  readonly atItsNode?: true;
   /** Answers with an event stream, of which each event is what `schema` says. */
   readonly streams?: boolean;
   /** Of the good answer. */

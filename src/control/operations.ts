@@ -138,6 +138,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'One server with its status.',
     schema: schemas.SERVER,
     errors: NO_SUCH_SERVER,
+    atItsNode: true,
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));

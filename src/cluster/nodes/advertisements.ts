@@ -13,7 +13,7 @@ const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
 const AGAIN_MS = 250;
 const MAX_SERVERS = 10_000;
-const MAX_INFLATED = 256 * 1024 * 1024;
+export const MAX_INFLATED = 256 * 1024 * 1024;
 
 interface OfferRequest {
   /** The version that the asking node has. */
@@ -67,6 +67,11 @@ export class Advertisements {
   of(peer: string): readonly AdvertisedServer[] | null {
     const known = this.#known.get(peer);
     return known === undefined ? null : [...known.servers.values()];
+  }
+
+  /** That of each other node was read. */
+  get complete(): boolean {
+    return [...this.#nodes.others()].every(({ peer }) => this.#known.has(peer));
   }
 
   refresh(): void {

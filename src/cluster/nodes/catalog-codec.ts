@@ -5,6 +5,7 @@ import type { Server } from '../../model/server.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
 import { listOf } from '../../protocol/methods.ts';
+import type { ClientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 
 interface ListText {
@@ -40,6 +41,18 @@ export function catalogText(catalog: ServerCatalog): {
   return { text: own === undefined ? text : { ...text, own }, pieces };
 }
 
+/** Where the lists do not depend on the client. */
+export const NO_CLIENT: ClientText = {
+  principal: { id: '', name: '', servers: null },
+  sessionId: null,
+  revision: '2026-07-28',
+  capabilities: '{}',
+  fingerprint: '',
+  info: null,
+  logLevel: null,
+  handle: null,
+};
+
 const NOTHING = Buffer.alloc(0);
 
 export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerCatalog {
@@ -66,11 +79,10 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   return { ...rest, handshake: { ...hello, result: pieces[0]! }, lists };
 }
 
-/** The lists that differ for clients; all if `before` is unknown. */
+/** The lists that differ for clients; all that are not empty if `before` is unknown. */
 export function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
-  if (before === null) return LIST_KINDS;
   return LIST_KINDS.filter((kind) => {
-    const [were, are] = [before.lists[kind].items, lists[kind].items];
+    const [were, are] = [before?.lists[kind].items ?? [], lists[kind].items];
     return were.length !== are.length || are.some(({ bytes }, i) => !bytes.equals(were[i]!.bytes));
   });
 }

@@ -5,7 +5,16 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText, type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
-import { CatalogKeys, type CatalogText, catalogOf, catalogText, clientEra, differing } from './catalog-codec.ts';
+import {
+  CatalogKeys,
+  type CatalogText,
+  catalogOf,
+  catalogText,
+  clientEra,
+  differing,
+  NO_CLIENT,
+} from './catalog-codec.ts';
+import { FirstCatalogs } from './first-catalogs.ts';
 import type { RemoteInstance } from './routing-table.ts';
 import type { Users } from './users.ts';
 
@@ -45,16 +54,6 @@ interface CachedForeignCatalog {
   readonly peer: string;
 }
 
-const NO_CLIENT: ClientText = {
-  principal: { id: '', name: '', servers: null },
-  sessionId: null,
-  revision: '2026-07-28',
-  capabilities: '{}',
-  fingerprint: '',
-  info: null,
-  logLevel: null,
-  handle: null,
-};
 const NAME = 'trunkline.catalog';
 const MAX_KEPT = 4_096;
 const MAX_CALLERS = 65_536;
@@ -65,7 +64,7 @@ const MAX_READS = 1_000;
 /** Null: from this node. */
 export interface ShownCatalogs {
   definition(server: string): Server | undefined;
-  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
+  knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null;
   instanceOf(server: string): RemoteInstance | null;
   sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null;
 }
@@ -80,6 +79,7 @@ export class ForeignCatalogs {
   readonly #deps: Deps;
   readonly #users: Users;
   readonly #shown: ShownCatalogs;
+  readonly first: FirstCatalogs;
   readonly #kept = new LruMap<CachedForeignCatalog>(MAX_KEPT);
   readonly #catalogKeys: CatalogKeys;
   /** By caller, then by server. */
@@ -95,6 +95,7 @@ export class ForeignCatalogs {
     this.#users = users;
     this.#shown = shown;
     this.#catalogKeys = new CatalogKeys(shown);
+    this.first = new FirstCatalogs(deps);
     const serve = (serving: BusServing) => this.#serve(serving);
     this.#serving = deps.bus.serve(NAME, serve, { concurrency: MAX_READS });
   }
@@ -206,6 +207,7 @@ export class ForeignCatalogs {
   }
 
   close(): void {
+    this.first.close();
     this.#serving.close();
   }
 
@@ -266,7 +268,10 @@ export class ForeignCatalogs {
     const { node, advertised } = instance;
     const server = advertised.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
-    const before = this.#kept.peek(catalogKey)?.catalog;
+    const first = this.first.get(server);
+    const before =
+      this.#kept.peek(catalogKey)?.catalog ??
+      (first === null ? undefined : { ...first, fingerprint: client.fingerprint });
     const known = before === undefined ? {} : { known: before.digest };
     const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
     try {
@@ -274,7 +279,7 @@ export class ForeignCatalogs {
       this.learn(server, client, header.key, this.owns(server, client));
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
-      const seen = this.#shown.knownCatalog(server, client);
+      const seen = this.#shown.knownCatalog(server, client, true);
       this.#kept.set(catalogKey, { catalog, client, generation: advertised.catalogs, peer: node.peer });
       if (seen?.digest !== catalog.digest) {
         events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));

@@ -190,10 +190,12 @@ export class OwnAdvertisement {
     };
   }
 
-  /** Without what changes at every call. */
+  /** Without what changes at every call, and what only its node shows in full. */
   #status(name: string): ServerStatus | null {
     const status = this.#deps.local.status(name);
-    return status === null ? null : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null };
+    return status === null
+      ? null
+      : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null, history: [] };
   }
 }
 

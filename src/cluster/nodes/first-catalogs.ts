@@ -1,0 +1,141 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { BusServing } from '../../bus/bus.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { clientOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import { MAX_INFLATED } from './advertisements.ts';
+import { type CatalogText, catalogOf, catalogText, differing, NO_CLIENT } from './catalog-codec.ts';
+import type { Place, RemoteInstance } from './routing-table.ts';
+
+const NAME = 'trunkline.catalogs';
+const READ_MS = 5_000;
+const MAX_SERVERS = 200;
+const MAX_BYTES = 8 * 1024 * 1024;
+
+interface CatalogsRequest {
+  readonly servers: readonly string[];
+}
+
+/** Each with the number of its pieces, in the order of the request; fewer than asked for if they are large. */
+interface CatalogsReply {
+  readonly catalogs: readonly ({ readonly text: CatalogText; readonly pieces: number } | null)[];
+}
+
+interface FirstCatalog {
+  readonly peer: string;
+  readonly generation: number;
+  /** Null: the node has none, or serves none of this kind. */
+  readonly catalog: ServerCatalog | null;
+}
+
+/**
+ * One catalog of each server that only other nodes have, whichever kind of client its node listed it for. They are read before a
+ * client asks, many in one message, so that the first list of a client is complete.
+ */
+export class FirstCatalogs {
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
+  readonly #kept = new Map<string, FirstCatalog>();
+  readonly #wanted = new Map<string, Map<string, RemoteInstance>>();
+  readonly #reading = new Set<string>();
+  readonly #serving: { close(): void };
+  #closed = false;
+
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
+    this.#deps = deps;
+    this.#serving = deps.bus.serve(NAME, (serving) => this.#serve(serving));
+  }
+
+  get(server: string): ServerCatalog | null {
+    return this.#kept.get(server)?.catalog ?? null;
+  }
+
+  /** Everything that was advertised was read, or could not be. */
+  get idle(): boolean {
+    return this.#reading.size === 0;
+  }
+
+  /** `instance`: whose catalog clients see. */
+  look({ server, here, lost }: Place, instance: RemoteInstance | null): void {
+    const { name } = server;
+    if (server.apart !== undefined || (here && instance === null)) this.#kept.delete(name);
+    else if (instance !== null && lost === null) {
+      const { peer } = instance.node;
+      const { catalogs } = instance.advertised;
+      const kept = this.#kept.get(name);
+      if (catalogs === 0 || (kept?.peer === peer && kept.generation === catalogs)) return;
+      const wanted = this.#wanted.get(peer);
+      if (wanted === undefined) this.#wanted.set(peer, new Map([[name, instance]]));
+      else wanted.set(name, instance);
+      if (this.#reading.has(peer)) return;
+      this.#reading.add(peer);
+      queueMicrotask(() => void this.#read(peer).finally(() => this.#reading.delete(peer)));
+    }
+  }
+
+  keepOnly(servers: { has(name: string): boolean }): void {
+    for (const name of this.#kept.keys()) if (!servers.has(name)) this.#kept.delete(name);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#serving.close();
+  }
+
+  async #read(peer: string): Promise<void> {
+    for (;;) {
+      const wanted = [...(this.#wanted.get(peer) ?? [])].slice(0, MAX_SERVERS);
+      if (wanted.length === 0 || this.#closed) break;
+      const request: CatalogsRequest = { servers: wanted.map(([name]) => name) };
+      const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
+      if (outcome.kind === 'failure') {
+        this.#deps.logger.debug('catalogs_not_read', { peer, error: outcome.error.message });
+        break;
+      }
+      const catalogs = catalogsIn(outcome.payload);
+      for (const [i, catalog] of catalogs.entries()) this.#take(wanted[i]![1], catalog);
+      const still = this.#wanted.get(peer);
+      for (const [name, instance] of wanted.slice(0, Math.max(catalogs.length, 1))) {
+        if (still?.get(name) === instance) still.delete(name);
+      }
+    }
+    this.#wanted.delete(peer);
+  }
+
+  #take({ node, advertised }: RemoteInstance, catalog: ServerCatalog | null): void {
+    const { name } = advertised.definition;
+    const seen = this.get(name);
+    this.#kept.set(name, { peer: node.peer, generation: advertised.catalogs, catalog });
+    if (catalog === null || seen?.digest === catalog.digest) return;
+    this.#deps.events.catalogChanged(name, catalog.fingerprint, differing(seen, catalog));
+  }
+
+  #serve(serving: BusServing): void {
+    const { local } = this.#deps;
+    const client = clientOf(NO_CLIENT);
+    const catalogs: CatalogsReply['catalogs'][number][] = [];
+    const all: Buffer[] = [];
+    let bytes = 0;
+    for (const name of unpackFrame<CatalogsRequest>(serving.payload).header.servers) {
+      const known = bytes < MAX_BYTES ? local.knownCatalog(name, client, true) : undefined;
+      if (known === undefined) break;
+      const { text, pieces } = known === null ? { text: null, pieces: [] } : catalogText(known);
+      catalogs.push(text === null ? null : { text, pieces: pieces.length });
+      for (const piece of pieces) bytes += piece.length;
+      all.push(...pieces);
+    }
+    const whole = Buffer.concat(packFrame({ catalogs } satisfies CatalogsReply, all));
+    serving.answer(packFrame({}, [deflateRawSync(whole, { level: 1 })]));
+  }
+}
+
+function catalogsIn(payload: Buffer): readonly (ServerCatalog | null)[] {
+  const whole = inflateRawSync(unpackFrame(payload).pieces[0]!, { maxOutputLength: MAX_INFLATED });
+  const { header, pieces } = unpackFrame<CatalogsReply>(whole);
+  let at = 0;
+  return header.catalogs.map((one) => {
+    if (one === null) return null;
+    const from = at;
+    at += one.pieces;
+    return catalogOf(one.text, pieces.slice(from, at));
+  });
+}
