@@ -36,6 +36,9 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         assert.ok(calls.length > 0 && calls.every((call) => call['node'] === 'a'), JSON.stringify(calls));
         assert.equal((await node.control<Json>(`/api/v1/calls/${seen.id}`)).id, seen.id);
       }
+      // The node that has the server knows its history; any node answers with it.
+      const { history } = await a.control<{ history: Json[] }>('/api/v1/servers/counter');
+      assert.ok(history.length > 0);
       const only = await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count&node=b');
       assert.deepEqual(only.calls, []);
       const gateway = await a.control<Json>('/api/v1/gateway?node=b');

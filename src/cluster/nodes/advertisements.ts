@@ -174,7 +174,7 @@ export class Advertisements {
   }
 }
 
-function advertisementIn(payload: Buffer): Advertisement {
+export function advertisementIn(payload: Buffer): Advertisement {
   const { header, pieces } = unpackFrame<Advertisement & { readonly deflated?: boolean }>(payload);
   if (header.deflated !== true) return header;
   return JSON.parse(inflateRawSync(pieces[0]!, { maxOutputLength: MAX_INFLATED }).toString()) as Advertisement;

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ClusterBench, onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { packFrame } from '../frames/frame.ts';
+import { type AdvertisedServer, type Advertisement, applyMembers, changeOf } from './advertised.ts';
+import { advertisementIn } from './advertisements.ts';
+
+const web = serverNamed('web');
+
+function running(state: ServerStatus['state'], more: Partial<ServerStatus> = {}): ServerStatus {
+  return { name: 'web', state, restarts: 0, lastExit: null, ...more } as ServerStatus;
+}
+
+/** What crosses the bus of the bench under these subjects. */
+function overhear(bench: ClusterBench, subject: string): Buffer[] {
+  const heard: Buffer[] = [];
+  bench.hub.open().subscribe(subject, ({ payload }) => void heard.push(payload));
+  return heard;
+}
+
+test('a change of a server’s status is one small message for all nodes, and nothing is read for it', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web, serverNamed('other')]);
+    const [b, c] = [await nodes.join('b', []), await nodes.join('c', [web])];
+    const says = (status: ServerStatus): void => {
+      a.local.states.set('web', status);
+      a.cluster.events.statusChanged('web', status);
+    };
+    says(running('running'));
+    await nodes.pass(1_500);
+    const [published, calls] = [overhear(nodes, 'trunkline.offered.*'), overhear(nodes, 'trunkline.call.*')];
+    // A restart: over before the message is due.
+    for (const state of ['disconnected', 'starting', 'running'] as const) says(running(state, { restarts: 1 }));
+    await nodes.pass(1_500);
+    assert.equal(published.length, 1);
+    assert.ok(published[0]!.length < 300, `${published[0]!.length} bytes`);
+    assert.equal(calls.length, 0);
+    assert.equal(b.cluster.upstreams.status('web')?.restarts, 1);
+    // What decides where calls go is published at once.
+    says(running('failed', { restarts: 1 }));
+    await nodes.pass(100);
+    assert.equal(published.length, 2);
+    for (const { cluster } of [b, c]) assert.equal(cluster.known.instances('web').includes(a.bus.peer), true);
+    assert.equal(b.cluster.upstreams.state('web'), 'failed');
+  }));
+
+test('a node that missed a change reads what changed since its version; one without any, everything', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web, serverNamed('other')]);
+    const b = await nodes.join('b', []);
+    await nodes.pass(1_000);
+    const ask = async (request: object): Promise<Advertisement> => {
+      const call = b.bus.call('trunkline.offer', packFrame(request), { to: a.bus.peer, deadlineMs: 1_000 });
+      const outcome = await nodes.until(call.outcome);
+      assert.equal(outcome.kind, 'result');
+      return advertisementIn(outcome.kind === 'result' ? outcome.payload : Buffer.alloc(0));
+    };
+    const { version, servers } = await ask({});
+    assert.deepEqual(servers.map(({ definition }) => definition.name).sort(), ['other', 'web']);
+    await a.cluster.apply(new Map([['web', serverNamed('web', { timeoutMs: 1 })]]));
+    const since = await ask({ since: version, deflate: true });
+    assert.deepEqual(
+      [since.since, since.servers.map(({ definition }) => definition.timeoutMs), since.removed],
+      [version, [1], ['other']],
+    );
+    assert.deepEqual((await ask({ since: since.version })).servers, []);
+    // Of a version that this node never had.
+    assert.equal((await ask({ since: 99 })).since, undefined);
+    // A gap in what is published is noticed.
+    const published = Buffer.concat(packFrame({ version: since.version + 7, changed: [], removed: [] }));
+    a.bus.publish(`trunkline.offered.${a.bus.peer}`, published);
+    const asked = overhear(nodes, `trunkline.call.${a.bus.peer}`);
+    await nodes.pass(50);
+    assert.ok(asked.length > 0);
+  }));
+
+test('changed members make the earlier record the later one; a lost member or another definition needs the whole', () => {
+  const before = {
+    definition: { name: 'web' },
+    digest: 'd',
+    digests: ['d'],
+    catalogs: 1,
+  } as unknown as AdvertisedServer;
+  const was = { ...before, status: running('running') };
+  const now: AdvertisedServer = { ...was, changes: 2, status: running('failed', { restarts: 3 }) };
+  const change = changeOf(was, now);
+  assert.ok(change !== null && 'members' in change);
+  const applied = structuredClone(was);
+  applyMembers(applied, change.members);
+  assert.deepEqual(applied, now);
+  assert.deepEqual({ ...change }, { name: 'web', members: { changes: 2, status: { state: 'failed', restarts: 3 } } });
+  assert.equal(changeOf(was, structuredClone(was)), null);
+  for (const other of [was, { ...now, status: null }, { ...now, digests: ['e'] }]) {
+    assert.deepEqual(changeOf(now, other), { server: other });
+  }
+});
+
+test('the first list of a node has what only others list, before any client asked', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web]);
+    a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('one'), tool('two')] }));
+    a.cluster.events.catalogChanged('web', 'x', ['tools']);
+    await nodes.pass(500);
+    const b = await nodes.join('b', []);
+    assert.equal(b.cluster.notReady, null);
+    const client = { ...clientOf('s1'), fingerprint: 'never seen' };
+    const { upstreams } = b.cluster;
+    assert.equal(upstreams.knownCatalog('web', client), null);
+    const tools = upstreams.knownCatalog('web', client, true)?.lists.tools.items.map(({ key }) => key);
+    assert.deepEqual(tools, ['one', 'two']);
+  }));
