@@ -1,5 +1,6 @@
 import {
   MAX_RECORDINGS,
+  MAX_REPLAY_BYTES,
   RECORDING,
   RECORDING_LIMITS,
   RECORDING_TARGET,
@@ -15,7 +16,6 @@ import { isJsonObject } from './json-object.ts';
 import { type ApiOperation, type ControlAnswer, noSuchServer, ok, operation, problem } from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
-const MAX_REPLAY_BODY_BYTES = 48 * 1024 * 1024;
 const NODE = { node: { description: 'Only the part of this node; by default those of all nodes.' } };
 const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
 const { session, client, principal, server } = RECORDING_TARGET;
@@ -130,7 +130,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       'Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run.',
     query: { node: { description: 'The node that replays it; by default the one that answers.' } },
     body: REPLAY_REQUEST,
-    maxBodyBytes: MAX_REPLAY_BODY_BYTES,
+    maxBodyBytes: MAX_REPLAY_BYTES,
     schema: REPLAY,
     errors: {
       400: 'The body is malformed, or nothing of the recording can be replayed.',

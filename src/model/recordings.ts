@@ -40,6 +40,8 @@ export const RECORDING_LIMITS = {
   maxEntries: { default: 10_000, most: 100_000 },
   maxBytes: { default: 8 * 1024 * 1024, most: 16 * 1024 * 1024 },
 } as const;
+/** Of the text of one that is replayed. */
+export const MAX_REPLAY_BYTES = 48 * 1024 * 1024;
 /** Kept at once; another one is refused until one is deleted. */
 export const MAX_RECORDINGS = 32;
 

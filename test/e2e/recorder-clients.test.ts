@@ -6,6 +6,7 @@ import { type AgentCall, runAgent } from '../support/agents/agent.ts';
 import { AGENTS } from '../support/agents/agents.ts';
 import { FOUR_SERVERS, ONE_CALL_EACH } from '../support/four-servers.ts';
 import { manySided } from '../support/many-sided.ts';
+import { SDK_CLIENTS } from '../support/real-servers/sdk-clients.ts';
 import { runProgram } from '../support/run-program.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
@@ -78,6 +79,17 @@ describe('sessions of clients that people use, replayed', { timeout: 600_000 }, 
         if (run === null) context.skip(`${agent.name} could not be installed`);
         else assert.equal(run.failure, null);
         return run !== null;
+      });
+    });
+  }
+
+  for (const sdk of SDK_CLIENTS) {
+    test(sdk.name, async (context) => {
+      if (!(await sdk.prepare())) return context.skip(`the ${sdk.name} cannot be had here`);
+      await recorded(async (calls) => {
+        const { results } = await sdk.run(gateway.mcpUrl, calls);
+        assert.equal(results.length, calls.length);
+        return true;
       });
     });
   }

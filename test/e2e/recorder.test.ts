@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport as SseV1 } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { until } from '../support/cluster-processes.ts';
@@ -16,6 +17,7 @@ import { runProgram } from '../support/run-program.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
+const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 const CANARY = 'canary-of-the-recorder-test-4711';
 const CHANGED = { CHANGED: '1' };
 /** Beyond 2^53, and not in the shortest form. */
@@ -45,6 +47,7 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
           ...FOUR_SERVERS.mcpServers,
           many: manySided('many', { SECRET: CANARY }),
           'many-changed': manySided('many', { SECRET: CANARY, ...CHANGED }, { drift: 'off' }),
+          'many-lists': manySided('many', { SECRET: CANARY, CHANGED: 'lists' }),
           modern: manySided('modern', { ERA: 'stateless' }),
           'modern-changed': manySided('modern', { ERA: 'stateless', ...CHANGED }),
         },
@@ -118,6 +121,50 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
       assert.deepEqual((await replay(id, 'many-changed', { ignore })).differences, []);
     });
   }
+
+  test('all lists of a client at the endpoint of all servers are compared', async () => {
+    const { id } = await start({ client: 'lister' });
+    const client = v1('lister');
+    await client.connect(new HttpV1(new URL(gateway.mcpUrl)) as never);
+    await client.listTools();
+    await client.listPrompts();
+    await client.listResources();
+    await client.listResourceTemplates();
+    await client.close();
+    await stop(id);
+    const places = async (server: string): Promise<string[]> => {
+      const { differences } = await replay(id, server, { of: 'many' });
+      return differences.map(({ request, path, after }) => `${request} ${path} ${after}`);
+    };
+    assert.deepEqual(await places('many'), []);
+    assert.deepEqual(await places('many-lists'), [
+      'tools/list $.result.tools["echo"].description "In capitals."',
+      'prompts/list $.result.prompts["greet"].description "Another one."',
+      'resources/list $.result.resources["doc"].description "Another one."',
+      'resources/templates/list $.result.resourceTemplates["items"].description "Another one."',
+    ]);
+  });
+
+  test('a client of trunkline stdio: both wires, no difference, and exactly the change', async (t) => {
+    const cwd = gateway.folder;
+    const { id } = await start({ client: 'by-pipe' });
+    const args = [BIN, 'stdio', join(cwd, 'trunkline.json'), '--data-dir', join(cwd, 'data')];
+    const client = v1('by-pipe');
+    t.after(() => client.close());
+    await client.connect(new StdioV1({ command: process.execPath, args, stderr: 'inherit' }) as never);
+    await callMany(client);
+    await client.close();
+    const { entries } = await stop(id);
+    const sides = new Set(entries.map(({ wire, from }) => `${wire} ${from}`));
+    assert.deepEqual([...sides].sort(), ['client client', 'client gateway', 'server gateway', 'server server']);
+    assert.deepEqual((await replay(id, 'many')).differences, []);
+    const { differences } = await replay(id, 'many-changed');
+    assert.deepEqual(
+      differences.map(({ path }) => path),
+      ['$.result.tools["echo"].description', '$.result.content[0].text'],
+    );
+    await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
+  });
 
   for (const mode of ['legacy', 'auto'] as const) {
     for (const server of ['many', 'modern']) {

@@ -50,6 +50,61 @@ test('a part of a line at the end is what a killed process leaves; one before it
   assert.match(String(readConversations('{"a":1}\n', null)), /no recording/);
 });
 
+test('what is no recording says which line is wrong, and where', () => {
+  const call = { id: 1, method: 'tools/call', params: { name: 't' } };
+  assert.match(
+    String(read(['{"seq":1,"wire":"client","from":"client","message":null}'])),
+    /line 3 .*message has to be/,
+  );
+  assert.match(String(read([line('server', 'gateway', call, { server: 1 })])), /line 3 .*server has to be a text/);
+  assert.match(String(read(['{"capabilities":{}}'])), /line 3 .*session has to be a text/);
+  const deep = `{"seq":1,"wire":"client","from":"client","message":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`;
+  assert.match(String(read([deep, '{}'])), /line 3 .*nested more than 1000 levels/);
+  const texts = `{"seq":1,"wire":"client","from":"client","message":{"a":"${'[\\"{'.repeat(2_000)}"}}`;
+  assert.match(String(read([texts, '{}'])), /no server was called/);
+  assert.match(String(readConversations(`${HEAD}\n`.padEnd(50 * 1024 * 1024), null)), /more than 50331648/);
+});
+
+test('the lists of a client of several servers: what is one server’s, and what may be', () => {
+  const onClient = { endpoint: '/mcp', exchange: null };
+  const listed = (id: number, method: string, result: object, cursor?: string) => [
+    line('client', 'client', { id, method, params: cursor === undefined ? {} : { cursor } }, onClient),
+    line('client', 'gateway', { id, result }, onClient),
+  ];
+  const uris = (...all: string[]) => ({ resources: all.map((uri) => ({ uri, name: 'r' })) });
+  const shown = (tools: object[]) => {
+    const found = read(
+      [
+        ...listed(1, 'tools/list', { tools: [{ name: 'm__old' }] }),
+        ...listed(2, 'tools/list', { tools: tools.slice(0, 1), nextCursor: 'c' }),
+        ...listed(3, 'tools/list', { tools: tools.slice(1) }, 'c'),
+        ...listed(
+          4,
+          'resources/list',
+          uris('a:1', 'trunkline://m/b:2', 'trunkline://n/b:2', 'ui://trunkline/m/x', 'c:3'),
+        ),
+        ...listed(5, 'prompts/list', { prompts: [{ name: 'm__shortened_0123abcd' }] }),
+      ],
+      'm',
+    );
+    assert.ok(typeof found !== 'string');
+    return found.conversations[0]!.shown.map(({ list, items, perhaps }) => [
+      list.method,
+      items.map(({ name, uri }) => uri ?? name),
+      perhaps.map(({ uri }) => uri),
+    ]);
+  };
+  const app = { name: 'm__t', _meta: { ui: { resourceUri: 'ui://trunkline/m/x' } } };
+  assert.deepEqual(shown([app, { name: 'n__u' }]), [
+    ['tools/list', ['t'], []],
+    ['resources/list', ['b:2', 'ui://x'], ['a:1', 'c:3']],
+  ]);
+  assert.deepEqual(shown([app, { name: 'm__u' }]), [
+    ['tools/list', ['t', 'u'], []],
+    ['resources/list', ['a:1', 'b:2', 'ui://x', 'c:3'], []],
+  ]);
+});
+
 test('of several servers one has to be named', () => {
   const call = (server: string) =>
     line('server', 'gateway', { id: 1, method: 'tools/call', params: { name: 't' } }, { server, connection: server });

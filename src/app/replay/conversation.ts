@@ -1,4 +1,7 @@
+import { isWrapped } from '../../catalog/exposed-uris.ts';
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
+import { MAX_REPLAY_BYTES } from '../../model/recordings.ts';
+import { type ListMethod, listMethod } from '../../protocol/methods.ts';
 import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
 
 /** In the `_meta` of all requests of the stateless era. */
@@ -33,13 +36,16 @@ export interface Conversation {
   readonly asks: RecordedAsk[];
   /** What the client was asked for other servers too: answers for what its server asked before the recording knew whose it is. */
   readonly elsewhere: RecordedAsk[];
-  /** What the client was shown of this server among others last; null where that says nothing. */
-  tools: ShownTools | null;
+  /** The last lists that the client was shown at the endpoint of all servers, as far as they are this server's. */
+  shown: readonly ShownList[];
 }
 
-export interface ShownTools {
+export interface ShownList {
+  readonly list: ListMethod;
   /** Under the server's own names. */
-  readonly tools: readonly ExactObject[];
+  readonly items: readonly ExactObject[];
+  /** Resources that may be another server's: their URIs do not say. */
+  readonly perhaps: readonly ExactObject[];
   /** Of the client's request; undefined in the stateful era. */
   readonly meta: ExactJson | undefined;
 }
@@ -78,7 +84,7 @@ export function readConversations(
   for (const introduction of introductions) {
     const own = entries.filter(({ session }) => session === introduction.session);
     const conversation = conversationOf(introduction, own, server);
-    if (conversation.steps.length > 0 || conversation.initialize !== null || conversation.tools !== null) {
+    if (conversation.steps.length > 0 || conversation.initialize !== null || conversation.shown.length > 0) {
       conversations.push(conversation);
     }
   }
@@ -86,42 +92,24 @@ export function readConversations(
 }
 
 function conversationOf(introduction: Introduction, entries: readonly RecordedMessage[], server: string): Conversation {
-  const conversation: Conversation = {
-    ...introduction,
-    initialize: null,
-    steps: [],
-    asks: [],
-    elsewhere: [],
-    tools: null,
-  };
   const client = entries.filter(({ wire }) => wire === 'client');
   const alone = client.filter(({ endpoint }) => serverAt(endpoint) === server);
-  if (alone.length > 0) collect(conversation, alone, 'client');
-  else {
-    const theirs = entries.filter((entry) => entry.wire === 'server' && entry.server === server);
-    collect(conversation, theirs, 'gateway');
-    conversation.elsewhere.push(...collected(introduction, client).asks);
-    conversation.tools = toolsOf(client, server);
-  }
-  return conversation;
-}
-
-function collected(introduction: Introduction, entries: readonly RecordedMessage[]): Conversation {
-  const conversation: Conversation = {
-    ...introduction,
-    initialize: null,
-    steps: [],
-    asks: [],
-    elsewhere: [],
-    tools: null,
-  };
-  collect(conversation, entries, 'client');
+  if (alone.length > 0) return collected(introduction, alone, 'client');
+  const theirs = entries.filter((entry) => entry.wire === 'server' && entry.server === server);
+  const conversation = collected(introduction, theirs, 'gateway');
+  conversation.elsewhere.push(...collected(introduction, client, 'client').asks);
+  conversation.shown = shownTo(client, server);
   return conversation;
 }
 
 /** `asker`: who sent the requests on this wire. */
-function collect(conversation: Conversation, entries: readonly RecordedMessage[], asker: 'client' | 'gateway'): void {
-  const { steps, asks } = conversation;
+function collected(
+  introduction: Introduction,
+  entries: readonly RecordedMessage[],
+  asker: 'client' | 'gateway',
+): Conversation {
+  const [steps, asks]: [Step[], RecordedAsk[]] = [[], []];
+  const conversation: Conversation = { ...introduction, initialize: null, steps, asks, elsewhere: [], shown: [] };
   const open = new Map<string, Step | RecordedAsk>();
   for (const { from, message, connection = '', exchange } of entries) {
     const method = textOf(message['method']);
@@ -141,6 +129,7 @@ function collect(conversation: Conversation, entries: readonly RecordedMessage[]
       open.set(`step ${key}`, step);
     }
   }
+  return conversation;
 }
 
 function answered(conversation: Conversation, step: Step | RecordedAsk, message: ExactObject): void {
@@ -194,31 +183,50 @@ function stepOf(request: ExactObject, method: string, number: number): Step {
   return { number, method, title: `${method} ${name}`.trimEnd(), request, answer: null };
 }
 
-/** The server's tools in the last list that a client got at the endpoint of all servers; null where their names were changed. */
-function toolsOf(entries: readonly RecordedMessage[], server: string): ShownTools | null {
-  const tools = new Map<string, ExactObject>();
-  const prefix = server + TOOL_NAME_DELIMITER;
-  const firstPages = new Set<string>();
-  let meta: ExactJson | undefined;
+/** Lists where a name was shortened or made unique are left out. */
+function shownTo(entries: readonly RecordedMessage[], server: string): readonly ShownList[] {
+  const asked = new Map<string, Pick<ShownList, 'list' | 'meta'> & { readonly isFirst: boolean }>();
+  const last = new Map<ListMethod, { readonly items: ExactObject[]; meta: ShownList['meta'] }>();
   for (const { from, message } of entries) {
     const id = JSON.stringify(message['id']);
-    if (from === 'client' && message['method'] === 'tools/list') {
+    const list = listMethod(textOf(message['method']) ?? '');
+    if (from === 'client' && list !== null) {
       const said = memberOf(message, 'params', '_meta');
-      meta = memberOf(said, PROTOCOL_VERSION) === undefined ? undefined : said;
-      if (memberOf(message, 'params', 'cursor') === undefined) firstPages.add(id);
+      const meta = memberOf(said, PROTOCOL_VERSION) === undefined ? undefined : said;
+      asked.set(id, { list, meta, isFirst: memberOf(message, 'params', 'cursor') === undefined });
     }
-    const listed = memberOf(message, 'result', 'tools');
-    if (from !== 'gateway' || !Array.isArray(listed)) continue;
-    if (firstPages.delete(id)) tools.clear();
-    for (const tool of listed as readonly ExactJson[]) {
-      const exposed = textOf(memberOf(tool, 'name')) ?? '';
-      if (!isExactObject(tool) || !exposed.startsWith(prefix)) continue;
-      // The end of a name that was shortened or told apart.
-      if (/_[0-9a-f]{8}$/.test(exposed)) return null;
-      tools.set(exposed, { ...tool, name: exposed.slice(prefix.length) });
-    }
+    const answered = from === 'gateway' && list === null ? asked.get(id) : undefined;
+    const items = answered && memberOf(message, 'result', answered.list.resultKey);
+    if (answered === undefined || !Array.isArray(items)) continue;
+    asked.delete(id);
+    const pages = answered.isFirst ? undefined : last.get(answered.list);
+    last.set(answered.list, { items: [...(pages?.items ?? []), ...items.filter(isExactObject)], meta: answered.meta });
   }
-  return tools.size === 0 ? null : { tools: [...tools.values()], meta };
+  const prefix = server + TOOL_NAME_DELIMITER;
+  const named = [...last].flatMap(([list, { items }]) =>
+    list.itemKey === 'name' ? items.map(({ name }) => name) : [],
+  );
+  const isAlone = named.length > 0 && named.every((name) => textOf(name)?.startsWith(prefix));
+  return [...last].flatMap(([list, { items, meta }]) => {
+    const shown: ShownList & { items: ExactObject[]; perhaps: ExactObject[] } = { list, meta, items: [], perhaps: [] };
+    for (const item of items) {
+      const exposed = textOf(item[list.itemKey]) ?? '';
+      const own = ownItem(item, server);
+      if (list.itemKey === 'name') {
+        if (!exposed.startsWith(prefix)) continue;
+        if (/_[0-9a-f]{8}$/.test(exposed)) return [];
+        shown.items.push({ ...own, name: exposed.slice(prefix.length) });
+      } else if (own[list.itemKey] !== exposed) shown.items.push(own);
+      else if (!isWrapped(exposed)) shown[isAlone ? 'items' : 'perhaps'].push(own);
+    }
+    return shown.items.length + shown.perhaps.length === 0 ? [] : [shown];
+  });
+}
+
+/** With the URIs that the server itself uses (decision 056). */
+function ownItem(item: ExactObject, server: string): ExactObject {
+  const text = JSON.stringify(item).replaceAll(`"trunkline://${server}/`, '"');
+  return parseExact(text.replaceAll(`://trunkline/${server}/`, '://')) as ExactObject;
 }
 
 function serverAt(endpoint: string | null | undefined): string | null {
@@ -230,6 +238,9 @@ function readLines(
 ): { readonly entries: readonly RecordedMessage[]; readonly introductions: readonly Introduction[] } | string {
   const entries: RecordedMessage[] = [];
   const introductions = new Map<string, Introduction>();
+  if (jsonl.length > MAX_REPLAY_BYTES) {
+    return `the recording has ${jsonl.length} characters, more than ${MAX_REPLAY_BYTES}: record with lower limits`;
+  }
   const [head = '', ...lines] = jsonl.split('\n');
   try {
     if (JSON.stringify(memberOf(parseExact(head), 'recording')) !== '1') return NO_RECORDING;
@@ -241,18 +252,34 @@ function readLines(
     let read: ExactJson;
     try {
       read = parseExact(line);
-    } catch {
+    } catch (error) {
       // A process that was killed leaves a part of a line at the end.
       if (at === lines.length - 1) break;
-      return `line ${at + 2} of the recording is no JSON`;
+      return `line ${at + 2} of the recording is no JSON: ${(error as Error).message}`;
     }
-    if (memberOf(read, 'message') !== undefined) entries.push(read as unknown as RecordedMessage);
-    else if (memberOf(read, 'capabilities') !== undefined) {
-      const one = read as unknown as Introduction;
-      introductions.set(one.session, one);
-    }
+    const isEntry = memberOf(read, 'message') !== undefined;
+    if (!isEntry && memberOf(read, 'capabilities') === undefined) continue;
+    const fault = faultIn(read as ExactObject, isEntry ? TEXTS_OF_ENTRY : TEXTS_OF_INTRODUCTION);
+    if (fault !== null) return `line ${at + 2} of the recording: ${fault}`;
+    if (isEntry) entries.push(read as unknown as RecordedMessage);
+    else introductions.set((read as unknown as Introduction).session, read as unknown as Introduction);
   }
   return { entries, introductions: [...introductions.values()] };
+}
+
+/** Members that are texts; `?` marks those that may be null or missing. */
+const TEXTS_OF_ENTRY = ['wire', 'from', 'session?', 'endpoint?', 'server?', 'connection?', 'exchange?'];
+const TEXTS_OF_INTRODUCTION = ['session', 'revision'];
+
+function faultIn(read: ExactObject, texts: readonly string[]): string | null {
+  const { message } = read;
+  if (message !== undefined && !isExactObject(message)) return 'message has to be a JSON object';
+  for (const text of texts) {
+    const name = text.replace('?', '');
+    const isMissing = text !== name && (read[name] ?? null) === null;
+    if (!isMissing && textOf(read[name]) === null) return `${name} has to be a text`;
+  }
+  return null;
 }
 
 const NO_RECORDING = 'this is no recording: its first line does not begin {"recording":1';

@@ -16,11 +16,28 @@ const exact = JSON as unknown as {
   isRawJSON(value: unknown): value is RawNumber;
 };
 
+/** What works on values calls itself for each level. */
+const MAX_DEPTH = 1_000;
+
 /** Throws SyntaxError. `JSON.stringify` writes each number as it was. */
 export function parseExact(text: string): ExactJson {
+  if (isTooDeep(text)) throw new SyntaxError(`nested more than ${MAX_DEPTH} levels deep`);
   return exact.parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined ? exact.rawJSON(source) : value,
   );
+}
+
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  let isText = false;
+  for (let at = 0; at < text.length && depth <= MAX_DEPTH; at++) {
+    const character = text[at];
+    if (character === '"') isText = !isText;
+    else if (isText) at += character === '\\' ? 1 : 0;
+    else if (character === '[' || character === '{') depth++;
+    else if (character === ']' || character === '}') depth--;
+  }
+  return depth > MAX_DEPTH;
 }
 
 export function isExactObject(value: ExactJson | undefined): value is ExactObject {

@@ -10,7 +10,7 @@ import {
   PROTOCOL_VERSION,
   type RecordedAsk,
   readConversations,
-  type ShownTools,
+  type ShownList,
   type Step,
 } from './conversation.ts';
 import { differences, VOLATILE } from './differences.ts';
@@ -19,6 +19,8 @@ import { type ExactJson, type ExactObject, memberOf, parseExact, textOf } from '
 /** An operator's wait for a server that never answers ends with the server's own deadline; this is for what has none. */
 const LISTENS = 'subscriptions/listen';
 const STOPPED: ExactObject = { error: { message: 'the replay has ended' } };
+/** More than any honest list has. */
+const MAX_PAGES = 1_000;
 
 /**
  * Sends what was recorded of one server to a server of this gateway again, each session over a wire of its own as the
@@ -72,15 +74,14 @@ class Replaying {
   }
 
   async run(): Promise<void> {
-    const { initialize, steps, asks, tools } = this.#conversation;
-    if (tools === null && !isStateless(this.#conversation)) {
+    const { initialize, steps, asks, shown } = this.#conversation;
+    // The client's era may be another one than its server's. Both fit on one wire.
+    if (!isStateless(this.#conversation) || shown.some(({ meta }) => meta === undefined)) {
       const answer = await this.#wire.introduce(this.#conversation);
-      if (initialize !== null) this.#compare({ number: 0, title: 'initialize' }, initialize, answer);
-    } else if (tools !== null) {
-      // The client's era may be another one than its server's. Both fit on one wire.
-      if (tools.meta === undefined || !isStateless(this.#conversation)) await this.#wire.introduce(this.#conversation);
-      await this.#compareTools(tools);
+      if (initialize !== null && shown.length === 0)
+        this.#compare({ number: 0, title: 'initialize' }, initialize, answer);
     }
+    for (const list of shown) await this.#compareList(list);
     for (const step of steps) {
       if (this.#wire.closed) return;
       await this.#step(step);
@@ -129,16 +130,25 @@ class Replaying {
   }
 
   /** All pages, as the recorded ones. */
-  async #compareTools({ tools: before, meta }: ShownTools): Promise<void> {
+  async #compareList({ list: { method, resultKey, itemKey }, items, perhaps, meta }: ShownList): Promise<void> {
     const after: ExactJson[] = [];
-    for (let cursor: string | null | undefined; cursor !== null; ) {
-      const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta === undefined ? {} : { _meta: meta }) };
-      const answer = await this.#wire.ask('tools/list', params);
-      const tools = memberOf(answer, 'result', 'tools');
-      if (Array.isArray(tools)) after.push(...(tools as ExactJson[]));
+    let cursor: string | null = null;
+    for (let page = 0; page === 0 || cursor !== null; page++) {
+      if (page === MAX_PAGES) {
+        const endless = JSON.stringify(`there are more than ${MAX_PAGES} pages`);
+        this.found.push({ step: 0, request: method, path: '$.result.nextCursor', before: null, after: endless });
+        return;
+      }
+      const params = { ...(cursor === null ? {} : { cursor }), ...(meta === undefined ? {} : { _meta: meta }) };
+      const answer: ExactObject = await this.#wire.ask(method, params);
+      const listed = memberOf(answer, 'result', resultKey);
+      if (Array.isArray(listed)) after.push(...(listed as ExactJson[]));
       cursor = textOf(memberOf(answer, 'result', 'nextCursor'));
     }
-    this.#compare({ number: 0, title: 'tools/list' }, { result: { tools: before } }, { result: { tools: after } });
+    const now = new Set(after.map((item) => memberOf(item, itemKey)));
+    const before = [...items, ...perhaps.filter((item) => now.has(item[itemKey]))];
+    const title = { number: 0, title: method };
+    this.#compare(title, { result: { [resultKey]: before } }, { result: { [resultKey]: after } });
   }
 }
 
@@ -159,6 +169,15 @@ export function whyNot({ method, answer }: Step): string | null {
 
 export function bodyOf({ result, error }: ExactObject): ExactObject {
   return error === undefined ? { result } : { error };
+}
+
+/** A text says why a message cannot be read. */
+function readAnswer(line: string): ExactObject | string {
+  try {
+    return parseExact(line) as ExactObject;
+  } catch (error) {
+    return `the server's message is ${(error as Error).message}`;
+  }
 }
 
 /** One client on a pair of pipes within this process, which answers questions as the recorded one did. */
@@ -238,10 +257,16 @@ class ReplayWire {
   #take(text: string): void {
     const lines = (this.#rest + text).split('\n');
     this.#rest = lines.pop()!;
-    for (const line of lines) this.#message(parseExact(line) as ExactObject);
+    for (const line of lines) this.#message(readAnswer(line));
   }
 
-  #message(message: ExactObject): void {
+  #message(message: ExactObject | string): void {
+    if (typeof message === 'string') {
+      // One request at a time is open.
+      for (const answered of this.#open.values()) answered({ error: { message } });
+      this.#open.clear();
+      return;
+    }
     const { id, method } = message;
     if (id === undefined) return;
     if (typeof method !== 'string') {

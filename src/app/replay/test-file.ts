@@ -31,15 +31,17 @@ export function testFile(
 }
 
 function sessionOf(conversation: Conversation): object {
-  const { session, client, capabilities, steps, asks, tools } = conversation;
+  const { session, client, capabilities, steps, asks, shown } = conversation;
   return {
     session,
     client,
     capabilities,
     negotiation: isStateless(conversation) ? 'auto' : 'legacy',
     asks: asks.flatMap(({ method, answer }) => (answer === null ? [] : [{ method, ...bodyOf(answer) }])),
-    // A client whose era is not its server's saw them in other words.
-    tools: tools !== null && (tools.meta !== undefined) === isStateless(conversation) ? tools.tools : null,
+    // A client whose era is not its server's saw tools in other words.
+    lists: shown
+      .filter(({ meta, perhaps }) => (meta !== undefined) === isStateless(conversation) && perhaps.length === 0)
+      .map(({ list: { method, resultKey }, items }) => ({ method, key: resultKey, items })),
     steps: steps
       .filter((step) => whyNot(step) === null && step.method !== 'server/discover')
       .map(({ method, title, request, answer }) => ({
@@ -93,7 +95,7 @@ async function answerOf(client, { method, params }) {
   }
 }
 
-for (const { session, client: info, capabilities, negotiation, asks, tools, steps } of SESSIONS) {
+for (const { session, client: info, capabilities, negotiation, asks, lists, steps } of SESSIONS) {
   test(\`session \${session}\`, async (t) => {
     const client = new Client(info, { capabilities, versionNegotiation: { mode: negotiation } });
     const left = [...asks];
@@ -110,16 +112,16 @@ for (const { session, client: info, capabilities, negotiation, asks, tools, step
       'url' in SERVER ? new StreamableHTTPClientTransport(new URL(SERVER.url)) : new StdioClientTransport(SERVER);
     await client.connect(transport);
     try {
-      if (tools !== null) {
-        await t.test('the tools', async () => {
+      for (const { method, key, items } of lists) {
+        await t.test(method, async () => {
           const found = [];
           let cursor;
           do {
-            const { result } = await answerOf(client, { method: 'tools/list', params: cursor === undefined ? {} : { cursor } });
-            found.push(...result.tools);
+            const { result } = await answerOf(client, { method, params: cursor === undefined ? {} : { cursor } });
+            found.push(...result[key]);
             cursor = result.nextCursor;
           } while (cursor !== undefined);
-          assert.deepEqual(compared({ result: { tools: found } }), compared({ result: { tools } }));
+          assert.deepEqual(compared({ result: { [key]: found } }), compared({ result: { [key]: items } }));
         });
       }
       for (const [at, step] of steps.entries()) {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { openApp } from '../../app/open-app.ts';
@@ -7,7 +7,7 @@ import { processLogger } from '../../app/process-logger.ts';
 import { testFile } from '../../app/replay/test-file.ts';
 import { hasStoredServers } from '../../app/running.ts';
 import { printable } from '../../model/printable.ts';
-import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
+import { type Difference, MAX_REPLAY_BYTES, type Replay, type ReplayOptions } from '../../model/recordings.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -100,9 +100,11 @@ function definitionOf(command: string | undefined, url: string | undefined) {
 
 function readRecording(file: string): string {
   try {
+    const { size } = statSync(file);
+    if (size > MAX_REPLAY_BYTES) throw new Error(`it has ${size} bytes, more than ${MAX_REPLAY_BYTES}`);
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new CommandError(EXIT.usage, `the recording cannot be read: ${(error as Error).message}`);
+    throw new CommandError(EXIT.usage, `the recording ${file} cannot be read: ${(error as Error).message}`);
   }
 }
 
