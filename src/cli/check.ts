@@ -2,6 +2,7 @@ import { processLogger } from '../app/process-logger.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
+import { counted } from '../model/counted.ts';
 import type { CommandInput } from './command-input.ts';
 import { cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
@@ -41,8 +42,4 @@ export async function readOnce(load: LoadOptions, { flags, terminal }: CommandIn
   const result = await readConfig({ state: 'look', load, logger });
   if ('problem' in result) throw cannotOpen(result.problem, terminal.cwd);
   return result;
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

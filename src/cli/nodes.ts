@@ -1,4 +1,5 @@
 import type { DefinitionConflict, NodeEntry } from '../app/plane.ts';
+import { counted } from '../model/counted.ts';
 import type { ControlClient } from './access/control-client.ts';
 import { runningClient } from './access/find-running.ts';
 import { type CommandInput, print } from './command-input.ts';
@@ -75,8 +76,8 @@ async function isThere(client: ControlClient, { peer, here }: NodeEntry): Promis
 
 function nodeLine({ node, here, state, version, calls, servers }: NodeEntry, width: number): string {
   const mark = here ? '*' : ' ';
-  const busy = calls === 0 ? '' : `, ${calls} calls for others`;
-  return `${mark} ${node.padEnd(width)}  ${state.padEnd(8)}  ${version}  ${servers.length} servers${busy}`;
+  const busy = calls === 0 ? '' : `, ${counted(calls, 'call')} for others`;
+  return `${mark} ${node.padEnd(width)}  ${state.padEnd(8)}  ${version}  ${counted(servers.length, 'server')}${busy}`;
 }
 
 function conflictLine({ server, sides }: DefinitionConflict): string {

@@ -1,4 +1,4 @@
-import type { CallRecord } from './call-record.ts';
+import { CALL_OUTCOMES, type CallRecord } from './call-record.ts';
 
 type Test = (call: CallRecord) => boolean;
 
@@ -20,6 +20,9 @@ const TEXTS: Readonly<Record<string, (call: CallRecord) => string | null>> = {
   trace: (call) => call.trace,
   status: (call) => (call.error === null ? 'ok' : 'error'),
 };
+
+/** Keys that have these values only. */
+const VALUES: Readonly<Record<string, readonly string[]>> = { status: ['ok', 'error'], outcome: CALL_OUTCOMES };
 
 const NUMBERS: Readonly<Record<string, (call: CallRecord) => number>> = {
   ms: (call) => call.ms,
@@ -74,6 +77,14 @@ function condition(key: string, operator: string, value: string): Test {
     throw new CallFilterError(`there is no key ${JSON.stringify(key)}; the keys are ${CALL_FILTER_KEYS.join(', ')}`);
   }
   if (operator !== ':' && operator !== '=') throw new CallFilterError(`${key} is a text: write ${key}:${value}`);
+  const values = VALUES[key];
+  if (
+    values !== undefined &&
+    !value.includes('*') &&
+    !values.some((one) => one.toLowerCase() === value.toLowerCase())
+  ) {
+    throw new CallFilterError(`${key} is ${values.join(' or ')}, not ${JSON.stringify(value)}`);
+  }
   const within = operator === ':' && (key === 'client' || key === 'reason');
   const parts = value.toLowerCase().split('*');
   if (within) {

@@ -54,6 +54,10 @@ describe('the calls of clients', () => {
     const run = await trunkline(['calls', 'colour:red', ...data], { cwd: gateway.folder });
     assert.equal(run.code, 1);
     assert.match(run.err, /there is no key "colour"; the keys are server, tool,/);
+    const status = await trunkline(['calls', 'status:bad', ...data], { cwd: gateway.folder });
+    assert.deepEqual([status.code, status.err], [1, 'trunkline: status is ok or error, not "bad"\n']);
+    const none = await trunkline(['calls', 'server:goood', 'outcome:not_*', ...data], { cwd: gateway.folder });
+    assert.deepEqual([none.code, none.out, none.err], [0, '', '(no call matches)\n']);
     const id = await trunkline(['trace', 'nothing-7', ...data], { cwd: gateway.folder });
     assert.equal(id.code, 1);
     assert.match(id.err, /no call with this id is kept/);
@@ -67,13 +71,14 @@ describe('the calls of clients', () => {
     assert.match(traced.out, /wire 1 → gateway +█+/);
     assert.match(traced.out, /gateway → slow +█+ +2\d\d ms/);
     assert.match(traced.out, /ended +UNKNOWN: /);
-    const following = startTrunkline(['calls', 'tool:echo', '-f', '-n', '0', '--json', ...data], {
-      cwd: gateway.folder,
-    });
+    const before = (await calls('tool:echo')).length;
+    const following = startTrunkline(['calls', 'tool:echo', '-f', '--json', ...data], { cwd: gateway.folder });
+    let made = 0;
+    const ids = () => following.out.split('\n').filter(Boolean).length;
     const until = performance.now() + 20_000;
-    while (following.out === '' && performance.now() < until) {
-      await client.callText('good__echo', { text: 'followed' });
-      await new Promise((done) => setTimeout(done, 200));
+    while ((made < 50 || ids() < before + made) && performance.now() < until) {
+      if (made < 50 || ids() === 0) made += await client.callText('good__echo', { text: 'followed' }).then(() => 1);
+      await new Promise((done) => setTimeout(done, 20));
     }
     following.process.kill('SIGINT');
     assert.equal(await following.exited, 0, following.err);
@@ -82,6 +87,10 @@ describe('the calls of clients', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Json);
     assert.ok(lines.length > 0 && lines.every(({ name }) => name === 'echo'));
+    const told = lines.map(({ id: one }) => one);
+    assert.equal(new Set(told).size, told.length, 'no call is told twice');
+    const all = (await calls('tool:echo')).map(({ id: one }) => one);
+    assert.deepEqual(told, all.slice(-told.length), 'none is missing');
   });
 
   test('`top` shows rates by server: JSON lines off a terminal, rows on one', async () => {

@@ -19,10 +19,10 @@ export class ControlClient {
     return this.send('POST', path, body);
   }
 
-  /** Tells the data of each event, until the stream ends or is called off. */
-  async stream(path: string, signal: AbortSignal, tell: (data: string) => void): Promise<void> {
+  /** Tells the data of each event, one after the other, until the stream ends or is called off. */
+  async stream(path: string, signal: AbortSignal, tell: (data: string) => void | Promise<void>): Promise<void> {
     try {
-      for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) tell(data);
+      for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) await tell(data);
     } catch (error) {
       // However it broke off, the gateway is not there any more.
       if (error instanceof CommandError && !signal.aborted) throw error;

@@ -10,7 +10,7 @@ export async function follow(
   running: RunningGateway,
   path: string,
   signal: AbortSignal | undefined,
-  tell: (json: string) => void,
+  tell: (json: string) => void | Promise<void>,
 ): Promise<ExitCode> {
   const stop = new AbortController();
   const interrupted = (): void => stop.abort();

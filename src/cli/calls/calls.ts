@@ -24,16 +24,32 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
   const query = new URLSearchParams({ filter: filter.join(' ') });
   const tell = (call: CallRecord): void =>
     terminal.out(`${flags.json === true ? JSON.stringify(call) : callLine(call)}\n`);
-  if (lines > 0) {
+  const earlier = async (): Promise<readonly CallRecord[]> => {
+    if (lines === 0) return [];
     const answer = await new ControlClient(running).get(`/api/v1/calls?${query}&limit=${lines}`);
-    for (const call of (JSON.parse(answer) as { calls: CallRecord[] }).calls) tell(call);
+    return (JSON.parse(answer) as { calls: CallRecord[] }).calls;
+  };
+  if (!input.follow) {
+    const found = await earlier();
+    for (const call of found) tell(call);
+    if (found.length === 0 && lines > 0) terminal.err(filter.length === 0 ? '(no calls yet)\n' : '(no call matches)\n');
+    return EXIT.ok;
   }
-  if (!input.follow) return EXIT.ok;
-  return streamed(running, `/api/v1/live?${query}`, input.signal, (json) => {
+  // They are read when the stream has begun, so that no call falls between the two. Some may then be in both.
+  const told = new Set<string>();
+  let begun = false;
+  return streamed(running, `/api/v1/live?${query}`, input.signal, async (json) => {
     const event = JSON.parse(json) as { topic: string; calls: CallRecord[]; lost: boolean };
+    if (event.topic === 'hello' && !begun) {
+      begun = true;
+      for (const call of await earlier()) {
+        told.add(call.id);
+        tell(call);
+      }
+    }
     if (event.topic !== 'calls') return;
     if (event.lost) terminal.err(styleText('yellow', '… some calls are missing here: there were too many to follow\n'));
-    for (const call of event.calls) tell(call);
+    for (const call of event.calls) if (!told.delete(call.id)) tell(call);
   });
 }
 
@@ -73,7 +89,7 @@ function traceText(call: CallRecord): string {
     method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,
     caller: `${call.client ?? 'unnamed client'}, principal ${call.principal}${call.session === null ? '' : `, session ${call.session}`}`,
     sizes: `${bytes(call.requestBytes)} in, ${bytes(call.answerBytes)} out`,
-    log: `trunkline logs, request ${call.request}`,
+    request: `${call.request} in the log`,
     ...(call.trace === null ? {} : { trace: call.trace }),
   };
   return [

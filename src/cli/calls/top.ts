@@ -26,6 +26,9 @@ interface Stats {
   readonly servers: readonly Rate[];
 }
 
+/** A node that has said nothing for so long has gone: its last rates are not those of the moment. */
+const SILENT_MS = 5_000;
+
 type Live = Stats | { readonly topic: 'calls'; readonly calls: readonly CallRecord[] } | { readonly topic: 'events' };
 
 /** The last calls that are kept for the rows below the servers. */
@@ -41,7 +44,7 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
   const screen = flags.json === true || !process.stdout.isTTY ? null : new LiveRows(process.stdout, () => '');
   const states = new Map<string, string>();
   const recent: CallRecord[] = [];
-  const nodes = new Map<string, Stats>();
+  const nodes = new Map<string, Stats & { readonly at: number }>();
   const totals = new Map<string, number>();
   const look = async (): Promise<void> => {
     const { servers } = JSON.parse(await new ControlClient(running).get('/api/v1/servers')) as {
@@ -56,7 +59,9 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
     if (event.topic === 'calls') recent.push(...event.calls.slice(-RECENT));
     else if (event.topic === 'events') void look().catch(() => {});
     else if (event.topic === 'stats') {
-      nodes.set(event.node ?? '', event);
+      const at = performance.now();
+      nodes.set(event.node ?? '', { ...event, at });
+      for (const [node, stats] of nodes) if (at - stats.at > SILENT_MS) nodes.delete(node);
       for (const { server, calls } of event.servers) totals.set(server, (totals.get(server) ?? 0) + calls);
       if (screen === null) terminal.out(`${json}\n`);
       else screen.draw(rows([...nodes.values()], states, totals, recent, screen.height));

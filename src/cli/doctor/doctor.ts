@@ -7,6 +7,7 @@ import { folderStep, portSteps, programSteps } from '../../app/doctor/machine-st
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
+import { counted } from '../../model/counted.ts';
 import { isReady, type ServerStatus } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayName } from '../access/find-running.ts';
@@ -37,8 +38,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const opened = load === null ? null : await Doctor.open(load, wanted);
   if (opened?.ok === true) {
     const { state, known } = opened.doctor;
-    const count = `${known.length} ${known.length === 1 ? 'server' : 'servers'}`;
-    machine.push(ok('file', `${sourceLabel(load!)}: ${count}`));
+    machine.push(ok('file', `${sourceLabel(load!)}: ${counted(known.length, 'server')}`));
     for (const problem of opened.doctor.warnings) machine.push(noted(problem, terminal.cwd));
     machine.push(folderStep(await folderOfLoad(given, load!), state.dataDir !== null));
     if (running === null) machine.push(...(await portSteps(state)));

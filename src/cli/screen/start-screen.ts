@@ -1,5 +1,6 @@
 import type { App } from '../../app/app.ts';
 import { formatPretty, type LogEntry } from '../../app/process-logger.ts';
+import { counted } from '../../model/counted.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { cut, needsAttention, serverLine, serversText } from '../server-line.ts';
 import { inForeground } from './foreground.ts';
@@ -181,14 +182,11 @@ export class StartScreen {
 
   #notes(statuses: readonly ServerStatus[]): readonly string[] {
     const { error, warn } = this.#kept;
-    const counted = [
-      ...(error === 0 ? [] : [`${error} ${error === 1 ? 'error' : 'errors'}`]),
-      ...(warn === 0 ? [] : [`${warn} ${warn === 1 ? 'warning' : 'warnings'}`]),
-    ];
+    const kept = [...(error === 0 ? [] : [counted(error, 'error')]), ...(warn === 0 ? [] : [counted(warn, 'warning')])];
     return [
       `  Servers  ${serversText(statuses)}`,
       ...(this.#refused ? [`  Problem  the changed file is not in force; ${this.#program} status shows why`] : []),
-      ...(counted.length === 0 ? [] : [`  Log      ${counted.join(', ')}: ${this.#program} logs`]),
+      ...(kept.length === 0 ? [] : [`  Log      ${kept.join(', ')}: ${this.#program} logs`]),
     ];
   }
 }

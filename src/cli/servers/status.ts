@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
+import { counted } from '../../model/counted.ts';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
 import { isReady, PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
@@ -59,7 +60,7 @@ async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[
   const ready =
     gateway.running !== null
       ? `${statuses.filter(isReady).length} of ${statuses.length} servers ready`
-      : `${statuses.length} ${statuses.length === 1 ? 'server' : 'servers'}`;
+      : counted(statuses.length, 'server');
   const lines = statuses.map((one) => {
     const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
     return `${serverLine(one, width, Date.now())}${running}\n`;
