@@ -64,6 +64,15 @@ test('a pasted server needs the exec token, is added with it, shows its log, and
   await page.getByLabel("Or the JSON of a client's file").fill(JSON.stringify({ mcpServers: { added: everything } }));
   await page.getByRole('button', { name: 'Add all of it' }).click();
   await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();
+  // What was added before the one that is refused stays, and the page says so.
+  const remote = { url: 'https://tickets.example/mcp' };
+  await page
+    .getByLabel("Or the JSON of a client's file")
+    .fill(JSON.stringify({ mcpServers: { remote, added: everything } }));
+  await page.getByRole('button', { name: 'Add all of it' }).click();
+  await page.getByRole('heading', { name: 'Only remote was added' }).waitFor();
+  await gateway.control('/api/v1/servers/remote', 'DELETE');
+  await page.getByLabel("Or the JSON of a client's file").fill(JSON.stringify({ mcpServers: { added: everything } }));
   await page.getByLabel(/Exec token/).fill(readFileSync(join(gateway.folder, 'data', 'exec.token'), 'utf8').trim());
   await page.getByRole('button', { name: 'Add all of it' }).click();
   const heading = page.getByRole('heading', { level: 1 });

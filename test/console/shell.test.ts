@@ -47,6 +47,24 @@ test('what changes at the gateway arrives without a reload', async () => {
   assert.equal(await page.evaluate(() => 'stayed' in window), true);
 });
 
+test('a stream that says nothing more is opened anew', async () => {
+  // The clock is that of all pages of a context.
+  const context = await browser.page.context().browser()!.newContext();
+  try {
+    const page = await context.newPage();
+    await page.clock.install();
+    let streams = 0;
+    await page.route('**/api/v1/live*', (route) => (++streams === 1 ? undefined : route.continue()));
+    await page.goto((await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}')).url);
+    await page.getByText('Connecting').waitFor();
+    await page.clock.runFor(11_000);
+    await page.getByText('Live', { exact: true }).waitFor();
+    assert.equal(streams, 2);
+  } finally {
+    await context.close();
+  }
+});
+
 test('the palette finds a server by a few letters and acts on it', async () => {
   const { page } = browser;
   const before = await gateway.control<{ restarts: number }>('/api/v1/servers/memory');

@@ -51,6 +51,19 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await page.getByRole('button', { name: 'Go on' }).click();
     await rows.filter({ hasText: 'good__none' }).waitFor();
 
+    // A call that comes while the list is on its way is in the picture.
+    await browser.visit('#/');
+    await page.route('**/api/v1/calls?*', async (route) => {
+      const answer = await route.fetch();
+      await client.callText('good__echo', { text: 'meanwhile' });
+      await new Promise((done) => setTimeout(done, 1_000));
+      await route.fulfill({ response: answer });
+    });
+    const known = (await gateway.control<{ calls: unknown[] }>('/api/v1/calls')).calls.length;
+    await browser.visit('#/timeline');
+    await page.getByText(`of ${known + 1} calls in sight`).waitFor();
+    await page.unroute('**/api/v1/calls?*');
+
     // A drag over the picture leaves the calls of that time; the button goes back to the last minute.
     const picture = page.getByRole('img', { name: /calls in \d lanes/ });
     const box = (await picture.boundingBox())!;

@@ -4,6 +4,8 @@ import { csrf } from './api/request.ts';
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
+/** The gateway says something every second. A connection whose other end is gone, as after a sleep, says nothing more. */
+const SILENT_MS = 10_000;
 /** A tab in the background gives its connection back: browsers have six for all tabs of an origin. */
 const HIDDEN_MS = 60_000;
 
@@ -76,22 +78,32 @@ async function follow(server: string | undefined): Promise<void> {
   asked = server;
   let retryMs = FIRST_RETRY_MS;
   while (!ended.signal.aborted) {
+    const silent = new AbortController();
+    let alarm: ReturnType<typeof setTimeout> | undefined;
+    const heard = (): void => {
+      clearTimeout(alarm);
+      alarm = setTimeout(() => silent.abort(), SILENT_MS);
+    };
     try {
+      heard();
       await streamLive(
         { logs: server },
         {
-          signal: ended.signal,
+          signal: AbortSignal.any([ended.signal, silent.signal]),
           onOpen() {
             retryMs = FIRST_RETRY_MS;
             liveState.value = 'open';
           },
           onEvent(message) {
+            heard();
             for (const listener of listeners.get(message.topic) ?? []) listener(message as never);
           },
         },
       );
     } catch {
       // Whatever broke it, the next try shows whether it lasts.
+    } finally {
+      clearTimeout(alarm);
     }
     if (ended.signal.aborted || csrf.peek() === null) break;
     liveState.value = 'lost';

@@ -42,10 +42,12 @@ const choices = computed<readonly Choice[]>(() => {
   }));
   const servers = serverList.value.flatMap(({ name, enabled }) => [
     { id: `server ${name}`, text: name, kind: 'Server', run: () => navigate(['servers', name]) },
-    change(`Restart ${name}`, () => restartServer({ name })),
-    enabled
-      ? change(`Suspend ${name}`, () => suspendServer({ name }))
-      : change(`Resume ${name}`, () => resumeServer({ name })),
+    ...(enabled
+      ? [
+          change(`Restart ${name}`, () => restartServer({ name })),
+          change(`Suspend ${name}`, () => suspendServer({ name })),
+        ]
+      : [change(`Resume ${name}`, () => resumeServer({ name }))]),
   ]);
   const found = tools.value.map(({ exposedName, server, name }) => ({
     id: `tool ${exposedName}`,

@@ -12,7 +12,7 @@ import {
 import { onLive } from '../live.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
-import { useReading } from '../parts/reading.ts';
+import { clock, useReading } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
 import { errorText } from '../parts/toasts.tsx';
@@ -307,7 +307,7 @@ function Refusals() {
             id: 'time',
             title: 'Time',
             width: '6rem',
-            cell: ({ time }) => time.slice(11, 19),
+            cell: ({ time }) => clock(time),
             order: ({ time }) => time,
           },
           { id: 'who', title: 'Caller', width: 'minmax(6rem, 1fr)', cell: (call) => call.principal },

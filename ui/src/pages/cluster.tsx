@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { counted } from '../../../src/model/counted.ts';
 import { type Node as ClusterNode, drainNode, listNodes } from '../api/operations.ts';
 import { onLive } from '../live.ts';
 import { Action } from '../parts/action.tsx';
@@ -48,7 +49,7 @@ export default function Cluster() {
     <>
       <h1>Cluster</h1>
       <p>
-        {nodes.length} nodes <Command text="trunkline nodes" />
+        {counted(nodes.length, 'node')} <Command text="trunkline nodes" />
       </p>
       {versions.size > 1 ? (
         <p class="note tone-warn">
@@ -124,7 +125,7 @@ function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; a
     () =>
       onLive('stats', (message) => {
         if (message.node !== name) return;
-        rate.value = Object.values(message.servers).reduce((sum, { calls: count }) => sum + count, 0);
+        rate.value = message.servers.reduce((sum, { calls: count }) => sum + count, 0);
       }),
     [name],
   );
@@ -143,7 +144,7 @@ function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; a
         <dt>Load</dt>
         <dd>
           {busy ?? '?'} calls at its servers, {calls} for other nodes
-          {rate.value === null ? '' : `, ${rate.value} in the last seconds`}
+          {rate.value === null ? '' : `; ${counted(rate.value, 'call')} in the last second`}
         </dd>
         <dt>Owns</dt>
         <dd>{owned ?? '?'} sessions with processes and singletons</dd>

@@ -10,7 +10,7 @@ import {
 import { Action } from '../parts/action.tsx';
 import { shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
-import { ago, useReading } from '../parts/reading.ts';
+import { ago, clock, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
 import './operating.css';
@@ -233,8 +233,10 @@ function History({ server }: { server: string }) {
         <ol class="plain-list">
           {events.map(({ id, at, kind, name, by, severity, text }) => (
             <li key={id}>
-              <time datetime={at}>{at.slice(0, 19).replace('T', ' ')}</time> <strong>{kind}</strong>{' '}
-              {name === null ? '' : <code>{name.key === '' ? 'instructions' : name.key}</code>}{' '}
+              <time datetime={at}>
+                {new Date(at).toLocaleDateString()} {clock(at)}
+              </time>{' '}
+              <strong>{kind}</strong> {name === null ? '' : <code>{name.key === '' ? 'instructions' : name.key}</code>}{' '}
               {severity === null ? null : <span class="badge">{severity}</span>} {by === null ? '' : `by ${by}`}{' '}
               <span class="soft">{text}</span>
             </li>

@@ -4,11 +4,12 @@ import { useEffect } from 'preact/hooks';
 import { endSession, type Session, startRecording } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { ago, span } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
 import { href, navigate, route } from '../router.ts';
 import { RecordingList } from './sessions/recording-list.tsx';
-import { clientName, followSessions, readSessions, sessions, sessionsError, since } from './sessions/sessions-store.ts';
+import { clientName, followSessions, readSessions, sessions, sessionsError } from './sessions/sessions-store.ts';
 
 /** The open sessions of clients, one of them in detail, and the recordings. */
 export default function Sessions() {
@@ -73,7 +74,7 @@ export default function Sessions() {
             title: 'Idle',
             width: '5rem',
             align: 'end',
-            cell: ({ lastSeenAt }) => since(lastSeenAt, now),
+            cell: ({ lastSeenAt }) => span(now - Date.parse(lastSeenAt)),
             order: ({ lastSeenAt }) => lastSeenAt,
           },
         ]}
@@ -116,7 +117,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
         <dt>Connections</dt>
         <dd>{servers.length === 0 ? 'none of its own' : servers.join(', ')}</dd>
         <dt>Opened</dt>
-        <dd>{`${since(createdAt, now)} ago; idle for ${since(lastSeenAt, now)}`}</dd>
+        <dd>{`${ago(createdAt, now)}; idle for ${span(now - Date.parse(lastSeenAt))}`}</dd>
       </dl>
       <div class="actions">
         <Action

@@ -5,6 +5,7 @@ import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { replace, route, setQuery } from '../router.ts';
@@ -38,7 +39,7 @@ const COLUMNS: readonly Column<TimedCall>[] = [
     id: 'time',
     title: 'Time',
     width: '7.5rem',
-    cell: ({ call }) => call.time.slice(11, 23),
+    cell: ({ call }) => clock(call.time, true),
     order: ({ from }) => from,
     wideOnly: true,
   },

@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import type { Tool } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, replace, route, setQuery } from '../router.ts';
@@ -207,7 +208,7 @@ const COLUMNS: readonly Column<Tool>[] = [
     title: 'Last used',
     width: '9rem',
     wideOnly: true,
-    cell: ({ lastUsed }) => (lastUsed === null ? <span class="soft">–</span> : new Date(lastUsed).toLocaleTimeString()),
+    cell: ({ lastUsed }) => (lastUsed === null ? <span class="soft">–</span> : clock(lastUsed)),
     order: ({ lastUsed }) => lastUsed ?? '',
   },
 ];

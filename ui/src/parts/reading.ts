@@ -33,6 +33,9 @@ export function useReading<T>(
   const error = useSignal<Error | null>(null);
   const trigger = useSignal<() => void>(() => {});
   useEffect(() => {
+    // What was read for another key is not shown under this one.
+    value.value = null;
+    error.value = null;
     let closed = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const now = async (): Promise<void> => {
@@ -73,14 +76,21 @@ export function useReading<T>(
 /** As in `3 min ago`, `in 2 h`. */
 export function ago(time: string | number, now = Date.now()): string {
   const at = typeof time === 'number' ? time : Date.parse(time);
-  const seconds = Math.round(Math.abs(now - at) / 1_000);
-  const words =
-    seconds < 90
-      ? `${seconds} s`
-      : seconds < 5_400
-        ? `${Math.round(seconds / 60)} min`
-        : seconds < 172_800
-          ? `${Math.round(seconds / 3_600)} h`
-          : `${Math.round(seconds / 86_400)} days`;
-  return at > now ? `in ${words}` : `${words} ago`;
+  return at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`;
+}
+
+/** As in `3 min`. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 90) return `${seconds} s`;
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
+}
+
+/** The time of the day in the zone of the browser; `fine`: with milliseconds. */
+export function clock(time: string | number, fine = false): string {
+  const at = new Date(time);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const seconds = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':');
+  return fine ? `${seconds}.${String(at.getMilliseconds()).padStart(3, '0')}` : seconds;
 }

@@ -24,9 +24,12 @@ export function LatencyChart() {
     // Its colours are those of the theme, which it knows from the start only.
     const theme = new MutationObserver(draw);
     theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    scheme.addEventListener('change', draw);
     return () => {
       observer.disconnect();
       theme.disconnect();
+      scheme.removeEventListener('change', draw);
       plot.current?.destroy();
     };
   }, []);

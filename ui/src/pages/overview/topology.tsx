@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { duration } from '../../../../src/model/call-words.ts';
+import { counted } from '../../../../src/model/counted.ts';
 import { listNodes, listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 import { toneOf } from '../../parts/status.tsx';
@@ -68,7 +69,11 @@ export function Topology() {
         <svg
           viewBox={`0 0 ${WIDTH} ${height}`}
           role="group"
-          aria-label={`${clients.length} kinds of clients, ${centre.length} nodes, ${servers.length} servers`}
+          aria-label={[
+            counted(clients.length, 'client'),
+            counted(centre.length, 'node'),
+            counted(servers.length, 'server'),
+          ].join(', ')}
         >
           {clients.flatMap((client) =>
             centre.map((node) => (
@@ -222,8 +227,4 @@ function serverBoxes(servers: readonly Server[]): Box[] {
     tone: 'rest',
     href: href(['servers']),
   }));
-}
-
-function counted(count: number, word: string): string {
-  return `${count} ${count === 1 ? word : `${word}s`}`;
 }

@@ -17,16 +17,21 @@ export function AddServer() {
   const target = useSignal('');
   const json = useSignal('');
   const error = useSignal<Error | null>(null);
+  /** Before the one that failed. */
+  const kept = useSignal<readonly string[]>([]);
   const submit = async (definitions: () => readonly Definition[]): Promise<void> => {
     error.value = null;
+    const added: string[] = [];
     try {
-      const added = [];
-      for (const body of definitions()) added.push(await addServer({ body }));
-      for (const server of added) putServer(server);
-      toast('good', `Added ${added.map((server) => server.name).join(', ')}`);
-      const [only] = added;
-      navigate(added.length === 1 && only !== undefined ? ['servers', only.name] : ['servers']);
+      for (const body of definitions()) {
+        const server = await addServer({ body });
+        putServer(server);
+        added.push(server.name);
+      }
+      toast('good', `Added ${added.join(', ')}`);
+      navigate(added.length === 1 ? ['servers', ...added] : ['servers']);
     } catch (cause) {
+      kept.value = added;
       error.value = cause as Error;
     }
   };
@@ -39,7 +44,7 @@ export function AddServer() {
         <a href={href(['servers'])}>Servers</a>
       </p>
       <h1>Add a server</h1>
-      {error.value === null ? null : <Failure what="Nothing was added" error={error.value} />}
+      {error.value === null ? null : <Failure what={failed(kept.value)} error={error.value} />}
       <form
         class="panel"
         onSubmit={(event) => {
@@ -79,6 +84,12 @@ export function AddServer() {
       </form>
     </>
   );
+}
+
+function failed(added: readonly string[]): string {
+  return added.length === 0
+    ? 'Nothing was added'
+    : `Only ${added.join(', ')} ${added.length === 1 ? 'was' : 'were'} added`;
 }
 
 function ExecToken() {

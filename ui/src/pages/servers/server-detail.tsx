@@ -13,7 +13,7 @@ import {
 import { Action } from '../../parts/action.tsx';
 import { shellWord } from '../../parts/command.tsx';
 import { Empty } from '../../parts/notes.tsx';
-import { ago } from '../../parts/reading.ts';
+import { ago, clock } from '../../parts/reading.ts';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate } from '../../router.ts';
@@ -78,8 +78,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
         <ol class="history">
           {[...server.history].reverse().map(({ from, to, reason, at }) => (
             <li key={`${at} ${from} ${to}`}>
-              <time dateTime={new Date(at).toISOString()}>{new Date(at).toLocaleTimeString()}</time> {from} →{' '}
-              <strong>{to}</strong> {reason}
+              <time dateTime={new Date(at).toISOString()}>{clock(at)}</time> {from} → <strong>{to}</strong> {reason}
             </li>
           ))}
         </ol>

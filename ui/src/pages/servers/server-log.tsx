@@ -4,6 +4,7 @@ import { getLogs, type LogLine } from '../../api/operations.ts';
 import { onLive, wantLogs } from '../../live.ts';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
+import { clock } from '../../parts/reading.ts';
 
 const FIRST_LINES = 100;
 const MAX_LINES = 500;
@@ -13,16 +14,33 @@ export function ServerLog({ name }: { readonly name: string }) {
   const lines = useSignal<readonly LogLine[]>([]);
   const error = useSignal<Error | null>(null);
   const box = useRef<HTMLPreElement>(null);
+  /** What comes while the list is read; null while none is. */
+  const held = useRef<LogLine[] | null>(null);
+  /** What was in the list: the stream says the last of it once more. */
+  const listed = useRef<Set<string>>(new Set());
+  const add = (more: readonly LogLine[]): void => {
+    const fresh = more.filter((entry) => !listed.current.delete(JSON.stringify(entry)));
+    if (fresh.length > 0) lines.value = [...lines.value, ...fresh].slice(-MAX_LINES);
+  };
   const read = (): void => {
-    getLogs({ server: name, lines: FIRST_LINES }).then(
-      ({ entries }) => {
-        lines.value = entries;
-        error.value = null;
-      },
-      (cause: Error) => {
-        error.value = cause;
-      },
-    );
+    const meanwhile: LogLine[] = [];
+    held.current = meanwhile;
+    getLogs({ server: name, lines: FIRST_LINES })
+      .then(
+        ({ entries }) => {
+          lines.value = entries;
+          listed.current = new Set(entries.map((entry) => JSON.stringify(entry)));
+          error.value = null;
+        },
+        (cause: Error) => {
+          error.value = cause;
+        },
+      )
+      .then(() => {
+        if (held.current !== meanwhile) return;
+        held.current = null;
+        add(meanwhile);
+      });
   };
   useEffect(() => {
     // Asking for the log begins the stream anew; what was written before its `hello` is read then.
@@ -30,7 +48,9 @@ export function ServerLog({ name }: { readonly name: string }) {
       wantLogs(name),
       onLive('hello', read),
       onLive('logs', ({ entry }) => {
-        if ('server' in entry && entry.server === name) lines.value = [...lines.value, entry].slice(-MAX_LINES);
+        if (!('server' in entry) || entry.server !== name) return;
+        if (held.current === null) add([entry]);
+        else held.current.push(entry);
       }),
     ];
     read();
@@ -60,5 +80,5 @@ function lineText(entry: LogLine): string {
   const { time, level, event, server: _, ...fields } = entry as LogLine & Readonly<Record<string, unknown>>;
   const { line, ...others } = fields as Readonly<Record<string, unknown>>;
   const rest = Object.keys(others).length === 0 ? '' : ` ${JSON.stringify(others)}`;
-  return `${time.slice(11, 19)} ${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
+  return `${clock(time)} ${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
 }

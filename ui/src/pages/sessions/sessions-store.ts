@@ -52,11 +52,3 @@ export function clientName({ clientInfo }: Pick<Session, 'clientInfo'>): string 
   const { name = 'unnamed', version = '' } = (clientInfo ?? {}) as { name?: string; version?: string };
   return `${name} ${version}`.trimEnd();
 }
-
-/** `3 min`, from one moment to another. */
-export function since(time: string, now: number): string {
-  const seconds = Math.max(0, Math.round((now - Date.parse(time)) / 1_000));
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 60 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
-}

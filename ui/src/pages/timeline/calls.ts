@@ -13,7 +13,7 @@ export interface TimedCall {
   readonly to: number;
 }
 
-/** Oldest first by their beginning. */
+/** The one that ended last is the last. */
 const all = signal<readonly TimedCall[]>([]);
 export const readError = signal<Error | null>(null);
 export const isRead = signal(false);
@@ -41,18 +41,27 @@ export const shown = computed<readonly TimedCall[]>(() => {
 });
 
 let heldBack: TimedCall[] = [];
+/** Lists that are being read: what comes meanwhile may not be in them. */
+let reading = 0;
+/** The list has to be read when the picture goes on. */
+let isStale = false;
 
 export async function readCalls(): Promise<void> {
+  isStale = paused.value && isRead.value;
+  if (isStale) return;
+  heldBack = [];
+  reading++;
   try {
     const { calls } = await listCalls({ limit: KEPT });
     all.value = calls.map(timed);
-    heldBack = [];
     readError.value = null;
     missing.value = false;
   } catch (error) {
     readError.value = error as Error;
   }
+  reading--;
   isRead.value = true;
+  add([]);
 }
 
 /** Has the calls follow the live stream; the returned function ends that. */
@@ -72,11 +81,12 @@ export function followCalls(): () => void {
 
 export function resume(): void {
   paused.value = false;
-  add([]);
+  if (isStale) void readCalls();
+  else add([]);
 }
 
 function add(more: readonly TimedCall[]): void {
-  if (paused.value) {
+  if (paused.value || reading > 0) {
     heldBack.push(...more);
     heldBack.splice(0, heldBack.length - KEPT);
     return;

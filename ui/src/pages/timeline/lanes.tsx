@@ -1,6 +1,7 @@
 import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
 import { callName } from '../../../../src/model/call-words.ts';
+import { clock } from '../../parts/reading.ts';
 import { toneOfCall } from './call-detail.tsx';
 import type { TimedCall } from './calls.ts';
 
@@ -235,8 +236,7 @@ function drawAxis(
     context.fillStyle = colour('line');
     context.fillRect(x, 0, 1, height);
     context.fillStyle = colour('soft');
-    const clock = new Date(time).toISOString().slice(11, step < 1000 ? 23 : 19);
-    context.fillText(clock, x + 4, AXIS_PX / 2);
+    context.fillText(clock(time, step < 1000), x + 4, AXIS_PX / 2);
   }
 }
 
