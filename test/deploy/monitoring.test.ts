@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { HintingServer } from '../fixtures/http/hinting.ts';
+import { until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -54,7 +55,11 @@ describe('what Prometheus and Grafana get', () => {
     const client = await WireClient.open(gateway.mcpUrl);
     await client.callText('local__echo', { text: 'x' });
     await client.request('tools/call', { name: 'local__no "such\\tool', arguments: {} });
-    exposition = await gateway.metrics();
+    await fetch(client.url, { method: 'DELETE', headers: { 'mcp-session-id': client.sessionId! } });
+    await until(async () => {
+      exposition = await gateway.metrics();
+      return exposition.includes('mcp_client_session_duration_seconds_count');
+    }, 'the session with the server to end');
   });
   after(async () => {
     await gateway.dispose();
@@ -64,6 +69,9 @@ describe('what Prometheus and Grafana get', () => {
 
   test('promtool has nothing to say of the metrics', () => {
     assert.match(exposition, /gen_ai_tool_name="echo"/);
+    for (const name of ['client_operation', 'server_operation', 'client_session', 'server_session']) {
+      assert.match(exposition, new RegExp(`^mcp_${name}_duration_seconds_count\\{.*\\} [1-9]`, 'm'));
+    }
     assert.equal(promtool(['check', 'metrics'], exposition), '');
   });
 

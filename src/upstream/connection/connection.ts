@@ -314,6 +314,11 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   #loseAll(): void {
+    const { clock, durations, server } = this.#deps;
+    if (this.handshake?.era === 'stateful') {
+      const series = durations?.of(this.handshake.revision, this.ended?.kind ?? '', server);
+      series?.observe(Math.max(0, clock.wall() - this.createdAt) / 1_000);
+    }
     const lost = this.#pending.takeAll();
     this.joined?.leave();
     this.#messages.close();

@@ -304,13 +304,27 @@ export class Connector {
 
   #handshake(want: WantedConnection, attempt: Attempt): Handshake {
     const { name: server, events: owner } = this.#context;
-    const { clock, random, tracer, wires } = this.#context.deps;
+    const { clock, random, tracer, wires, metrics } = this.#context.deps;
     const { profile, tenancy } = want;
     const silent = this.joins(want);
+    const help = 'Sessions with servers that ended here, in seconds.';
+    const labels = ['mcp_protocol_version', 'error_type', 'server'];
+    const durations = metrics.histogram('mcp_client_session_duration_seconds', help, labels);
     const make = (kind: Transport['kind']): Connection => {
       const transport = this.#transport(want, { kind, label: labelOf(tenancy), phases: this.#phases });
       const shortIds = this.#shortIds && !transport.streamPerRequest;
-      return new Connection(transport, { server, profile, clock, owner, silent, random, tracer, wires, shortIds });
+      return new Connection(transport, {
+        server,
+        profile,
+        clock,
+        owner,
+        silent,
+        random,
+        tracer,
+        wires,
+        shortIds,
+        durations,
+      });
     };
     return new Handshake(this.#context, this.#eras, make, profile, attempt);
   }

@@ -13,6 +13,7 @@ import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { endedByAnswer, traceOf, withTrace } from '../../protocol/trace-context.ts';
+import type { Histogram, Metric } from '../../telemetry/metrics.ts';
 import type { Tracer } from '../../telemetry/tracing.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import { namedRequest, ownId, type PendingById, type PendingRequest, type PendingRequests } from '../calls/pending.ts';
@@ -92,6 +93,8 @@ export interface ConnectionDeps<C> {
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null | undefined;
   readonly wires?: Wires | undefined;
+  /** Durations of sessions, in seconds, by revision, kind of end and server. */
+  readonly durations?: Metric<Histogram>;
 }
 
 /**
