@@ -2,7 +2,7 @@ import type { Job } from './load/job.ts';
 import { WHOLE_LIST } from './sizes.ts';
 import { SIGNED_IN, STATIC_HEADER } from './targets/credentials.ts';
 import type { Behind } from './targets/target.ts';
-import { METRICS_SENT, NOTHING_SENT, TRACED } from './targets/telemetry.ts';
+import { METRICS_SENT, NOTHING_SENT, OFF, TRACED } from './targets/telemetry.ts';
 import type { BigTool } from './upstream/answers.ts';
 
 /** How a row may compare with another one of the same scenario. */
@@ -44,6 +44,7 @@ const MOST_BIG = 1.5;
 /** What a token that is renewed may cost, of a header that the definition has. */
 const MOST_SIGNED_IN = 1.03;
 /** What sending metrics, and tracing one of a hundred calls, may cost. */
+const MOST_LOGGED = 1.02;
 const MOST_METRICS = 1.02;
 const MOST_TRACED = 1.05;
 /** What being one of two nodes may add. */
@@ -205,9 +206,10 @@ export const SCENARIOS: readonly Scenario[] = [
     title: 'small tools/call with OTLP metrics or traces sent, HTTP to HTTP, 16 connections',
     behind: ['stateful'],
     job: { kind: 'calls', connections: 16 },
-    only: [NOTHING_SENT, METRICS_SENT, TRACED],
+    only: [OFF, NOTHING_SENT, METRICS_SENT, TRACED],
     inTurns: true,
     limits: [
+      { of: NOTHING_SENT, to: OFF, figure: 'cpuUs', most: MOST_LOGGED },
       { of: METRICS_SENT, to: NOTHING_SENT, figure: 'cpuUs', most: MOST_METRICS },
       { of: TRACED, to: NOTHING_SENT, figure: 'cpuUs', most: MOST_TRACED },
     ],

@@ -12,7 +12,7 @@ import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { ConditionWatch } from './condition-watch.ts';
-import { FollowedConfiguration } from './control-planes/followed-configuration.ts';
+import { FollowedConfiguration, NEED_RESTART } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
@@ -38,8 +38,6 @@ const LAST_WORDS_MS = 1_000;
 const FOLDER_MS = 2_000;
 /** Before `listen`. */
 const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
-/** Settings that are looked at once, when the gateway starts. */
-const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'metricsAddress', 'telemetry', 'cluster', 'dataDir']);
 
 /**
  * One gateway: its rooms, joined, with its listeners. `listen` opens the ports and returns before any server was
@@ -387,7 +385,7 @@ export class App {
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));
     this.rooms.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);
-    const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
+    const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEED_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;
     upstreams.limit({ maxProcesses, maxTimeoutMs, pool });

@@ -75,6 +75,7 @@ export const PLAN = named(
     problems: described(list(PROBLEM), 'With errors of the files as a whole, nothing would change.'),
     warnings: list(PROBLEM),
     ...CHANGE,
+    needRestart: described(list(text), 'Those of `settings` that are in force after a restart only.'),
   }),
 );
 export type ConfigurationPlan = Infer<typeof PLAN>;

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { HintingServer } from '../fixtures/http/hinting.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses } from '../support/cluster-processes.ts';
 import { freePort } from '../support/free-port.ts';
+import { pipInstalled } from '../support/made-once.ts';
 import { OtlpTestReceiver } from '../support/otlp-receiver.ts';
 import { WireClient } from '../support/wire-client.ts';
 
+const DECODE = resolve(import.meta.dirname, '../fixtures/otlp/decode.py');
 const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
 const LINKED = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
 const AWAY = '00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00';
@@ -89,6 +91,35 @@ test('a receiver gets the whole trace of a call over two nodes, with its link, a
     .reduce((sum, { point }) => sum + Number(point['count']), 0);
   assert.ok(count >= 3);
   assert.ok(points('b', 'mcp.client.operation.duration').length > 0);
+});
+
+test('the Protobuf definitions of OpenTelemetry read both signals of two nodes', async (context) => {
+  const proto = await pipInstalled('opentelemetry-proto==1.45.2').catch((error: unknown) => String(error));
+  if (!isAbsolute(proto)) return context.skip(`opentelemetry-proto could not be installed: ${proto.slice(0, 200)}`);
+  await using receiver = await OtlpTestReceiver.start();
+  const served = await serve();
+  try {
+    await callAcross(receiver.url, served);
+  } finally {
+    await served.server.stop();
+  }
+  const decoded = spawnSync('python3', [DECODE], {
+    input: receiver.posts.join('\n'),
+    encoding: 'utf8',
+    env: { ...process.env, PYTHONPATH: proto },
+  });
+  assert.equal(decoded.status, 0, decoded.stderr);
+  const { spans, metrics } = JSON.parse(decoded.stdout) as {
+    spans: [string, string, string, number][];
+    metrics: string[];
+  };
+  const names = ['tools/call s__t', 'dispatch s', 'tools/call t'];
+  const found = names.map((name) => spans.filter((span) => span[0] === name).map(([, trace, , kind]) => [trace, kind]));
+  assert.deepEqual(
+    found,
+    [2, 1, 3].map((kind) => [[PARENT.traceId, kind]]),
+  );
+  for (const side of ['server', 'client']) assert.ok(metrics.includes(`mcp.${side}.operation.duration histogram s`));
 });
 
 test('the OpenTelemetry Collector understands both signals', { skip: COLLECTOR === '' && 'no collector' }, async () => {

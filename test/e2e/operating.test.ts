@@ -105,6 +105,14 @@ describe('what operators look at and do', () => {
     assert.ok(!JSON.stringify(now).includes('other-secret-value'));
     assert.ok(now.sources[0].servers.some(({ server, line }: Json) => server === 'extra' && line > 0));
 
+    // What was read before the plan is in force, and none of its changes; so each plan has a change of its own.
+    let planned: Json = { settings: [] };
+    for (let tries = 1; planned.settings.length === 0 && tries <= 20; tries++) {
+      gateway.rewrite({ ...changed, telemetry: { traces: { otlp: 'http://127.0.0.1:9', sample: tries / 100 } } });
+      planned = await gateway.control<Json>('/api/v1/configuration/plan');
+    }
+    assert.deepEqual([planned.settings, planned.needRestart], [['telemetry'], ['telemetry']]);
+
     gateway.rewrite({ ...changed, mcpServers: { ...changed.mcpServers, extra: { comand: 'x' } }, listen: 7 });
     const refused = await run('reload');
     assert.equal(refused.code, 1);

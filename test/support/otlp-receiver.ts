@@ -33,6 +33,8 @@ export class OtlpTestReceiver implements AsyncDisposable {
   readonly spans: ReceivedSpan[] = [];
   readonly points: ReceivedPoint[] = [];
   readonly headers: IncomingHttpHeaders[] = [];
+  /** Path and body of each post that was taken, as JSON text. */
+  readonly posts: string[] = [];
   /** What was wrong with requests. */
   readonly complaints: string[] = [];
   /** Statuses of the next answers; then 200. */
@@ -53,7 +55,9 @@ export class OtlpTestReceiver implements AsyncDisposable {
       try {
         assert.equal(request.method, 'POST');
         assert.equal(request.headers['content-type'], 'application/json');
-        const body = JSON.parse(Buffer.concat(chunks).toString()) as Json;
+        const text = Buffer.concat(chunks).toString();
+        const body = JSON.parse(text) as Json;
+        this.posts.push(JSON.stringify([request.url, text]));
         if (request.url === '/v1/traces') this.#traces(body);
         else if (request.url === '/v1/metrics') this.#metrics(body);
         else throw new Error(`no signal at ${request.url}`);

@@ -6,6 +6,15 @@ import { ReloadHistory } from '../../registry/reload-history.ts';
 import type { Reload } from '../../registry/reload-report.ts';
 import type { Rooms } from '../rooms.ts';
 
+/** Settings that are read at the start only. */
+export const NEED_RESTART: ReadonlySet<string> = new Set([
+  'control',
+  'metricsAddress',
+  'telemetry',
+  'cluster',
+  'dataDir',
+]);
+
 /** What the files of this gateway say, what of it is in force, and how that came about. */
 export class FollowedConfiguration implements ConfigurationPlane {
   readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'serverEvents'>;
@@ -59,9 +68,11 @@ export class FollowedConfiguration implements ConfigurationPlane {
     const { problems, warnings, secrets, change } = await this.#follower.plan();
     // Texts that are shown go through the scrubber.
     for (const secret of secrets) this.#rooms.logger.addSecret(secret);
-    if (change === null) return { problems, warnings, servers: [], settings: [] };
+    if (change === null) return { problems, warnings, servers: [], settings: [], needRestart: [] };
     const { servers, settings, state } = change;
-    return { problems, warnings, servers: serverChanges(this.#rooms.registry.state, state, servers), settings };
+    const needRestart = settings.filter((name) => NEED_RESTART.has(name));
+    const changed = serverChanges(this.#rooms.registry.state, state, servers);
+    return { problems, warnings, servers: changed, settings, needRestart };
   }
 
   async reload(): Promise<ReloadView> {

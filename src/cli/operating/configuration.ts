@@ -19,12 +19,13 @@ export async function reload(input: CommandInput): Promise<ExitCode> {
   return found.result === 'refused' ? EXIT.usage : EXIT.ok;
 }
 
-function planText({ problems, warnings, servers, settings }: ConfigurationPlan): string {
+function planText({ problems, warnings, servers, settings, needRestart }: ConfigurationPlan): string {
   const lines = servers.flatMap(({ server, change, fields }) => [
     `${change} ${server}`,
     ...fields.map(({ field, before, after }) => `  ${field}: ${before ?? 'absent'} -> ${after ?? 'absent'}`),
   ]);
-  const all = [...lines, ...settings.map((name) => `changed ${name}`)];
+  const when = (name: string): string => (needRestart.includes(name) ? ', in force after a restart only' : '');
+  const all = [...lines, ...settings.map((name) => `changed ${name}${when(name)}`)];
   const words = all.length === 0 ? ['nothing would change'] : all;
   return `${problemsText([...problems, ...warnings])}${words.map((line) => `${printable(line)}\n`).join('')}`;
 }

@@ -964,7 +964,9 @@ readonly after: string | null
 })[]
 })[];
 /** Names of the other settings that differ. */
-readonly settings: readonly (string)[]
+readonly settings: readonly (string)[];
+/** Those of `settings` that are in force after a restart only. */
+readonly needRestart: readonly (string)[]
 };
 
 export type Reloaded = {

@@ -127,7 +127,11 @@ function Plan({ node }: { node: string | undefined }) {
   );
 }
 
-function Changes({ servers, settings }: Pick<ConfigurationRecord, 'servers' | 'settings'>) {
+interface ChangesProps extends Pick<ConfigurationRecord, 'servers' | 'settings'> {
+  readonly needRestart?: readonly string[];
+}
+
+function Changes({ servers, settings, needRestart = [] }: ChangesProps) {
   return (
     <ul class="plain-list">
       {servers.map(({ server, change, fields }) => (
@@ -153,6 +157,7 @@ function Changes({ servers, settings }: Pick<ConfigurationRecord, 'servers' | 's
       {settings.map((name) => (
         <li key={name}>
           <strong>changed</strong> <code>{name}</code>
+          {needRestart.includes(name) ? ', in force after a restart only' : ''}
         </li>
       ))}
     </ul>
