@@ -162,7 +162,7 @@ function isOf(eventId: string, stream: string): boolean {
   return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
 }
 
-const GONE = 'the node that ran this call is gone, and how the call ended is unknown';
+const GONE = 'the node that passed this call on is gone, and how the call ended is unknown';
 const NOT_KEPT = 'the call was answered, but its node is gone, and the answer was too large for others to keep';
 const GAP =
   'Some messages of this stream were lost with the node that had them. Read again what you depend on: lists, subscribed resources.';
