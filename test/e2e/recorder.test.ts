@@ -327,6 +327,12 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     assert.equal(await recording.exited, 0, recording.err);
     assert.match(recording.err, /messages of many/);
     await client.close();
+    const kept = await start({ client: 'never-comes' });
+    const stopped = await trunkline(['record', 'stop', kept.id, ...data], { cwd });
+    assert.match(stopped.out, new RegExp(`^${kept.id} {2}stopped \\(it was stopped\\)`), stopped.err);
+    const removed = await trunkline(['record', 'delete', kept.id, ...data], { cwd });
+    assert.equal(removed.out, `removed ${kept.id}\n`, removed.err);
+    assert.ok(!(await trunkline(['record', 'list', ...data], { cwd })).out.includes(kept.id));
     const command = `${process.execPath} ${MANY_SIDED}`;
     const same = await trunkline(['replay', 'session.jsonl', '--server', 'many', ...data], { cwd });
     assert.deepEqual([same.code, /no difference/.test(same.out)], [0, true], same.out + same.err);

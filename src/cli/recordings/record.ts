@@ -62,25 +62,22 @@ export async function recordings(input: CommandInput): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `trunkline record stop` */
-export async function stopRecording(input: CommandInput, id: string): Promise<ExitCode> {
-  const control = new ControlClient(await needRunning(input));
-  const json = await control.send('POST', `/api/v1/recordings/${encodeURIComponent(id)}/stop`, null);
-  print(input, json, () => line(JSON.parse(json) as RecordingView));
-  return EXIT.ok;
-}
-
 /** `trunkline record get` */
 export async function getRecording(input: CommandInput, id: string, output?: string): Promise<ExitCode> {
   await written(input, new ControlClient(await needRunning(input)), id, output);
   return EXIT.ok;
 }
 
-/** `trunkline record delete` */
-export async function deleteRecording(input: CommandInput, id: string): Promise<ExitCode> {
+/** `trunkline record stop` and `trunkline record delete` */
+export async function changeRecording(input: CommandInput, change: 'stop' | 'delete', id: string): Promise<ExitCode> {
   const control = new ControlClient(await needRunning(input));
-  const json = await control.send('DELETE', `/api/v1/recordings/${encodeURIComponent(id)}`, null);
-  print(input, json, () => `removed ${printable(id)}\n`);
+  const path = `/api/v1/recordings/${encodeURIComponent(id)}`;
+  const json = await (change === 'stop'
+    ? control.send('POST', `${path}/stop`, null)
+    : control.send('DELETE', path, null));
+  print(input, json, () =>
+    change === 'stop' ? line(JSON.parse(json) as RecordingView) : `removed ${printable(id)}\n`,
+  );
   return EXIT.ok;
 }
 

@@ -25,12 +25,17 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
     const { recordings } = await import('./record.ts');
     done(await recordings(input(flags)));
   });
-  command('stop', 'end a recording', record)
-    .argument('<id>', 'as list prints it')
-    .action(async (id: string, flags: GatewayFlags) => {
-      const { stopRecording } = await import('./record.ts');
-      done(await stopRecording(input(flags), id));
-    });
+  for (const [change, text] of [
+    ['stop', 'end a recording'],
+    ['delete', 'remove a recording'],
+  ] as const) {
+    command(change, text, record)
+      .argument('<id>', 'as list prints it')
+      .action(async (id: string, flags: GatewayFlags) => {
+        const { changeRecording } = await import('./record.ts');
+        done(await changeRecording(input(flags), change, id));
+      });
+  }
   command('get', 'write a recording to a file, or to standard output', record)
     .addOption(new Option('-o, --output <file>', 'the file'))
     .argument('<id>', 'as list prints it')
@@ -38,13 +43,6 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
       const { getRecording } = await import('./record.ts');
       done(await getRecording(input(flags), id, flags.output));
     });
-  command('delete', 'remove a recording', record)
-    .argument('<id>', 'as list prints it')
-    .action(async (id: string, flags: GatewayFlags) => {
-      const { deleteRecording } = await import('./record.ts');
-      done(await deleteRecording(input(flags), id));
-    });
-
   command('replay', 'send a recording to a server again; exit code 1 if an answer is another one')
     .addOption(new Option('--server <name>', 'against this server of the configuration'))
     .addOption(new Option('--command <line>', 'against the server that this command starts').conflicts('server'))
