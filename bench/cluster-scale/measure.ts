@@ -28,7 +28,7 @@ const LIST_MS = 60_000;
 /** Sizes at which costs are measured, to say what more nodes cost. */
 const STEPS = [10, 20];
 /** Of the memory that is free, for what nodes keep of the sessions of others. */
-const MOST_OF_MEMORY = 0.6;
+const MOST_OF_MEMORY = 0.3;
 
 export interface AtSize {
   readonly nodes: number;

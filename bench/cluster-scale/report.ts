@@ -20,7 +20,7 @@ export function clusterScaleTable(found: ClusterScale): string {
   const { nodes, servers, sessions } = sizes;
   const parts = [
     `### cluster-scale: ${nodes} nodes x ${many(servers)} servers, ${many(sessions)} sessions in the store`,
-    `The nodes are gateways in ${Math.ceil(nodes / 10)} processes, over one nats-server. ${many(servers)} HTTP servers are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
+    `The nodes are gateways, ten a process, over one nats-server. ${many(servers)} HTTP servers are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
     markdown(
       ['figure', 'measured', 'limit', ''],
       [...atLastSize(steps.at(-1)), ...ofMemory(memory), ...ofNewNode(newNode)],
