@@ -295,11 +295,28 @@ interface ConfigInputTls {
   readonly key: string;
 }
 
+interface ConfigInputControlTls {
+  /** PEM file of the certificate chain. */
+  readonly cert: string;
+  /** PEM file of its key. */
+  readonly key: string;
+  /** PEM file of authorities: clients need a certificate of theirs, and programs then no token. */
+  readonly clientCa?: string | undefined;
+}
+
 interface ConfigInputControl {
   /** Address of the control listener. */
   readonly host?: string | undefined;
   /** Port of the control listener; 0 selects a free one. */
   readonly port?: number | undefined;
+  /** Control token beside the one in the data folder, at least 16 characters; for other machines. */
+  readonly token?: string | undefined;
+  /** HTTPS for the control listener; commands on this machine use a listener of their own on loopback. */
+  readonly tls?: ConfigInputControlTls | undefined;
+  /** Host names that requests to the control listener may name, beside its address. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Address of the control listener behind a proxy, for the console. */
+  readonly publicUrl?: string | undefined;
   /** Commands of servers that the control token alone may add, as written there (`npx`, or an absolute path). None by default: a command also needs the exec token. */
   readonly commands?: readonly string[] | undefined;
 }

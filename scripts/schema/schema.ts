@@ -88,6 +88,32 @@ const settingsShape = {
         .default(DEFAULTS.controlPort)
         .optional()
         .describe('Port of the control listener; 0 selects a free one.'),
+      token: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('Control token beside the one in the data folder, at least 16 characters; for other machines.'),
+      tls: z
+        .strictObject({
+          cert: z.string().min(1).describe('PEM file of the certificate chain.'),
+          key: z.string().min(1).describe('PEM file of its key.'),
+          clientCa: z
+            .string()
+            .min(1)
+            .optional()
+            .describe('PEM file of authorities: clients need a certificate of theirs, and programs then no token.'),
+        })
+        .optional()
+        .describe('HTTPS for the control listener; commands on this machine use a listener of their own on loopback.'),
+      allowedHosts: z
+        .array(z.string().min(1))
+        .optional()
+        .describe('Host names that requests to the control listener may name, beside its address.'),
+      publicUrl: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('Address of the control listener behind a proxy, for the console.'),
       commands: z
         .array(z.string().min(1).max(4096))
         .max(1000)

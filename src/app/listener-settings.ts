@@ -15,6 +15,24 @@ export function listenerSettings(
   return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
 }
 
+/** Of the control listener: where commands of this machine reach it, and where others do, null if no others do. */
+export function controlSettings(state: DesiredState): {
+  readonly own: ListenerSettings;
+  readonly remote: ListenerSettings | null;
+} {
+  const { host, port, tls, allowedHosts, publicUrl } = state.control;
+  const url = publicUrl === null ? null : new URL(publicUrl);
+  const names = {
+    allowedHosts: [...allowedHosts, ...(url === null ? [] : [url.host])],
+    allowedOrigins: url === null ? [] : [url.origin],
+  };
+  if (tls === null) return { own: { ...listenerSettings(state, { host, port }), ...names }, remote: null };
+  return {
+    own: { ...listenerSettings(state, { host: '127.0.0.1', port: 0 }), ...names },
+    remote: { ...listenerSettings(state, { host, port }), ...names, tls },
+  };
+}
+
 /** Host and port of a listener as programs on this machine write them in URLs. */
 export function authority(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;

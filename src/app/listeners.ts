@@ -4,11 +4,11 @@ import type { ControlPlane } from '../control/control-plane.ts';
 import { MetricsPage } from '../control/metrics-page.ts';
 import type { LoginPages } from '../downstream/login-pages.ts';
 import { isWildcardAddress } from '../http/address.ts';
-import { Listener } from '../http/listener/listener.ts';
+import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { UP } from '../model/server-state.ts';
 import { serveNodes } from './cluster/control-of-nodes.ts';
-import { authority, listenerSettings } from './listener-settings.ts';
+import { authority, controlSettings, listenerSettings } from './listener-settings.ts';
 import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
 
@@ -23,6 +23,8 @@ type Ready = Pick<ControlPlane, 'readiness'>;
 export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;
+  /** For other machines, with TLS; null where those have none. */
+  readonly #remote: Listener | null;
   /** Null where metrics have no listener of their own. */
   readonly #metrics: Listener | null;
   readonly #metricsPage: MetricsPage;
@@ -39,20 +41,20 @@ export class Listeners {
     this.#pages = rooms.loginPages;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
     this.#mcp = mcpListener(rooms, state, plane);
-    this.#control = new Listener({
-      settings: listenerSettings(state, state.control),
-      log: logger,
-      bodies,
-      portFlag: '--control-port',
-      usesReserve: true,
-    });
     this.#api = new ControlApi({ plane, execToken, logger });
-    this.#api.register(this.#control);
-    new ConsoleFiles().register(this.#control.routes);
+    const controls = (settings: ListenerSettings, needsCertificate: boolean): Listener => {
+      const listener = new Listener({ settings, log: logger, bodies, portFlag: '--control-port', usesReserve: true });
+      this.#api.register(listener, needsCertificate);
+      new ConsoleFiles().register(listener.routes);
+      this.#metricsPage.register(listener, false);
+      return listener;
+    };
+    this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);
+    const { own, remote } = controlSettings(state);
+    this.#control = controls(own, false);
+    this.#remote = remote === null ? null : controls(remote, state.control.tls?.clientCaFile != null);
     this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane, rooms.logger);
     this.#logger = logger;
-    this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);
-    this.#metricsPage.register(this.#control, false);
     this.#metrics = state.metricsAddress === null ? null : this.#metricsListener(state, state.metricsAddress, rooms);
     this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
@@ -70,6 +72,10 @@ export class Listeners {
         mcpUrl: `${this.#scheme}://${authority(main.host, main.port)}/mcp`,
         controlUrl: `http://${authority(side.host, side.port)}`,
       };
+      if (this.#remote !== null) {
+        const { host, port } = await this.#remote.listen();
+        this.#logger.info('control_listening', { url: `https://${authority(host, port)}` });
+      }
       if (this.#metrics !== null) {
         const { host, port } = await this.#metrics.listen();
         this.#logger.info('metrics_listening', { url: `http://${authority(host, port)}/metrics` });
@@ -97,7 +103,8 @@ export class Listeners {
   async close(graceMs: number): Promise<void> {
     this.#nodes?.close();
     this.#api.close();
-    await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs), this.#metrics?.close(graceMs)]);
+    const all = [this.#mcp, this.#control, this.#remote, this.#metrics];
+    await Promise.all(all.map((listener) => listener?.close(graceMs)));
   }
 
   #metricsListener(

@@ -311,7 +311,7 @@ export async function buildRooms(
     metrics,
     folder,
     controlToken,
-    console: new ConsoleLogins(clock, controlToken),
+    console: new ConsoleLogins(clock, controlToken, loaded.state.control),
     execToken: folder?.token('exec.token', newToken) ?? newToken(),
     registry,
     authenticator,

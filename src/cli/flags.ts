@@ -19,8 +19,16 @@ export interface GatewayFlags {
   readonly env?: readonly string[];
   /** Only of `start`, and of its own making: this process is the one in the background. */
   readonly inBackground?: boolean;
-  /** Only of `stdio`: which agent this client is, where a gateway with agents runs already. */
+  /**
+   * Of `stdio`: which agent this client is, where a gateway with agents runs already. With `server`: the file of the key of
+   * `cert`.
+   */
   readonly key?: string;
+  /** The control listener of a gateway on another machine, and files for it. */
+  readonly server?: string;
+  readonly tokenFile?: string;
+  readonly ca?: string;
+  readonly cert?: string;
 }
 
 export const GATEWAY_OPTIONS: readonly Option[] = [
@@ -51,6 +59,17 @@ export const LOG_OPTION = new Option('--log', 'write the log to the terminal too
 export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a running gateway that has agents').env(
   'TRUNKLINE_KEY',
 );
+
+/** For commands that ask a gateway on another machine. */
+export const SERVER_OPTIONS: readonly Option[] = [
+  new Option('--server <url>', 'control listener of a gateway elsewhere; TRUNKLINE_TOKEN has its token').env(
+    'TRUNKLINE_SERVER',
+  ),
+  new Option('--token-file <file>', 'with --server: file with the control token'),
+  new Option('--ca <file>', 'with --server: certificates that its certificate is verified with (PEM)'),
+  new Option('--cert <file>', 'with --server: certificate of this client (PEM)'),
+  new Option('--key <file>', 'with --server: its key (PEM)'),
+];
 
 /** For commands whose words name something else. */
 export const CONFIG_OPTION = new Option('--config <file>', 'configuration file (default: the nearest one)').env(

@@ -17,6 +17,7 @@ import {
   KEY_OPTION,
   LOG_OPTION,
   lines,
+  SERVER_OPTIONS,
   VARIABLE_OPTION,
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
@@ -111,8 +112,10 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     });
 
   const parts: CommandParts = {
-    command: (name, description, parent = program) =>
-      addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION),
+    command(name, description, parent = program) {
+      const command = addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION);
+      return REMOTE.has((parent === program ? command : parent).name()) ? addServerOptions(command) : command;
+    },
     input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
     done,
   };
@@ -140,7 +143,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   addOperatingCommands(parts);
   addRecordingCommands(parts);
 
-  addOptions(program.command('call').description('call a tool and print its result'), false, false)
+  addServerOptions(addOptions(program.command('call').description('call a tool and print its result'), false, false))
     .addOption(CONFIG_OPTION)
     .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
     .addOption(
@@ -280,6 +283,32 @@ function addOptions(command: Command, serves = true, withJson = true): Command {
   const parent = command.parent?.parent == null ? command : command.parent;
   if (command.parent !== null) command.showHelpAfterError(`(trunkline help ${parent.name()} shows what it takes)`);
   return withJson ? command.addOption(JSON_OPTION) : command;
+}
+
+/** They use nothing of a gateway but its control API. */
+const REMOTE: ReadonlySet<string> = new Set([
+  'status',
+  'logs',
+  'tools',
+  'nodes',
+  'drain',
+  'calls',
+  'trace',
+  'top',
+  'drift',
+  'access',
+  'plan',
+  'reload',
+  'tasks',
+  'restart',
+  'suspend',
+  'resume',
+  'remove',
+]);
+
+function addServerOptions(command: Command): Command {
+  for (const option of SERVER_OPTIONS) command.addOption(option);
+  return command;
 }
 
 /** A word that is no file and looks like none is an unknown command. */

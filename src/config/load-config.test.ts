@@ -53,7 +53,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
       maxBodyBytes: 16 * 1024 * 1024,
       maxConnections: 16_384,
     },
-    control: { host: '127.0.0.1', port: 4271 },
+    control: { host: '127.0.0.1', port: 4271, tls: null, token: null, allowedHosts: [], publicUrl: null },
     metricsToken: null,
     metricsAddress: null,
     telemetry: { traces: null, metrics: null },

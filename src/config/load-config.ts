@@ -161,7 +161,12 @@ class Load {
       agents,
       problems,
     });
-    const { secrets: ofTelemetry, ...telemetry } = readTelemetry(this.#settings, settings, problems);
+    const {
+      secrets: ofTelemetry,
+      controlToken: token,
+      ...telemetry
+    } = readTelemetry(this.#settings, settings, problems);
+    const control = { ...settings.control, token };
     const forms = [...this.#secrets, ...keys, ...clusterSecrets, ...ofTelemetry].flatMap(secretForms);
     const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
     const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
@@ -171,7 +176,7 @@ class Load {
     }
     return {
       ok: true,
-      state: { servers: this.#servers, agents, ...settings, ...telemetry, cluster, files: this.#files },
+      state: { servers: this.#servers, agents, ...settings, ...telemetry, control, cluster, files: this.#files },
       misconfigured,
       ...findings,
     };

@@ -1,5 +1,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { digestOf } from './bearer.ts';
 
 const WORD_MS = 10 * 60_000;
@@ -24,16 +25,24 @@ export class ConsoleLogins {
   /** Cookies do not know ports: each gateway of a machine has a name of its own. */
   readonly cookieName: string;
   readonly #clock: Pick<Clock, 'wall'>;
-  readonly tokenDigest: Buffer;
+  readonly #publicUrl: string | null;
+  /** Of the token in the data folder and of that of the configuration. */
+  readonly tokenDigests: readonly Buffer[];
   /** Until when each is good; keys are digests. */
   readonly #words = new Map<string, number>();
   /** Keys are digests of the cookies' values. */
   readonly #sessions = new Map<string, ConsoleSession>();
 
-  constructor(clock: Pick<Clock, 'wall'>, token: string) {
+  /** `token`: of the data folder. `control`: of the configuration. */
+  constructor(
+    clock: Pick<Clock, 'wall'>,
+    token: string,
+    control: Pick<DesiredState['control'], 'token' | 'publicUrl'>,
+  ) {
     this.#clock = clock;
-    this.tokenDigest = digestOf(token);
-    this.cookieName = `trunkline_console_${this.tokenDigest.toString('hex').slice(0, 8)}`;
+    this.#publicUrl = control.publicUrl;
+    this.tokenDigests = [token, ...(control.token === null ? [] : [control.token.reveal()])].map(digestOf);
+    this.cookieName = `trunkline_console_${digestOf(token).toString('hex').slice(0, 8)}`;
   }
 
   /** An address that opens one session within ten minutes. The oldest of too many ends. */
@@ -43,7 +52,7 @@ export class ConsoleLogins {
     for (const key of this.#words.keys()) if (this.#words.size >= MAX_WORDS) this.#words.delete(key);
     const word = random();
     this.#words.set(keyOf(word), now + WORD_MS);
-    return `${controlUrl}/#/login/${word}`;
+    return `${this.#publicUrl ?? controlUrl}/#/login/${word}`;
   }
 
   /** Opens a session for a one-time word or the control token; null for another text. */
@@ -51,7 +60,7 @@ export class ConsoleLogins {
     const { word, token } = proof;
     const good =
       typeof token === 'string'
-        ? timingSafeEqual(digestOf(token), this.tokenDigest)
+        ? this.tokenDigests.some((digest) => timingSafeEqual(digestOf(token), digest))
         : typeof word === 'string' && this.#used(word);
     if (!good) return null;
     const now = this.#clock.wall();

@@ -47,14 +47,15 @@ export class ControlApi {
     this.#execDigest = digestOf(deps.execToken);
   }
 
-  register(listener: Listener): void {
+  /** `needsCertificate`: the listener lets in only clients with a certificate, which proves a program. */
+  register(listener: Listener, needsCertificate: boolean): void {
     listener.answerHeaders = HEADERS;
     for (const path of new Set(OPERATIONS.map((operation) => operation.path))) {
       const handlers: Partial<Record<ApiOperation['method'], Handler>> = {};
       let maxBodyBytes = 0;
       for (const operation of OPERATIONS) {
         if (operation.path !== path) continue;
-        handlers[operation.method] = (context) => this.#serve(context, operation);
+        handlers[operation.method] = (context) => this.#serve(context, operation, needsCertificate);
         if (operation.body !== undefined) maxBodyBytes = operation.maxBodyBytes ?? MAX_BODY_BYTES;
       }
       listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
@@ -69,8 +70,9 @@ export class ControlApi {
     this.#streams.clear();
   }
 
-  #serve(context: RequestContext, operation: ApiOperation): void {
-    const caller = operation.open === true ? PROGRAM : this.#caller(context);
+  #serve(context: RequestContext, operation: ApiOperation, hasCertificate: boolean): void {
+    const proven = operation.open === true || (hasCertificate && !isBrowser(context));
+    const caller = proven ? PROGRAM : this.#caller(context);
     if (caller === null || this.#exec(context) === null) return;
     const { session } = caller;
     if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body, session));
@@ -183,7 +185,7 @@ export class ControlApi {
   /** Who asks; null when that was not proven, and was answered. */
   #caller(context: RequestContext): { readonly session: ConsoleSession | null } | null {
     const { console } = this.#deps.plane;
-    if (carriesOne(context, [console.tokenDigest])) return PROGRAM;
+    if (carriesOne(context, console.tokenDigests)) return PROGRAM;
     const session = context.header('authorization') === undefined ? console.find(context.header('cookie')) : null;
     if (session === null) context.refuse(UNKNOWN_CALLER);
     else if (!timingSafeEqual(digestOf(context.header(CSRF_HEADER) ?? ''), digestOf(session.csrf))) {
@@ -201,6 +203,11 @@ function isOwnPage(context: RequestContext): boolean {
   const origin = context.header('origin');
   if (site !== undefined) return site === 'same-origin';
   return origin !== undefined && origin.replace(/^https?:\/\//, '') === context.header('host');
+}
+
+/** A page of any origin could use the certificate of a browser: there a session is needed too. */
+function isBrowser(context: RequestContext): boolean {
+  return ['origin', 'sec-fetch-site', 'cookie'].some((name) => context.header(name) !== undefined);
 }
 
 /** A wrong word of a proxy makes a cookie that plain HTTP does not send: it opens nothing. */

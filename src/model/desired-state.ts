@@ -44,7 +44,17 @@ export interface DesiredState {
   /** What a caller without a known key may do when agents are configured: nothing (401), or everything (the seeds' way). */
   readonly unknownCallers: 'refuse' | 'allow';
   readonly listen: ListenSettings;
-  readonly control: { readonly host: string; readonly port: number };
+  readonly control: {
+    readonly host: string;
+    readonly port: number;
+    /** `clientCaFile`: a client with a certificate of it needs no token; null: none needs one. */
+    readonly tls: { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string | null } | null;
+    /** Beside the token in the data folder. */
+    readonly token: Secret | null;
+    readonly allowedHosts: readonly string[];
+    /** Where a proxy offers the listener. */
+    readonly publicUrl: string | null;
+  };
   /** Reads `/metrics`, beside the control token. */
   readonly metricsToken: Secret | null;
   /** Of the listener for `/metrics` alone. */

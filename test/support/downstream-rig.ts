@@ -191,7 +191,7 @@ function desiredState(options: RigOptions): DesiredState {
       maxBodyBytes: 4 * 1024 * 1024,
       maxConnections: 10_000,
     },
-    control: { host: '127.0.0.1', port: 0 },
+    control: { host: '127.0.0.1', port: 0, tls: null, token: null, allowedHosts: [], publicUrl: null },
     metricsToken: null,
     metricsAddress: null,
     telemetry: { traces: null, metrics: null },

@@ -1,7 +1,9 @@
 import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
+import { fetchWith, notReached, type RemoteTls } from './remote-gateway.ts';
 
-type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'>;
+/** `tls`: of a gateway on another machine. */
+type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { readonly tls?: RemoteTls };
 
 /** The control API of a running gateway. Answers are JSON text, as they came. */
 export class ControlClient {
@@ -77,14 +79,16 @@ export class ControlClient {
     body: string | null,
     signal: AbortSignal | null = null,
   ): Promise<Response> {
-    const { instance, token, execToken } = this.#gateway;
+    const { instance, token, execToken, tls } = this.#gateway;
     const headers = {
-      authorization: `Bearer ${token}`,
+      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
       ...(execToken === null ? {} : { 'trunkline-exec': execToken }),
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
     try {
-      return await fetch(new URL(path, instance.controlUrl), { method, headers, body, signal });
+      const ask = tls === undefined ? fetch : await fetchWith(tls);
+      // Behind a proxy the gateway may be below a path.
+      return await ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
       throw this.#lost(method, error);
     }
@@ -93,12 +97,15 @@ export class ControlClient {
   /** What was sent before the gateway ended may have been done; a refused connection took nothing. */
   #lost(method: string, error: unknown): CommandError {
     const { pid, controlUrl } = this.#gateway.instance;
+    const remote = this.#gateway.tls !== undefined;
     const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    const unsent = code !== undefined && !/^(ECONNRESET|EPIPE|UND_ERR)/.test(code);
+    if (remote && (method === 'GET' || unsent)) return notReached(controlUrl, error);
     if (method === 'GET' || code === 'ECONNREFUSED') {
       const message = `the gateway (pid ${pid}) does not answer at ${controlUrl}`;
       return new CommandError(EXIT.unreachable, message, { cause: error });
     }
-    const message = `UNKNOWN: the gateway (pid ${pid}) ended before it answered; the call or change may have been carried out`;
+    const message = `UNKNOWN: the gateway${remote ? ` at ${controlUrl}` : ` (pid ${pid})`} ended before it answered; the call or change may have been carried out`;
     return new CommandError(EXIT.toolError, message, { cause: error });
   }
 }

@@ -6,6 +6,7 @@ import { dataDirOf } from '../../config/files/named-in.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, usage } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
+import { remoteGateway } from './remote-gateway.ts';
 
 /**
  * The gateway that runs for the file that was named, else for the nearest one, whatever data folder it has. Where there is no
@@ -14,6 +15,8 @@ import { ControlClient } from './control-client.ts';
  */
 export async function findRunning(input: CommandInput): Promise<RunningGateway | null> {
   if (input.serverCommand.length > 0) return null;
+  const remote = remoteGateway(input);
+  if (remote !== null) return remote;
   const { file, flags, terminal } = input;
   const { cwd, env } = terminal;
   const { place, folder } = await meantGateway(input);
@@ -59,7 +62,8 @@ function listed(all: readonly RunningGateway[]): string {
 }
 
 /** For people, behind "the gateway": which one answers. */
-export function gatewayName({ instance: { mcpUrl, files, command } }: RunningGateway): string {
+export function gatewayName({ instance: { mcpUrl, controlUrl, files, command } }: RunningGateway): string {
+  if (mcpUrl === '') return `at ${controlUrl}`;
   return `at ${mcpUrl}, serving ${files.join(', ') || command?.join(' ') || 'what was added at run time'}`;
 }
 

@@ -83,7 +83,7 @@ export const PROBLEMS = {
     'nothing has to be done; to use the server here, add it with a command or url',
   ),
   TL1501: entry(
-    'The key of an agent or the token of the metrics is too short.',
+    'The key of an agent, or the token of the metrics or of the control listener, is too short.',
     'use at least 16 characters, as from: openssl rand -hex 32',
   ),
   TL1502: entry('Two agents have the same key.', 'give each agent a key of its own'),

@@ -61,11 +61,13 @@ export function readSettings(
     const span = (nodeOf(key, inner) ?? setting?.member.value)?.span ?? null;
     problems.errors.push(problemAt(code, setting?.source ?? NOWHERE, span, message, fix));
   };
-  const pathOf = (key: string, inner: string): string | null => {
+  const pathIn = (node: Node | undefined, key: string, place: string): string | null => {
     const setting = written.get(key);
-    const node = nodeOf(key, inner);
-    const path = setting !== undefined && isString(node) ? setting.expander.expandPlace(node, `${key}.${inner}`) : null;
+    const path = setting !== undefined && isString(node) ? setting.expander.expandPlace(node, place) : null;
     return path === null ? null : resolve(setting!.folder, path);
+  };
+  const pathOf = (key: string, inner: string): string | null => {
+    return pathIn(nodeOf(key, inner), key, `${key}.${inner}`);
   };
   const hostOf = (key: 'listen' | 'control', host: string): string => {
     if (!isHost(host))
@@ -78,25 +80,41 @@ export function readSettings(
       );
     return bareHost(host);
   };
-  const checkList = (key: string, accepts: (text: string) => boolean, complaint: string): void => {
-    const node = nodeOf('listen', key);
+  const checkList = (
+    key: 'listen' | 'control',
+    inner: string,
+    accepts: (text: string) => boolean,
+    complaint: string,
+  ): void => {
+    const node = nodeOf(key, inner);
     for (const item of node?.kind === 'array' ? node.items.filter(isString) : []) {
       if (accepts(item.text)) continue;
-      const message = `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`;
-      problems.error('TL1602', written.get('listen')!.source, item.span, message);
+      const message = `${key}.${inner}: ${JSON.stringify(item.text)} ${complaint}`;
+      problems.error('TL1602', written.get(key)!.source, item.span, message);
     }
   };
 
   const { unknownCallers, listen, control, sessions, firstListWaitMs, maxTimeoutMs, maxProcesses, pool, log } = values;
   const [certFile, keyFile] = [pathOf('tls', 'cert'), pathOf('tls', 'key')];
-  checkList('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
-  checkList('allowedHosts', isHostPattern, 'is not a host name');
-  checkList('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
-  const publicUrl = listen.publicUrl === undefined ? null : publicUrlOf(listen.publicUrl);
-  if (listen.publicUrl !== undefined && publicUrl === null) {
-    const message = `listen.publicUrl ${JSON.stringify(listen.publicUrl)} is not an http or https URL without a query`;
-    complain('TL1602', 'listen', 'publicUrl', message);
-  }
+  checkList('listen', 'trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8');
+  checkList('listen', 'allowedHosts', isHostPattern, 'is not a host name');
+  checkList('listen', 'allowedOrigins', isOrigin, 'is not an origin like https://app.example.com');
+  checkList('control', 'allowedHosts', isHostPattern, 'is not a host name');
+  const publicUrlIn = (key: 'listen' | 'control', text: string | undefined): string | null => {
+    const publicUrl = text === undefined ? null : publicUrlOf(text);
+    if (text !== undefined && publicUrl === null) {
+      const message = `${key}.publicUrl ${JSON.stringify(text)} is not an http or https URL without a query`;
+      complain('TL1602', key, 'publicUrl', message);
+    }
+    return publicUrl;
+  };
+  const controlTls = (): DesiredState['control']['tls'] => {
+    const node = nodeOf('control', 'tls');
+    const path = (inner: string): string | null =>
+      node?.kind === 'object' ? pathIn(child(node, inner), 'control', `control.tls.${inner}`) : null;
+    const [certFile, keyFile, clientCaFile] = [path('cert'), path('key'), path('clientCa')];
+    return certFile === null || keyFile === null ? null : { certFile, keyFile, clientCaFile };
+  };
   const usual = { listen: overrides.usual?.port, control: overrides.usual?.controlPort };
   const usualOr = (key: 'listen' | 'control', port: number): number =>
     nodeOf(key, 'port') === undefined ? (usual[key] ?? port) : port;
@@ -104,13 +122,20 @@ export function readSettings(
     unknownCallers,
     listen: {
       ...listen,
-      publicUrl,
+      publicUrl: publicUrlIn('listen', listen.publicUrl),
       host: overrides.host ?? hostOf('listen', listen.host),
       port: overrides.port ?? usualOr('listen', listen.port),
       tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
       insecure: overrides.insecure ?? listen.insecure,
     },
-    control: { host: hostOf('control', control.host), port: overrides.controlPort ?? usualOr('control', control.port) },
+    control: {
+      host: hostOf('control', control.host),
+      port: overrides.controlPort ?? usualOr('control', control.port),
+      tls: controlTls(),
+      token: null,
+      allowedHosts: control.allowedHosts ?? [],
+      publicUrl: publicUrlIn('control', control.publicUrl),
+    },
     allowedCommands: control.commands,
     sessions,
     firstListWaitMs,
@@ -129,9 +154,15 @@ export function readSettings(
     const lacking = exposed.authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
     complain('TL1601', 'listen', 'host', `listening on ${host} without ${lacking} is refused`);
   }
-  if (!isLoopbackHost(settings.control.host) && !insecure) {
-    const fix = 'leave control.host out, and reach it through a tunnel or proxy on this machine';
-    complain('TL1601', 'control', 'host', `the control listener on ${settings.control.host} is refused`, fix);
+  const { host: controlHost, tls: ownTls } = settings.control;
+  const proven = ownTls !== null && (ownTls.clientCaFile !== null || nodeOf('control', 'token') !== undefined);
+  if (!isLoopbackHost(controlHost) && !proven && !insecure) {
+    const lacking = ownTls === null ? 'TLS' : 'a token';
+    const fix =
+      ownTls === null
+        ? 'set control.tls with cert and key, and control.token or control.tls.clientCa; or leave control.host out, and reach it through a tunnel'
+        : 'set control.token, for example to ${env:TRUNKLINE_CONTROL_TOKEN}, or control.tls.clientCa';
+    complain('TL1601', 'control', 'host', `the control listener on ${controlHost} without ${lacking} is refused`, fix);
   }
   return settings;
 }

@@ -11,19 +11,16 @@ import { isHost, type Setting } from './settings.ts';
 
 type TelemetryState = Pick<DesiredState, 'metricsToken' | 'metricsAddress' | 'telemetry'>;
 
-/** `metrics` and `telemetry` of a configuration. `secrets` are kept out of whatever is shown. */
+/** `metrics` and `telemetry` of a configuration, and the token of `control`. `secrets` are kept out of whatever is shown. */
 export function readTelemetry(
   settings: ReadonlyMap<string, Setting>,
   { listen, control }: Pick<DesiredState, 'listen' | 'control'>,
   problems: Problems,
-): TelemetryState & { readonly secrets: readonly string[] } {
+): TelemetryState & { readonly controlToken: Secret | null; readonly secrets: readonly string[] } {
   const metrics = new Section('metrics', settings.get('metrics'), problems);
   const telemetry = new Section('telemetry', settings.get('telemetry'), problems);
-  const token = metrics.text('token');
-  if (token !== null && (token.length < SHORTEST_KEY || /[^\u0021-\u007e]/.test(token))) {
-    const message = `metrics.token needs ${SHORTEST_KEY} characters or more, without blanks, of those that a header can carry`;
-    metrics.error('TL1501', 'token', message);
-  }
+  const token = metrics.token();
+  const controlToken = new Section('control', settings.get('control'), problems).token();
   const metricsAddress = metrics.address('listen');
   const { port = 0 } = metricsAddress ?? {};
   if (port !== 0 && (port === listen.port || port === control.port)) {
@@ -32,13 +29,14 @@ export function readTelemetry(
   const traces = telemetry.receiver('traces');
   const pushed = telemetry.receiver('metrics');
   return {
-    metricsToken: token === null ? null : new Secret(token),
+    metricsToken: token,
+    controlToken,
     metricsAddress,
     telemetry: {
       traces: traces && { ...traces, sample: telemetry.number('traces.sample', DEFAULTS.traceSample) },
       metrics: pushed && { ...pushed, intervalMs: telemetry.number('metrics.intervalMs', DEFAULTS.metricsIntervalMs) },
     },
-    secrets: [...(token === null ? [] : [token]), ...telemetry.secrets],
+    secrets: [token, controlToken].flatMap((one) => one?.reveal() ?? []).concat([...telemetry.secrets]),
   };
 }
 
@@ -58,6 +56,15 @@ class Section {
   text(path: string): string | null {
     const node = this.#node(path);
     return isString(node) ? this.#setting!.expander.expand(node, `${this.#name}.${path}`) : null;
+  }
+
+  token(): Secret | null {
+    const token = this.text('token');
+    if (token !== null && (token.length < SHORTEST_KEY || /[^\u0021-\u007e]/.test(token))) {
+      const message = `${this.#name}.token needs ${SHORTEST_KEY} characters or more, without blanks, of those that a header can carry`;
+      this.error('TL1501', 'token', message);
+    }
+    return token === null ? null : new Secret(token);
   }
 
   number(path: string, fallback: number): number {

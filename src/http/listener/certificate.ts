@@ -4,16 +4,21 @@ import { createSecureContext } from 'node:tls';
 export interface CertificateFiles {
   readonly certFile: string;
   readonly keyFile: string;
+  /** Clients need a certificate of these authorities. */
+  readonly clientCaFile?: string | null;
 }
 
 export interface CertificateOptions {
   readonly cert: Buffer;
   readonly key: Buffer;
+  readonly ca?: Buffer;
 }
 
-/** Reads both files and sees that they belong together; throws where they do not. */
+/** Reads the files and sees that they belong together; throws where they do not. */
 export function readCertificate(files: CertificateFiles): CertificateOptions {
-  const options = { cert: readFileSync(files.certFile), key: readFileSync(files.keyFile) };
+  const { certFile, keyFile, clientCaFile = null } = files;
+  const ca = clientCaFile === null ? {} : { ca: readFileSync(clientCaFile) };
+  const options = { cert: readFileSync(certFile), key: readFileSync(keyFile), ...ca };
   createSecureContext(options);
   return options;
 }
@@ -38,7 +43,7 @@ export function watchCertificate(
     }
     changed(options);
   };
-  const paths = [files.certFile, files.keyFile];
+  const paths = [files.certFile, files.keyFile, files.clientCaFile ?? null].filter((path) => path !== null);
   for (const path of paths) watchFile(path, { interval: intervalMs, persistent: false }, look);
   return () => {
     for (const path of paths) unwatchFile(path, look);

@@ -230,9 +230,12 @@ export class Listener {
   }
 
   #createTls(files: CertificateFiles, limits: ServerOptions): TlsServer {
+    const needsClient = (files.clientCaFile ?? null) !== null;
     const server = process.getBuiltinModule('node:https').createServer({
       ...limits,
       ...readCertificate(files),
+      requestCert: needsClient,
+      rejectUnauthorized: needsClient,
       minVersion: 'TLSv1.2',
       handshakeTimeout: 10_000,
     });

@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { RunningGateway } from '../../app/running.ts';
+import { isLoopbackHost } from '../../model/host-address.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, usage } from '../exit-code.ts';
+
+/** What proves the command to a gateway on another machine, and the gateway to the command. */
+export interface RemoteTls {
+  readonly ca?: Buffer;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+}
+
+/** The gateway whose control listener `--server` names; null without that flag. */
+export function remoteGateway({
+  flags,
+  terminal,
+}: CommandInput): (RunningGateway & { readonly tls: RemoteTls }) | null {
+  const { server, tokenFile, ca, cert, key } = flags;
+  if (server === undefined) return null;
+  const url = URL.canParse(server) ? new URL(server) : null;
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw usage(
+      `--server ${server} is not a URL; write the address of the control listener, as https://gateway.example.com:4271`,
+    );
+  }
+  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''))) {
+    throw usage(`--server ${server} would send the token unencrypted; use https, or a tunnel to this machine`);
+  }
+  const file = (flag: string, path: string): Buffer => {
+    try {
+      return readFileSync(resolve(terminal.cwd, path));
+    } catch (error) {
+      throw usage(`--${flag} ${path} cannot be read: ${(error as Error).message}`);
+    }
+  };
+  if ((cert === undefined) !== (key === undefined)) throw usage('--cert and --key belong together: give both');
+  const token = tokenFile === undefined ? terminal.env['TRUNKLINE_TOKEN'] : file('token-file', tokenFile).toString();
+  if (token === undefined && cert === undefined) {
+    throw usage(
+      '--server needs the control token of that gateway: set TRUNKLINE_TOKEN, or name a file with --token-file',
+    );
+  }
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return {
+    instance: { pid: 0, version: '', mcpUrl: '', controlUrl: url.href, files: [], startedAt: 0 },
+    dataDir: '',
+    place: null,
+    token: token?.trim() ?? '',
+    execToken: null,
+    tls: {
+      ...(ca === undefined ? {} : { ca: file('ca', ca) }),
+      ...(cert === undefined ? {} : { cert: file('cert', cert) }),
+      ...(key === undefined ? {} : { key: file('key', key) }),
+    },
+  };
+}
+
+/** `fetch` of undici with these certificates; the global one takes none. */
+export async function fetchWith(tls: RemoteTls): Promise<typeof fetch> {
+  const { Agent, fetch: own } = await import('undici');
+  const dispatcher = new Agent({ connect: { ...tls } });
+  return ((url: URL, options: object) => own(url, { ...options, dispatcher })) as unknown as typeof fetch;
+}
+
+const UNTRUSTED = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+]);
+
+/** Why the gateway at that address was not reached, and what to do. */
+export function notReached(controlUrl: string, error: unknown): CommandError {
+  const { code = '', message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  const { hostname, protocol } = new URL(controlUrl);
+  const why = (): string => {
+    if (UNTRUSTED.has(code)) return `its certificate is not trusted (${message}); name its CA with --ca <file>`;
+    if (code === 'CERT_HAS_EXPIRED') return 'its certificate has expired; renew it at the gateway';
+    if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+      return `its certificate is not for ${hostname}; use a name that it has`;
+    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `there is no host ${hostname}; check the name`;
+    if (code === 'ECONNREFUSED') return 'nothing listens there; check control.host and control.port of the gateway';
+    if (code.startsWith('ERR_SSL_') && /wrong version|packet length|http request/i.test(`${code} ${message}`))
+      return 'it does not speak TLS; is this the port of the control listener?';
+    if (code.startsWith('ERR_SSL_'))
+      return `TLS failed (${message}); a listener with control.tls.clientCa needs --cert and --key`;
+    if (protocol === 'http:') return `${message}; a listener with control.tls needs https`;
+    return message;
+  };
+  return new CommandError(EXIT.unreachable, `the gateway at ${controlUrl} was not reached: ${why()}`, { cause: error });
+}

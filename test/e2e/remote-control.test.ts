@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TestAuthority } from '../support/certificates.ts';
+import { freePort } from '../support/free-port.ts';
+import { manySided } from '../support/many-sided.ts';
+import { trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const TOKEN = 'a-control-token-of-the-operator';
+const authority = new TestAuthority();
+const stranger = new TestAuthority('Stranger');
+
+/** A gateway whose control listener is open to other machines, with files for it and for its clients. */
+async function start(t: TestContext, control: { readonly mutual?: true; readonly [setting: string]: unknown }) {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-remote-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text, { mode: 0o600 });
+    return join(folder, name);
+  };
+  const server = authority.issue({ name: 'gateway', hosts: ['localhost', '127.0.0.1', 'ops.example.com'] });
+  const client = authority.issue({ name: 'operator' });
+  const foreign = stranger.issue({ name: 'operator' });
+  const files = {
+    ca: file('ca.pem', authority.cert),
+    otherCa: file('other.pem', stranger.cert),
+    cert: file('client.pem', client.cert),
+    key: file('client.key', client.key),
+    foreignCert: file('foreign.pem', foreign.cert),
+    foreignKey: file('foreign.key', foreign.key),
+    token: file('token', `${TOKEN}\n`),
+  };
+  const tls = { cert: file('server.pem', server.cert), key: file('server.key', server.key) };
+  const { mutual, ...rest } = control;
+  const settings = { host: '0.0.0.0', ...rest, tls: { ...tls, ...(mutual === true ? { clientCa: files.ca } : {}) } };
+  const config = { mcpServers: { one: manySided('one') }, control: settings };
+  const gateway = await RunningGateway.start({ config, env: { CONTROL_TOKEN: TOKEN } });
+  t.after(() => gateway.dispose());
+  let url: string | undefined;
+  while (url === undefined) {
+    url = /"event":"control_listening","url":"([^"]+)"/.exec(gateway.stderr)?.[1];
+    await sleep(20);
+  }
+  const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => trunkline(args, { cwd: folder, env });
+  return { gateway, url, files, run };
+}
+
+/** With the `Host`, and what else a client sends. */
+function statusAt(url: string, headers: Record<string, string>, client: object = {}): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      new URL('/api/v1/gateway', url),
+      { ca: authority.cert, servername: 'localhost', headers, ...client },
+      (response) => {
+        response.resume();
+        resolve(response.statusCode!);
+      },
+    );
+    asked.on('error', reject).end();
+  });
+}
+
+test('a gateway is operated from another machine with TLS and a token of the configuration', async (t) => {
+  const { gateway, url, files, run } = await start(t, {
+    token: '${env:CONTROL_TOKEN}',
+    allowedHosts: ['ops.example.com'],
+    publicUrl: 'https://ops.example.com/gateway',
+  });
+  const good = ['--server', url, '--ca', files.ca];
+  const status = await run(['status', '--json', ...good], { TRUNKLINE_TOKEN: TOKEN });
+  assert.equal(status.code, 0, status.err);
+  assert.match(status.out, /"one"/);
+  const called = await run(['call', 'one.echo', 'text=from afar', ...good, '--token-file', files.token]);
+  assert.equal(called.code, 0, called.err);
+  assert.match(called.out, /from afar/);
+  assert.ok(!gateway.stderr.includes(TOKEN));
+  // Commands on the machine itself need nothing of that.
+  const own = await trunkline(['status', '--json', '--data-dir', join(gateway.folder, 'data')], {
+    cwd: gateway.folder,
+  });
+  assert.equal(own.code, 0, own.err);
+  const link = await trunkline(['console', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+  assert.match(link.out, /https:\/\/ops\.example\.com\/gateway\/#\/login\//);
+
+  const bearer = { authorization: `Bearer ${TOKEN}` };
+  assert.equal(await statusAt(url, bearer), 200);
+  assert.equal(await statusAt(url, { ...bearer, host: 'ops.example.com' }), 200);
+  assert.equal(await statusAt(url, { ...bearer, host: 'rebound.example.com' }), 403);
+  assert.equal(await statusAt(url, {}), 401);
+});
+
+test('what is wrong with --server is said with what to do', async (t) => {
+  const { url, files, run } = await start(t, { token: '${env:CONTROL_TOKEN}' });
+  const token = { TRUNKLINE_TOKEN: TOKEN };
+  const { port } = new URL(url);
+  const closed = await freePort();
+  const cases: readonly (readonly [readonly string[], NodeJS.ProcessEnv, number, RegExp])[] = [
+    [['--server', 'gateway:1'], token, 1, /is not a URL; write the address of the control listener/],
+    [['--server', `http://gateway.example.com:${port}`], token, 1, /would send the token unencrypted; use https/],
+    [['--server', url], {}, 1, /needs the control token .* TRUNKLINE_TOKEN/],
+    [['--server', url, '--token-file', 'nowhere'], {}, 1, /--token-file nowhere cannot be read/],
+    [['--server', url, '--cert', files.cert], token, 1, /--cert and --key belong together/],
+    [['--server', url, '--ca', files.ca], { TRUNKLINE_TOKEN: 'another' }, 3, /control\.token/],
+    [['--server', url], token, 4, /certificate is not trusted .*--ca <file>/],
+    [['--server', url, '--ca', files.otherCa], token, 4, /certificate is not trusted/],
+    [['--server', `http://127.0.0.1:${port}`], token, 4, /was not reached: .*needs https/],
+    [['--server', `https://127.0.0.1:${closed}`], token, 4, /nothing listens there; check control\.host/],
+    [['--server', `https://nowhere.invalid:${port}`], token, 4, /there is no host nowhere\.invalid/],
+  ];
+  for (const [args, env, code, text] of cases) {
+    const ended = await run(['nodes', ...args], env);
+    assert.equal(ended.code, code, `${args}: ${ended.err}`);
+    assert.match(ended.err, text);
+    assert.ok(!ended.err.includes(TOKEN));
+  }
+});
+
+test('a certificate of control.tls.clientCa proves a program; a browser needs a session too', async (t) => {
+  const { url, files, run } = await start(t, { mutual: true });
+  const good = ['--server', url, '--ca', files.ca];
+  const own = ['--cert', files.cert, '--key', files.key];
+  const named = await run(['status', '--json', ...good, ...own]);
+  assert.equal(named.code, 0, named.err);
+  const foreign = await run(['status', ...good, '--cert', files.foreignCert, '--key', files.foreignKey]);
+  assert.equal(foreign.code, 4, foreign.err);
+  assert.match(foreign.err, /was not reached/);
+  const without = await run(['status', ...good], { TRUNKLINE_TOKEN: TOKEN });
+  assert.equal(without.code, 4, without.err);
+  const client = { cert: readFileSync(files.cert), key: readFileSync(files.key) };
+  assert.equal(await statusAt(url, {}, client), 200);
+  // The page of another origin, in a browser that has the certificate.
+  assert.equal(await statusAt(url, { 'sec-fetch-site': 'cross-site' }, client), 401);
+});
