@@ -39,7 +39,10 @@ async function startWith(url: string, settings: (otlp: string) => object): Promi
   });
   await new Promise<void>((open) => receiver.listen(0, '127.0.0.1', open));
   const more = settings(`http://127.0.0.1:${(receiver.address() as AddressInfo).port}`);
-  const running = await startTrunkline({ up: { type: 'http', url } }, 'server', more);
+  const running = await startTrunkline({ up: { type: 'http', url } }, 'server', more).catch((error: unknown) => {
+    receiver.close();
+    throw error;
+  });
   return {
     ...running,
     async stop() {
