@@ -9,6 +9,7 @@ import { LedgerClient, type Route } from '../faults/ledger/ledger-client.ts';
 import { type LedgerEntry, readLedger } from '../faults/ledger/ledger-entry.ts';
 import { LedgerHttpProcess, ledgerStdio } from '../faults/ledger/ledger-process.ts';
 import type { NodeProcess } from '../support/cluster-processes.ts';
+import { freePort } from '../support/free-port.ts';
 import { NatsServer } from '../support/nats-server.ts';
 import { PostgresServer } from '../support/postgres-server.ts';
 import { MARK, survivors } from '../support/processes.ts';
@@ -44,6 +45,8 @@ export interface WorldOptions {
   /** More servers, and more settings of each node. */
   readonly servers?: object;
   readonly settings?: object;
+  /** Each node listens on the same port whenever it starts. */
+  readonly fixedPorts?: boolean;
 }
 
 /**
@@ -52,7 +55,7 @@ export interface WorldOptions {
  * can be counted.
  */
 export class ClusterWorld {
-  readonly options: Required<Omit<WorldOptions, 'servers' | 'settings' | 'store'>>;
+  readonly options: Required<Omit<WorldOptions, 'servers' | 'settings' | 'store' | 'fixedPorts'>>;
   readonly folder = mkdtempSync(join(tmpdir(), 'trunkline-world-'));
   readonly mark = randomUUID();
   readonly history = new History();
@@ -109,6 +112,11 @@ export class ClusterWorld {
   /** One that keeps to a node. */
   clientOf(name: string, node: NodeProcess, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
     return this.#client(name, era, () => ({ node: node.name, url: node.mcpUrl }));
+  }
+
+  /** One whose requests go to an address in front of the nodes. */
+  clientAt(name: string, route: Route, era: 'stateful' | 'stateless'): LedgerClient {
+    return this.#client(name, era, () => route);
   }
 
   /** Of a ledger server behind a URL. */
@@ -190,7 +198,7 @@ export class ClusterWorld {
     return { timeoutMs: this.options.timeoutMs };
   }
 
-  async #start({ servers = {}, settings = {} }: WorldOptions): Promise<void> {
+  async #start({ servers = {}, settings = {}, fixedPorts = false }: WorldOptions): Promise<void> {
     const urls: Record<string, object> = {};
     for (const name of REMOTES) {
       const remote = await LedgerHttpProcess.start(this.ledger(name), ERAS[name]);
@@ -209,7 +217,8 @@ export class ClusterWorld {
     for (let i = 0; i < this.options.nodes; i++) {
       const gate = await TcpGate.start(this.nats.port);
       const name = `n${i + 1}`;
-      this.nodes.push(new ClusterNode({ name, gate, servers: all, settings: { ...settings, cluster }, options: {} }));
+      const options = fixedPorts ? { args: ['--port', String(await freePort())] } : {};
+      this.nodes.push(new ClusterNode({ name, gate, servers: all, settings: { ...settings, cluster }, options }));
     }
     await Promise.all(this.nodes.map((node) => node.start()));
     await this.balancer.look();
