@@ -126,8 +126,8 @@ export class KnownServers {
     const gained = new Set<string>();
     for (const [name, { here, otherInstances }] of this.#routingTable.places) {
       const was = before.places.get(name);
-      const had = (peer: string): boolean => was?.otherInstances.some(({ node }) => node.peer === peer) === true;
-      if ((here && was?.here !== true) || otherInstances.some(({ node }) => !had(node.peer))) gained.add(name);
+      const had = new Set(was?.otherInstances.map(({ node }) => node.peer));
+      if ((here && was?.here !== true) || otherInstances.some(({ node }) => !had.has(node.peer))) gained.add(name);
     }
     if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
   }
