@@ -1,5 +1,6 @@
 import { APPS } from './apps.ts';
 import { ATTACKS } from './attacks.ts';
+import { BALANCED } from './balancers.ts';
 import { CHAOS } from './chaos.ts';
 import { CLUSTER_CHAOS } from './cluster-chaos.ts';
 import { FAULT_ROWS } from './fault-rows.ts';
@@ -30,6 +31,7 @@ import { TYPOS } from './typos.ts';
 export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
   ATTACKS,
+  BALANCED,
   CHAOS,
   CLUSTER_CHAOS,
   TYPOS,
