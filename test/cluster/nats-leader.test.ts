@@ -1,99 +1,52 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { jetstreamManager } from '@nats-io/jetstream';
-import { connect } from '@nats-io/transport-node';
-import { measured } from '../faults/measured.ts';
-import { callable, type Who, wordOf } from '../support/cluster-facts.ts';
-import { counterServer, NodeProcess, until } from '../support/cluster-processes.ts';
-import { eventually, NatsCluster } from '../support/nats-cluster.ts';
-import type { NatsServer } from '../support/nats-server.ts';
-import { WireClient } from '../support/wire-client.ts';
+import { type TestContext, test } from 'node:test';
+import { FULL, measured } from '../faults/measured.ts';
+import { leaderLoss } from '../faults/nodes/nats-leader.ts';
+import { currentNatsServer } from '../support/nats-server.ts';
 
-/** For as long as the slowest election that was seen. */
-const WATCHED_MS = 10_000;
-const BACK_MS = 3_000;
+const OWNED = ['own', 'forwarded', 'singleton', 'new'];
 
-/** The server that leads the stream of the leases, which must have three copies. */
-async function leader(nats: NatsCluster): Promise<NatsServer> {
-  const connection = await connect({ servers: nats.servers.map(({ url }) => url) });
-  try {
-    const manager = await jetstreamManager(connection);
-    return await eventually(async () => {
-      const { cluster, config } = await manager.streams.info('KV_trunkline_leases');
-      assert.equal(config.num_replicas, 3);
-      assert.ok(cluster?.replicas?.every(({ current }) => current) === true && cluster.leader !== undefined);
-      return nats.servers[Number(cluster.leader.slice(1))]!;
-    });
-  } finally {
-    await connection.close();
+/** One run in the suite; `npm run prove -- faults --rows F43,F44` also takes the newest nats-server, and kills a node too. */
+const runs = FULL
+  ? [{}, { withNode: true }, { newest: true }, { newest: true, withNode: true }, { nodes: 2 as const }]
+  : [{}];
+
+async function proved(t: TestContext, row: string, disk: 'kept' | 'lost'): Promise<void> {
+  for (const { newest = false, ...options } of runs) {
+    const found = newest ? await currentNatsServer() : { program: 'nats-server' };
+    if ('missing' in found) {
+      t.diagnostic(found.missing);
+      continue;
+    }
+    const result = await leaderLoss({ disk, ...found, ...options });
+    const { calls, leaselessFailed, wrong, failedMs, slowestMs, noneReady, replaced, electionMs } = result;
+    const words = JSON.stringify({ newest, ...options });
+    t.diagnostic(`${words}: ${calls} calls, election of ${Math.round(electionMs)} ms`);
+    assert.deepEqual(leaselessFailed, [], words);
+    assert.deepEqual(wrong, [], words);
+    assert.equal(noneReady, 0, `${words}: looks of a balancer that found no node`);
+    if (FULL) assert.equal(replaced, 0, `${words}: processes that were started again`);
+    for (const kind of OWNED) {
+      measured(t, row, `calls fail: ${kind}`, failedMs[kind] ?? 0, 'ms', 3_000);
+      measured(t, row, `slowest call: ${kind}`, slowestMs[kind] ?? 0, 'ms', null);
+    }
   }
 }
 
-for (const disk of ['kept', 'lost'] as const) {
-  test(`fault:F28 of three NATS servers the one that leads the leases is killed, its disk ${disk}: nodes stay in service, calls without a lease succeed, others are NOT_SENT until an election`, {
-    timeout: 240_000,
-  }, async (t) => {
-    await using nats = await NatsCluster.of('nats-server', 3);
-    const nodes: NodeProcess[] = [];
-    try {
-      const urls = nats.servers.map(({ url }) => url);
-      const servers = { own: counterServer(), shared: counterServer({ isolation: 'shared' }) };
-      for (const name of ['a', 'b']) {
-        nodes.push(await NodeProcess.start(name, servers, { cluster: { nats: urls } }, { nats: urls[0]! }));
-      }
-      const [a, b] = nodes as [NodeProcess, NodeProcess];
-      for (const node of nodes) {
-        await until(() => node.serves(), `${node.name} to have its lease`);
-        await callable(node, 'own', 'shared');
-      }
-      const own = await WireClient.open(a.serverUrl('own'));
-      const shared = await Promise.all(nodes.map((node) => WireClient.open(node.serverUrl('shared'))));
-      const before = JSON.parse(await own.callText('who')) as Who;
-      for (const client of shared) await client.callText('count');
+const timeout = 240_000;
 
-      const killed = await leader(nats);
-      const at = performance.now();
-      await killed.kill();
-      let [failedFrom, failedUntil, noneReady] = [0, 0, 0];
-      const wrong: string[] = [];
-      let returned: Promise<void> | null = null;
-      while (performance.now() - at < WATCHED_MS) {
-        if (performance.now() - at > BACK_MS) {
-          if (returned === null && disk === 'lost') killed.forget();
-          returned ??= killed.run();
-        }
-        const ready = await Promise.all(nodes.map((node) => node.ready()));
-        if (!ready.includes(true)) noneReady++;
-        const call = { name: 'who', arguments: {} };
-        for (const client of shared) {
-          const { message } = await client.request('tools/call', call);
-          if (wordOf(message) !== 'RESULT') wrong.push(`shared: ${JSON.stringify(message)}`);
-        }
-        const { message } = await own.request('tools/call', call);
-        const word = wordOf(message);
-        if (word !== 'RESULT') {
-          failedFrom ||= performance.now();
-          failedUntil = performance.now();
-          if (word !== 'NOT_SENT' || message.error.data.retryable !== true)
-            wrong.push(`own: ${JSON.stringify(message)}`);
-        }
-      }
-      await returned;
-      await until(async () => (await a.serves()) && (await b.serves()), 'the nodes to have their leases again');
-      const after = JSON.parse(await own.callText('who')) as Who;
-      assert.deepEqual(wrong, []);
-      assert.equal(noneReady, 0, 'looks of a balancer that found no node');
-      assert.equal(after.pid, before.pid, 'the process is used again');
-      measured(t, 'F28', `calls that need a lease fail, disk ${disk}`, failedUntil - failedFrom, 'ms', null);
-    } catch (error) {
-      for (const { name, stderr } of nodes) console.error(`--- ${name}\n${stderr.slice(-4_000)}`);
-      throw error;
-    } finally {
-      for (const node of nodes) {
-        node.kill('SIGKILL');
-        await node.exited;
-        await node.gateway.dispose();
-      }
-    }
-  });
-}
+test(
+  'fault:F43 fault:F28 of three NATS servers the one that leads the leases crashes: leases last, and only calls that need a new owner wait for the election',
+  {
+    timeout,
+  },
+  (t) => proved(t, 'F43', 'kept'),
+);
+
+test(
+  'fault:F44 fault:F28 of three NATS servers the one that leads the leases crashes and its disk is lost: the same',
+  {
+    timeout,
+  },
+  (t) => proved(t, 'F44', 'lost'),
+);

@@ -265,6 +265,8 @@ fault:F39 C fd exhaustion
 fault:F40 C memory pressure
 fault:F41 C fork bomb or PID limit in a child
 fault:F42 A uncaught exception, unhandled rejection in the gateway
+fault:F43 - the leading server of a NATS cluster crashes: calls that need a lease fail for at most 3 s, others never
+fault:F44 - the leading server of a NATS cluster crashes and its disk is lost: the same
 goal:G1 - every attack of section 3 held with every feature on; + 10^6 fuzzed messages (fast-check + mutation of the corpus) per release: 0 crashes, 0 hangs > 1 s
 goal:G2 - 42/42 fault rows green, each >= 20 repetitions; mixed nemesis (kill + pause + partition + NATS restart) 60 min, 3 nodes: ledger rules (a)-(f) 100%
 goal:G3 - 0 lost acknowledged configuration writes over 500 kill -9 at random instants, incl. 40 fsync points

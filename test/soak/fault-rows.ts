@@ -29,7 +29,7 @@ const ROWS = [
     'F32',
     'F33',
   ],
-  ...['F34', 'F35', 'F36', 'F37', 'F38', 'F39', 'F40', 'F41', 'F42'],
+  ...['F34', 'F35', 'F36', 'F37', 'F38', 'F39', 'F40', 'F41', 'F42', 'F43', 'F44'],
 ];
 
 /** Each row of the fault matrix: every test that cites it, at its full size, again and again. */

@@ -21,7 +21,8 @@ export interface WireAnswer {
  * came, `answer` is asked what to say to requests of the server's.
  */
 export class WireClient {
-  readonly url: string;
+  /** Of any node of a cluster: the session stays. */
+  url: string;
   readonly era: 'stateful' | 'stateless';
   sessionId: string | null = null;
   /** Says the `result` of a server's own request. */

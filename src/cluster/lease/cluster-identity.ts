@@ -4,7 +4,7 @@ import type { KeyRing } from '../../bus/trust/key-ring.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, LEASES } from './node-lease.ts';
+import { LEASE_MS, LEASES } from '../nodes/lease-record.ts';
 
 const IDENTITY = 'trunkline_identity';
 const KEY = 'identity';

@@ -1,6 +1,7 @@
 import type { ClusterDeps } from '../cluster-deps.ts';
+import { RENEW_MS } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { type NodeLease, RENEW_MS } from './node-lease.ts';
+import type { NodeLease } from './node-lease.ts';
 
 /** Leases of all nodes end within about one renewal of each other when what all share goes away. */
 const SETTLED_MS = RENEW_MS;

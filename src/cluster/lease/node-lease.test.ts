@@ -5,7 +5,9 @@ import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, NodeLease } from './node-lease.ts';
+import { LEASE_MS } from '../nodes/lease-record.ts';
+import { Witnesses } from '../nodes/witnesses.ts';
+import { NodeLease } from './node-lease.ts';
 
 test('fault:F28 the reason for a missing lease is logged once if it lasts, whichever step fails', async () => {
   for (const step of ['the lease', 'what it covers'] as const) {
@@ -20,19 +22,16 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
       'leases',
       { ttlMs: LEASE_MS },
     );
-    const lease = new NodeLease(
-      {
-        bus: { peer: 'p' } as Bus,
-        clock,
-        logger: new Logger({ level: 'info', write: (line) => lines.push(line) }),
-        node: 'n',
-      },
-      store,
-      {
-        leaseOver: () => {},
-        leaseRegained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
-      },
-    );
+    const deps = {
+      bus: { peer: 'p' } as Bus,
+      clock,
+      logger: new Logger({ level: 'info', write: (line) => lines.push(line) }),
+      node: 'n',
+    };
+    const lease = new NodeLease(deps, store, new Witnesses(deps, store), {
+      leaseOver: () => {},
+      leaseRegained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
+    });
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 100) {
         await clock.advance(100);

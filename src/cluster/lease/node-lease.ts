@@ -1,13 +1,10 @@
+import type { StateRecord } from '../../bus/shared-state.ts';
 import { within } from '../../model/clock.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import { type LeaseRecord, LONGEST_MS, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from '../nodes/lease-record.ts';
+import type { Witnesses } from '../nodes/witnesses.ts';
 
-export const LEASES = 'trunkline_leases';
-/** TTL of the bucket: then other nodes may take what the lease covered. */
-export const LEASE_MS = 2_500;
-/** The holder stops this long after it sent the last acknowledged renewal. */
-export const STOP_MS = 2_000;
-export const RENEW_MS = 500;
 const PATIENCE_MS = 1_000;
 const WARN_MS = 5_000;
 
@@ -21,13 +18,15 @@ export class NodeLease {
   readonly #deps: Deps;
   readonly #store: LazyBucket;
   readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>;
+  readonly #witnesses: Witnesses;
   readonly #key: string;
-  readonly #value: Buffer;
   /** 0 without an entry. */
   #revision = 0;
   #since = 0;
-  /** Monotonic. */
-  #until = Number.NEGATIVE_INFINITY;
+  #renewals = 0;
+  #named: readonly string[] = [];
+  /** When the last acknowledged renewal was sent. Monotonic. */
+  #renewedAt = Number.NEGATIVE_INFINITY;
   /** The store may have dropped the lease since `leaseRegained` ran. */
   #broken = true;
   #returningUntil = Number.NEGATIVE_INFINITY;
@@ -41,13 +40,17 @@ export class NodeLease {
   #closed = false;
 
   /** `store`: the bucket with TTL `LEASE_MS`. */
-  constructor(deps: Deps, store: LazyBucket, node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>) {
-    const { peer } = deps.bus;
+  constructor(
+    deps: Deps,
+    store: LazyBucket,
+    witnesses: Witnesses,
+    node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>,
+  ) {
     this.#deps = deps;
     this.#store = store;
+    this.#witnesses = witnesses;
     this.#node = node;
-    this.#key = leaseKey(peer);
-    this.#value = Buffer.from(JSON.stringify({ node: deps.node, peer }));
+    this.#key = leaseKey(deps.bus.peer);
   }
 
   get held(): boolean {
@@ -66,7 +69,7 @@ export class NodeLease {
 
   /** Null without a lease. */
   get ageMs(): number | null {
-    return this.#settled ? this.#deps.clock.now() - (this.#until - STOP_MS) : null;
+    return this.#settled ? this.#deps.clock.now() - this.#renewedAt : null;
   }
 
   /** Revision of its beginning; 0 before. */
@@ -83,13 +86,20 @@ export class NodeLease {
     void this.#renew();
   }
 
+  /** An election of the store lasts longer than `STOP_MS`: until then heartbeats that witnesses confirm prolong the lease. */
+  get #until(): number {
+    return (
+      Math.max(this.#renewedAt, Math.min(this.#witnesses.supportedAt, this.#renewedAt + LONGEST_MS - STOP_MS)) + STOP_MS
+    );
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#stopRenewing();
     this.#stopWatching();
     this.#settled = false;
-    this.#until = Number.NEGATIVE_INFINITY;
+    this.#renewedAt = Number.NEGATIVE_INFINITY;
     if (this.#revision > 0) await this.#timely(this.#store.delete(this.#key, this.#revision)).catch(() => {});
   }
 
@@ -103,7 +113,8 @@ export class NodeLease {
       if (this.refused !== null) throw new Error(this.refused);
       await this.#timely(this.#write());
       if (this.#closed) return;
-      this.#until = Math.max(this.#until, sentAt + STOP_MS);
+      this.#renewedAt = Math.max(this.#renewedAt, sentAt);
+      this.#witnesses.renewed(sentAt);
       if (!this.#settled || this.#broken) await this.#regain();
       this.#failure = null;
       this.#failedSince = null;
@@ -123,7 +134,7 @@ export class NodeLease {
     this.#failure = reason;
     this.#failedSince ??= clock.now();
     logger.debug('lease_not_renewed', { error: reason });
-    if (this.#warned || clock.now() - this.#failedSince < WARN_MS) return;
+    if (this.#warned || this.held || clock.now() - this.#failedSince < WARN_MS) return;
     this.#warned = true;
     logger.warn('node_without_lease', { reason });
   }
@@ -132,7 +143,7 @@ export class NodeLease {
     const { clock } = this.#deps;
     const how: Regained = this.#broken ? 'anew' : 'in time';
     if (how === 'anew') {
-      if (this.#since > 0) this.#returningUntil = clock.now() + LEASE_MS;
+      if (this.#since > 0) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#settled = false;
       this.#since = this.#revision;
       this.#deps.identity?.restore().catch(() => {});
@@ -145,30 +156,40 @@ export class NodeLease {
   }
 
   async #write(): Promise<void> {
+    const key = this.#key;
     if (this.#revision > 0) {
-      const renewed = await this.#store.update(this.#key, this.#value, this.#revision);
-      if (renewed !== null) return this.#wrote(renewed);
+      if (await this.#put((value) => this.#store.update(key, value, this.#revision))) return;
       // An earlier write may have arrived without an answer.
-      const present = await this.#store.get(this.#key);
-      if (present !== null) return this.#over(present.revision);
+      if (await this.#over(await this.#store.get(key))) return;
     }
     this.#broken = true;
-    const created = await this.#store.create(this.#key, this.#value);
-    if (created !== null) return this.#wrote(created);
-    const present = await this.#store.get(this.#key);
-    if (present === null) throw new Error('the lease came and went');
-    return this.#over(present.revision);
+    if (await this.#put((value) => this.#store.create(key, value))) return;
+    if (!(await this.#over(await this.#store.get(key)))) throw new Error('the lease came and went');
   }
 
-  async #over(revision: number): Promise<void> {
-    const renewed = await this.#store.update(this.#key, this.#value, revision);
-    if (renewed === null) throw new Error('the lease was written by an earlier attempt meanwhile');
-    this.#wrote(renewed);
+  async #over(present: StateRecord | null): Promise<boolean> {
+    if (present === null) return false;
+    if (await this.#put((value) => this.#store.update(this.#key, value, present.revision))) return true;
+    throw new Error('the lease was written by an earlier attempt meanwhile');
   }
 
-  /** Late answers may arrive in any order. */
-  #wrote(revision: number): void {
+  /** Each write has a number of its own: an attempt without an answer may still be going on. */
+  async #put(write: (value: Buffer) => Promise<number | null>): Promise<boolean> {
+    const { node, bus } = this.#deps;
+    const renewal = ++this.#renewals;
+    const witnesses = this.#witnesses.of(renewal);
+    if (witnesses !== this.#named) {
+      // A node of an earlier version may have shortened the life of its records.
+      await this.#store.readIncarnation();
+      this.#named = witnesses;
+    }
+    const record: LeaseRecord = { node, peer: bus.peer, renewal, witnesses };
+    const revision = await write(Buffer.from(JSON.stringify(record)));
+    if (revision === null) return false;
+    // Late answers may arrive in any order.
     this.#revision = Math.max(this.#revision, revision);
+    this.#witnesses.acknowledged(renewal);
+    return true;
   }
 
   #watch(): void {
@@ -194,8 +215,4 @@ export class NodeLease {
       throw new Error('the store does not answer');
     });
   }
-}
-
-export function leaseKey(peer: string): string {
-  return `lease.${peer}`;
 }

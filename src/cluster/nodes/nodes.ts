@@ -1,8 +1,11 @@
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
+import type { Testimony, Witnesses } from './witnesses.ts';
 
 const HEARTBEAT_MS = 500;
+/** While the store does not answer, leases depend on them. */
+const LATE_HEARTBEAT_MS = 200;
 /** Three heartbeats. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
@@ -18,6 +21,8 @@ export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
 interface Heartbeat extends NodeView {
   readonly leaving?: boolean;
+  /** Absent from nodes of earlier versions. */
+  readonly testimony?: Testimony;
 }
 
 interface KnownNode {
@@ -28,6 +33,7 @@ interface KnownNode {
 /** The nodes of the cluster, by their heartbeats. The bus does not report the end of a node. */
 export class Nodes {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
+  readonly #witnesses: Witnesses;
   readonly #node: ThisNode;
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
@@ -38,10 +44,12 @@ export class Nodes {
   readonly #unsubscribe: { close(): void };
   #closed = false;
 
-  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, node: ThisNode) {
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, witnesses: Witnesses, node: ThisNode) {
     this.#deps = deps;
+    this.#witnesses = witnesses;
     this.#node = node;
     this.#lookedAt = deps.clock.now();
+    witnesses.tell = () => this.tell();
     this.#unsubscribe = deps.bus.subscribe(`${SUBJECT}.*`, (payload, from) => this.#heard(payload, from));
   }
 
@@ -83,11 +91,17 @@ export class Nodes {
     this.#look();
   }
 
+  /** Has a lease, and was not heard: it may have died before this node began. */
+  unheard(peer: string): void {
+    if (!this.#known.has(peer)) this.#witnesses.silent(peer);
+  }
+
   tell(leaving = false): void {
     if (this.#closed) return;
     const { bus, clock } = this.#deps;
     this.#sentAt = clock.now();
-    const heartbeat: Heartbeat = { ...this.self, forms: SHORT_FORM, ...(leaving ? { leaving } : {}) };
+    const testimony = this.#witnesses.testify();
+    const heartbeat: Heartbeat = { ...this.self, forms: SHORT_FORM, testimony, ...(leaving ? { leaving } : {}) };
     bus.publish(`${SUBJECT}.${bus.peer}`, packFrame(heartbeat));
   }
 
@@ -97,6 +111,7 @@ export class Nodes {
     this.#closed = true;
     this.#stop();
     this.#unsubscribe.close();
+    this.#witnesses.close();
   }
 
   #look(): void {
@@ -109,7 +124,9 @@ export class Nodes {
     for (const { view, heardAt } of [...this.#known.values()]) {
       if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
     }
-    if (now - this.#sentAt >= HEARTBEAT_MS - LOOK_MS / 2) this.tell();
+    // Each renewal of the lease sends one.
+    const everyMs = this.#witnesses.late ? LATE_HEARTBEAT_MS : HEARTBEAT_MS + LOOK_MS;
+    if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.tell();
     this.#stop = clock.after(LOOK_MS, () => this.#look());
     if (late > ABSENCE_MS) this.#node.backAgain();
   }
@@ -126,9 +143,10 @@ export class Nodes {
       }
       return;
     }
-    const { leaving, ...view } = heartbeat;
+    const { leaving, testimony = null, ...view } = heartbeat;
     this.#announce(view);
     const known = this.#known.get(from);
+    if (leaving !== true) this.#witnesses.received(from, testimony, view.state === 'fenced');
     if (leaving === true) {
       if (known === undefined) this.#node.nodeLeaves(view);
       else this.#gone(view, `node ${view.id} has left`, true);
@@ -166,7 +184,9 @@ export class Nodes {
 
   #gone(view: NodeView, reason: string, left = false): void {
     if (left) this.#announced.delete(view.peer);
+    const { heardAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
+    this.#witnesses.silent(view.peer, heardAt);
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
     this.#node.nodeGone(view, left);

@@ -16,7 +16,7 @@ export interface ClaimContext {
   /** Those of all nodes. */
   readonly leases: LazyBucket;
   readonly lease: Pick<NodeLease, 'held' | 'since' | 'returning'>;
-  readonly nodes: Pick<Nodes, 'first'>;
+  readonly nodes: Pick<Nodes, 'first' | 'unheard' | 'get' | 'others'>;
 }
 
 /** Without a peer it is free and only records used epochs. */

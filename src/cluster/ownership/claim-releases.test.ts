@@ -23,7 +23,7 @@ async function claimed() {
     store,
     leases: store,
     lease,
-    nodes: { first: () => false },
+    nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
   });
   const claim = { ...OF_S, epoch: `${store.incarnation}.${since}`, since, revision: since };
   const ownerIs = async (): Promise<string> => readClaim((await store.get(recordKey(OF_S)))!).peer;

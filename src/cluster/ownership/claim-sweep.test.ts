@@ -8,7 +8,8 @@ import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { callerKey } from '../../model/client-profile.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
+import type { NodeLease } from '../lease/node-lease.ts';
+import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import { claimText, forgottenUpTo } from './claim-record.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
@@ -30,14 +31,23 @@ class Bench {
     store: this.claims,
     leases: this.leases,
     lease: { held: true, since: 1, returning: false },
-    nodes: { first: () => this.due },
+    nodes: { first: () => this.due, unheard: () => {}, get: () => null, others: () => [] },
   });
 
   node(peer: string): Claims {
     const lease = { held: true, since: 1 } as NodeLease;
     const { claims: store, leases, clock } = this;
     const deps = { bus: { peer } as Bus, clock, logger, node: peer };
-    return new Claims({ deps, store, leases, lease, nodes: { first: () => false } }, { claimLost: () => {} });
+    return new Claims(
+      {
+        deps,
+        store,
+        leases,
+        lease,
+        nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
+      },
+      { claimLost: () => {} },
+    );
   }
 
   async alive(...peers: string[]): Promise<void> {

@@ -1,5 +1,5 @@
 import { FORGETS } from '../frames/frame.ts';
-import { leaseKey } from '../lease/node-lease.ts';
+import { leaseKey } from '../nodes/lease-record.ts';
 import { type ClaimContext, raiseFloor, readClaim } from './claim-record.ts';
 
 const EVERY_MS = 10 * 60_000;

@@ -6,7 +6,7 @@ import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, leaseKey } from '../lease/node-lease.ts';
+import { leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import { Claims } from './claims.ts';
 
 /** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
@@ -50,7 +50,7 @@ class Bench {
         store: new LazyBucket(state, 'claims', { ttlMs: 0 }),
         leases: new LazyBucket(state, 'leases', { ttlMs: 0 }),
         lease: { held: true, since: 1, returning: false },
-        nodes: { first: () => false },
+        nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
       },
       { claimLost: ({ key }) => lost.push(key) },
     );
@@ -104,7 +104,7 @@ test('fault:F28 a node that knew the store before its loss claims nothing until 
   const claiming = claims.claim('own', 's1').then(() => {
     claimed = true;
   });
-  await bench.clock.advance(LEASE_MS - 1);
+  await bench.clock.advance(TAKEOVER_MS - 1);
   await settled();
   assert.equal(claimed, false);
   await bench.clock.advance(1);

@@ -4,7 +4,7 @@ import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { fencingToken } from '../lazy-bucket.ts';
-import { LEASE_MS, leaseKey } from '../lease/node-lease.ts';
+import { LEASE_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import {
   type ClaimContext,
   type Claimed,
@@ -29,7 +29,9 @@ interface Claiming {
   readonly owner: Promise<Owner>;
 }
 
-const WAIT_MS = 5_000;
+/** Longer than an election of the store. */
+const WAIT_MS = 15_000;
+const AGAIN_MS = 100;
 
 /**
  * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
@@ -48,8 +50,7 @@ export class Claims {
   #incarnation = '';
   /** Highest revision seen of this incarnation. */
   #highest = 0;
-  /** Claims are refused until then after the store lost its data: owners may still serve. */
-  #claimableAt = Number.NEGATIVE_INFINITY;
+  #storeLostAt = Number.NEGATIVE_INFINITY;
 
   constructor(context: ClaimContext, node: Pick<ThisNode, 'claimLost'>) {
     this.#context = context;
@@ -166,7 +167,7 @@ export class Claims {
     if (other) {
       this.#releases.forgetAll();
       this.#highest = 0;
-      this.#claimableAt = this.#context.deps.clock.now() + LEASE_MS;
+      this.#storeLostAt = this.#context.deps.clock.now();
     }
     if (how === 'in time' && !other) return;
     for (const claim of this.all()) {
@@ -206,10 +207,9 @@ export class Claims {
     const { peer } = bus;
     const store = this.#context.store;
     const name = recordKey({ server, key });
-    const tooSoonMs = this.#claimableAt - clock.now();
-    if (tooSoonMs > 0) await pause(clock, tooSoonMs);
+    while (this.#context.lease.held && this.#mayBeOwned()) await pause(clock, AGAIN_MS);
     const end = clock.now() + WAIT_MS;
-    for (;;) {
+    for (let fresh = false; ; ) {
       const { held, since } = this.#context.lease;
       if (!held) throw noLease(server);
       const entry = await this.#get(name);
@@ -217,10 +217,12 @@ export class Claims {
       if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#keeps(before.peer))) {
         return this.#theirs(before, entry!);
       }
+      // The record may be that of an attempt without an answer.
+      fresh = entry === null || (fresh && before?.peer === peer);
       const claimed = claimText({ node, peer, since: null });
       // Answers of concurrent claims may come in any order.
       const highest = this.#highest;
-      const asked = entry === null ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
+      const asked = fresh ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
       const revision = await this.#asked(() =>
         entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
@@ -233,10 +235,10 @@ export class Claims {
         // The store was created again, which the lease has not noticed yet.
         if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
-        const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
+        const what = { server, key, fresh, forgotten, client, since: revision };
         const claim = new Claim(what, this.#context.store.incarnation);
         this.#mine.set(claim);
-        if (before !== null && before.peer !== '') {
+        if (before !== null && before.peer !== '' && before.peer !== peer) {
           this.#takenOver++;
           logger.warn('claim_taken_over', { server, from: before.node, epoch: claim.epoch });
         }
@@ -249,23 +251,41 @@ export class Claims {
 
   /** While leases return after an outage no node takes over. */
   async #keeps(peer: string): Promise<boolean> {
-    return this.#context.lease.returning || (await this.lives(peer));
+    return this.#context.lease.returning || (await this.#asked(() => this.lives(peer)));
   }
 
-  /** Rejects with GatewayError. */
+  /** A node that has just sent a heartbeat may hold a lease whose record the store has lost. Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
-    return (await this.#asked(() => this.#context.leases.get(leaseKey(peer)))) !== null;
+    const { leases, nodes } = this.#context;
+    if ((await leases.get(leaseKey(peer))) === null) return nodes.get(peer)?.state === 'ready';
+    nodes.unheard(peer);
+    return true;
+  }
+
+  /** A store that lost its data does not know owners of before, which may still serve. */
+  #mayBeOwned(): boolean {
+    const { deps, nodes } = this.#context;
+    const lostMs = deps.clock.now() - this.#storeLostAt;
+    if (lostMs >= LEASE_MS) return false;
+    const before = ({ epoch }: { readonly epoch: string }) =>
+      epoch !== '' && !epoch.startsWith(`${this.#incarnation}.`);
+    return lostMs < TAKEOVER_MS || [...nodes.others()].some(before);
   }
 
   #get(key: string): Promise<StateRecord | null> {
     return this.#asked(() => this.#context.store.get(key));
   }
 
+  /** Waits while the store elects a leader: until the lease is over too. */
   async #asked<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (cause) {
-      throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
+    const { deps, lease } = this.#context;
+    for (const end = deps.clock.now() + WAIT_MS; ; await pause(deps.clock, AGAIN_MS)) {
+      try {
+        return await work();
+      } catch (cause) {
+        if (lease.held && deps.clock.now() < end) continue;
+        throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
+      }
     }
   }
 

@@ -4,7 +4,7 @@ import type { EventSink, LeftStream, Resumed, StreamsElsewhere } from '../../mod
 import type { ClusterParts } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { leaseKey } from '../lease/node-lease.ts';
+import { leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { LeftStreams } from './stream-copies.ts';
 

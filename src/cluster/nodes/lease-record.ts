@@ -1,0 +1,23 @@
+export const LEASES = 'trunkline_leases';
+/** TTL of the bucket, longer than an election of its leader: then other nodes may take what the lease covered. */
+export const LEASE_MS = 16_000;
+/** Longest that heartbeats prolong a lease after the sending of the last acknowledged renewal. */
+export const LONGEST_MS = LEASE_MS - 2_000;
+/** The holder stops this long after it sent the last acknowledged renewal, or the last heartbeat that a majority confirmed. */
+export const STOP_MS = 2_000;
+/** The lease of a node that has done neither for this long can be ended. */
+export const TAKEOVER_MS = 2_500;
+export const RENEW_MS = 500;
+
+export interface LeaseRecord {
+  readonly node: string;
+  readonly peer: string;
+  /** Grows with each write. Absent, as the witnesses, from nodes of earlier versions. */
+  readonly renewal?: number;
+  /** Peers. */
+  readonly witnesses?: readonly string[];
+}
+
+export function leaseKey(peer: string): string {
+  return `lease.${peer}`;
+}

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Seeded } from '../../../test/chaos/seeded.ts';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { LEASE_MS, LONGEST_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
+
+const SERVER = serverNamed('memory', { isolation: 'session' });
+
+/** The store as nodes see it while its stream has no leader, or while they do not reach the leader. */
+class Leaderless {
+  away = false;
+  readonly unreached = new Set<string>();
+  readonly bench: ClusterBench;
+
+  constructor(bench: ClusterBench) {
+    this.bench = bench;
+  }
+
+  join(id: string): Promise<PlayedNode> {
+    const reached = <T>(work: () => T): T => {
+      if (this.away || this.unreached.has(id)) throw new Error('no leader');
+      return work();
+    };
+    const state: SharedState = {
+      bucket: async (name, options) => {
+        const bucket = await reached(() => this.bench.state.bucket(name, options));
+        return new Proxy(bucket, {
+          get: (target, key: keyof Bucket) => {
+            const part = target[key];
+            if (typeof part !== 'function') return part;
+            return async (...args: never[]) =>
+              reached(() => (part as (...all: never[]) => unknown).apply(target, args));
+          },
+        });
+      },
+    };
+    return this.bench.join(id, [SERVER], { state });
+  }
+}
+
+async function three(bench: ClusterBench): Promise<[Leaderless, PlayedNode, PlayedNode, PlayedNode]> {
+  const store = new Leaderless(bench);
+  const nodes = [await store.join('a'), await store.join('b'), await store.join('c')] as const;
+  await bench.pass(1_000);
+  return [store, ...nodes];
+}
+
+function call(node: PlayedNode, session: string): Promise<Outcome> {
+  return node.cluster.upstreams.call('memory', new TestExchange(session).request, new TestExchange(session));
+}
+
+function serves(node: PlayedNode, session: string): boolean {
+  return node.cluster.state === 'ready' && node.cluster.owned.some(({ key }) => key === session);
+}
+
+test('fault:F28 while the store elects a leader all leases last, and a call that must claim waits for it', () =>
+  onNodes(async (bench) => {
+    const [store, ...nodes] = await three(bench);
+    for (const node of nodes) await bench.until(call(node, node.id));
+    store.away = true;
+    let answered = false;
+    const waiting = call(nodes[0], 'new').then(() => (answered = true));
+    await bench.pass(9_000, () => {
+      for (const node of nodes) assert.ok(serves(node, node.id));
+      assert.equal(answered, false);
+    });
+    store.away = false;
+    await bench.until(waiting, 1_500);
+    await bench.pass(20_000, () => {
+      for (const node of nodes) assert.ok(serves(node, node.id));
+    });
+  }));
+
+test('fault:F28 fault:F30 a node that dies with the leader of the store leaves a majority, which goes on and takes over afterwards', () =>
+  onNodes(async (bench) => {
+    const [store, a, b, c] = await three(bench);
+    for (const node of [a, b, c]) await bench.until(call(node, node.id));
+    store.away = true;
+    c.cut();
+    await bench.pass(9_000, () => assert.ok(serves(a, 'a') && serves(b, 'b')));
+    assert.equal(c.cluster.state, 'fenced');
+    store.unreached.add('c');
+    store.away = false;
+    await bench.until(call(a, 'c'), TAKEOVER_MS + 500);
+    assert.ok(serves(a, 'c'));
+  }));
+
+test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose witnesses have the store', () =>
+  onNodes(async (bench) => {
+    const [store, a, b, c] = await three(bench);
+    for (const node of [a, b, c]) await bench.until(call(node, node.id));
+    store.unreached.add('a');
+    await bench.pass(STOP_MS + 50);
+    assert.equal(a.cluster.state, 'fenced');
+    await bench.until(call(b, 'a'), TAKEOVER_MS + 500);
+    assert.ok(serves(b, 'a'));
+    store.unreached.clear();
+    await bench.pass(2_000);
+    store.away = true;
+    await bench.pass(LONGEST_MS - 600, () => assert.ok(serves(b, 'b')));
+    await bench.pass(700);
+    assert.deepEqual(
+      [a, b, c].map(({ cluster }) => cluster.state),
+      ['fenced', 'fenced', 'fenced'],
+    );
+  }));
+
+test('fault:F30 where a majority of the witnesses dies at once, the records of the dead expire before others take over', () =>
+  onNodes(async (bench) => {
+    const [store, a, b, c] = await three(bench);
+    for (const node of [a, b, c]) await bench.until(call(node, node.id));
+    for (const node of [b, c]) {
+      node.cut();
+      store.unreached.add(node.id);
+    }
+    let taken = false;
+    const calling = (): void => void call(a, 'c').then(() => (taken ||= serves(a, 'c')));
+    for (let ms = 0; ms < LEASE_MS - 1_000; ms += 1_000) {
+      calling();
+      await bench.pass(1_000);
+      assert.equal(taken, false, `taken after ${ms}`);
+    }
+    await bench.pass(1_000);
+    calling();
+    await bench.pass(1_000);
+    assert.ok(taken);
+  }));
+
+test('fault:F29 however nodes lose each other, the store and its leader, no session has two owners at any time', async (t) => {
+  const seed = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+  t.diagnostic(`seed ${seed}`);
+  const random = new Seeded(seed);
+  const [rounds, steps] = [Number(process.env['TRUNKLINE_ROUNDS'] ?? 4), 25];
+  let owners = 0;
+  for (let round = 0; round < rounds; round++) {
+    await onNodes(async (bench) => {
+      const store = new Leaderless(bench);
+      const nodes: PlayedNode[] = [];
+      for (let i = 0; i < 2 + random.below(3); i++) nodes.push(await store.join(`n${i}`));
+      for (let step = 0; step < steps; step++) {
+        store.away = random.below(3) === 0;
+        for (const node of nodes) {
+          const { id } = node;
+          if (random.below(4) === 0) node.cut();
+          else node.restore();
+          if (random.below(4) === 0) store.unreached.add(id);
+          else store.unreached.delete(id);
+          for (const session of ['x', 'y']) void call(node, session);
+        }
+        await bench.pass(random.below(5_000), () => {
+          for (const session of ['x', 'y']) {
+            const serving = nodes.filter((node) => serves(node, session));
+            owners += serving.length;
+            assert.ok(serving.length < 2, `round ${round}: ${serving.map(({ id }) => id).join()} serve ${session}`);
+          }
+        });
+      }
+      store.away = false;
+      store.unreached.clear();
+      for (const node of nodes) node.restore();
+      await bench.pass(LEASE_MS);
+    });
+  }
+  assert.ok(owners > 0);
+});

@@ -1,0 +1,238 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, type LeaseRecord, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
+
+/** Without an answer of the store for this long, nodes confirm heartbeats. */
+const LATE_MS = 1.2 * RENEW_MS;
+/** Beside the owner. More nodes do not make a majority safer, and each is named in each lease. */
+const MOST = 4;
+/** Own heartbeats that can still be confirmed; older ones prolong nothing. */
+const KEPT = 16;
+const LOOK_MS = 500;
+
+/** What a heartbeat says about leases. */
+export interface Testimony {
+  /** Number of this heartbeat. */
+  readonly beat: number;
+  /** The last renewal of the sender's lease that the store acknowledged; 0 without one. */
+  readonly lease: number;
+  /** While the store does not answer the sender: the last heartbeats that it received, by peer. */
+  readonly heard?: Readonly<Record<string, number>>;
+  /** Leases of silent nodes that the sender agrees to end: their last renewal, by peer. */
+  readonly ends?: Readonly<Record<string, number>>;
+}
+
+interface SilentNode {
+  readonly peer: string;
+  /** The last of its lease, known since then. */
+  renewal: number;
+  since: number;
+  /** Peers that agree to end it, each after that renewal. */
+  readonly agreed: Map<string, number>;
+  stop: () => void;
+}
+
+/**
+ * Keeps leases through an election of the store, and ends those of silent nodes (decision 084).
+ *
+ * A lease names its witnesses. While the store answers none of them, heartbeats that a majority has confirmed prolong it. To end it
+ * before its record expires, so many witnesses must agree that no majority is left, and none of them may have confirmed a heartbeat
+ * within `TAKEOVER_MS`; from then on they confirm none. The record is deleted at the revision that it had all that time.
+ */
+export class Witnesses {
+  readonly #peer: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #store: LazyBucket;
+  /** Null: of a version that does not testify. */
+  readonly #heard = new Map<string, Testimony | null>();
+  readonly #silent = new Map<string, SilentNode>();
+  /** Up to which renewal, and until when, no heartbeat is confirmed. */
+  readonly #refused = new Map<string, { readonly renewal: number; readonly until: number }>();
+  readonly #sentAt = new Map<number, number>();
+  /** When the last own heartbeat that each peer confirmed was sent. */
+  readonly #confirmed = new Map<string, number>();
+  #beat = 0;
+  #acknowledged = 0;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  #named: readonly string[] = [];
+  /** The first renewal that names them. */
+  #namedFrom = 0;
+  #supportedAt = Number.NEGATIVE_INFINITY;
+  /** Others had an outage of the store too, and need a moment after it. */
+  #answersSince = Number.NEGATIVE_INFINITY;
+  #closed = false;
+  /** Sends a heartbeat. */
+  tell: () => void = () => {};
+
+  constructor({ bus, clock, logger }: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, store: LazyBucket) {
+    this.#peer = bus.peer;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#store = store;
+  }
+
+  /** When the last heartbeat that a majority has confirmed was sent; the store must have acknowledged who counts. */
+  get supportedAt(): number {
+    return this.#acknowledged >= this.#namedFrom ? this.#supportedAt : Number.NEGATIVE_INFINITY;
+  }
+
+  /** The store has not answered for a while. */
+  get late(): boolean {
+    return this.#clock.now() - this.#renewedAt >= LATE_MS;
+  }
+
+  /** The witnesses that this renewal has to name: others only if the store has acknowledged the one before. */
+  of(renewal: number): readonly string[] {
+    const others = [...this.#heard.keys()].sort().slice(0, MOST);
+    const named = [...this.#heard.values()].includes(null) ? [] : others;
+    if (this.#acknowledged === renewal - 1 && named.join() !== this.#named.join()) {
+      this.#named = named;
+      this.#namedFrom = renewal;
+    }
+    return this.#named;
+  }
+
+  /** The store has accepted that renewal; others may be on their way. */
+  acknowledged(renewal: number): void {
+    this.#acknowledged = Math.max(this.#acknowledged, renewal);
+    this.#count();
+  }
+
+  /** The heartbeat that follows lets others see from the record alone that a node has not renewed its lease since. */
+  renewed(sentAt: number): void {
+    if (sentAt - this.#renewedAt >= STOP_MS) this.#answersSince = this.#clock.now();
+    this.#renewedAt = Math.max(this.#renewedAt, sentAt);
+    this.tell();
+  }
+
+  testify(): Testimony {
+    const now = this.#clock.now();
+    const beat = ++this.#beat;
+    this.#sentAt.set(beat, now);
+    this.#sentAt.delete(beat - KEPT);
+    const ends: Record<string, number> = {};
+    for (const { peer, agreed } of this.#silent.values()) {
+      const renewal = agreed.get(this.#peer);
+      if (renewal !== undefined) ends[peer] = renewal;
+    }
+    const heard: Record<string, number> = {};
+    // Others may reach the new leader a moment later.
+    if ((this.late || now - this.#answersSince < TAKEOVER_MS) && this.#isWitness) {
+      for (const [peer, theirs] of this.#heard) if (this.#confirms(peer, theirs)) heard[peer] = theirs.beat;
+    }
+    return {
+      beat,
+      lease: this.#acknowledged,
+      ...(Object.keys(heard).length === 0 ? {} : { heard }),
+      ...(Object.keys(ends).length === 0 ? {} : { ends }),
+    };
+  }
+
+  /** A node without a lease is as good as silent until it has one. */
+  received(from: string, testimony: Testimony | null, fenced: boolean): void {
+    if (fenced) this.silent(from);
+    else {
+      this.#heard.set(from, testimony);
+      this.#silent.get(from)?.stop();
+      this.#silent.delete(from);
+    }
+    if (testimony === null) return;
+    const sentAt = this.#sentAt.get(testimony.heard?.[this.#peer] ?? 0);
+    if (sentAt !== undefined) {
+      this.#confirmed.set(from, Math.max(sentAt, this.#confirmed.get(from) ?? 0));
+      this.#count();
+    }
+    for (const [peer, renewal] of Object.entries(testimony.ends ?? {})) {
+      const silent = this.#silent.get(peer);
+      if (silent === undefined || silent.agreed.get(from) === renewal) continue;
+      silent.agreed.set(from, renewal);
+      this.#lookIn(silent, 0);
+    }
+  }
+
+  /** That node has been silent since then; it may have died before this one began. */
+  silent(peer: string, since = this.#clock.now()): void {
+    const renewal = this.#heard.get(peer)?.lease ?? 0;
+    this.#heard.delete(peer);
+    this.#confirmed.delete(peer);
+    if (this.#silent.has(peer) || this.#closed) return;
+    const silent: SilentNode = { peer, renewal, since, agreed: new Map(), stop: () => {} };
+    this.#silent.set(peer, silent);
+    this.#lookIn(silent, 0);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { stop } of this.#silent.values()) stop();
+    this.#silent.clear();
+  }
+
+  /** With many nodes, only those that leases name need to confirm heartbeats. */
+  get #isWitness(): boolean {
+    return [...this.#heard.keys()].filter((peer) => peer < this.#peer).length <= MOST;
+  }
+
+  #confirms(peer: string, theirs: Testimony | null): theirs is Testimony {
+    const refused = this.#refused.get(peer);
+    if (theirs === null) return false;
+    return refused === undefined || theirs.lease > refused.renewal || this.#clock.now() >= refused.until;
+  }
+
+  #count(): void {
+    const times = this.#named.map((peer) => this.#confirmed.get(peer) ?? Number.NEGATIVE_INFINITY);
+    // The owner is one of the majority.
+    const needed = Math.floor((times.length + 1) / 2);
+    this.#supportedAt = times.sort((a, b) => b - a)[needed - 1] ?? Number.NEGATIVE_INFINITY;
+  }
+
+  #lookIn(silent: SilentNode, ms: number): void {
+    silent.stop();
+    silent.stop = this.#clock.after(ms, () => void this.#look(silent));
+  }
+
+  async #look(silent: SilentNode): Promise<void> {
+    const { peer } = silent;
+    const current = (): boolean => !this.#closed && this.#silent.get(peer) === silent;
+    try {
+      const record = await this.#store.get(leaseKey(peer));
+      if (!current()) return;
+      if (record === null) {
+        this.#silent.delete(peer);
+        return;
+      }
+      const lease = JSON.parse(record.value.toString()) as LeaseRecord;
+      // Earlier versions do not count their renewals.
+      const { renewal = record.revision } = lease;
+      if (renewal !== silent.renewal) {
+        silent.renewal = renewal;
+        silent.since = this.#clock.now();
+      }
+      if (this.#wait(silent) <= 0) await this.#end(silent, lease, record.revision);
+    } catch (error) {
+      this.#logger.debug('silent_node_unknown', { peer, error: String(error) });
+    }
+    if (!current()) return;
+    this.#lookIn(silent, this.#wait(silent) > 0 ? this.#wait(silent) : LOOK_MS);
+  }
+
+  #wait({ since }: SilentNode): number {
+    return Math.max(since, this.#answersSince) + TAKEOVER_MS - this.#clock.now();
+  }
+
+  async #end({ peer, renewal, agreed }: SilentNode, lease: LeaseRecord, revision: number): Promise<void> {
+    const { node, witnesses = [] } = lease;
+    if (witnesses.includes(this.#peer) && agreed.get(this.#peer) !== renewal) {
+      const now = this.#clock.now();
+      for (const [one, { until }] of this.#refused) if (now >= until) this.#refused.delete(one);
+      this.#refused.set(peer, { renewal, until: now + LEASE_MS });
+      agreed.set(this.#peer, renewal);
+      this.tell();
+    }
+    const agreeing = witnesses.filter((one) => agreed.get(one) === renewal).length;
+    if (agreeing < Math.ceil((witnesses.length + 1) / 2) && witnesses.length > 0) return;
+    if (await this.#store.delete(leaseKey(peer), revision)) this.#logger.info('lease_ended', { node, peer });
+  }
+}
