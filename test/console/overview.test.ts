@@ -35,8 +35,16 @@ test('the overview: what needs attention with its remedy, what is connected, rat
     const picture = page.getByRole('region', { name: 'What is connected' });
     const calling = setInterval(() => void client.callText('good__echo', { text: 'x' }), 100);
     try {
-      await picture.getByRole('link', { name: /^wire 1 session/ }).waitFor();
-      await picture.getByText(/\d\/s \d/).waitFor();
+      await picture.getByRole('link', { name: /^wire 1 1 session/ }).waitFor();
+      // Beside the client and beside the server.
+      await picture
+        .getByText(/\d\/s \d/)
+        .nth(1)
+        .waitFor();
+      const info = { 'io.modelcontextprotocol/clientInfo': { name: 'modern', version: '2' } };
+      const modern = new WireClient(gateway.mcpUrl, 'stateless');
+      await modern.result('tools/call', { name: 'good__echo', arguments: { text: 'x' }, _meta: info });
+      await picture.getByRole('link', { name: /^modern 2 no session, 2026-07-28/ }).waitFor();
       const rate = page.locator('dl.figures div').filter({ hasText: 'Calls per second' }).locator('dd');
       await page.waitForFunction((text) => Number(text?.textContent) > 1, await rate.elementHandle());
       await page.waitForFunction(() => document.querySelector('.latency-chart canvas') !== null);

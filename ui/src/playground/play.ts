@@ -82,8 +82,10 @@ export class PlayedRun {
     question: PlayQuestion,
     answer: { readonly result: JsonObject } | { readonly error: JsonObject },
   ): Promise<void> {
+    const body = { question: question.key, ...answer };
+    const { taken } = await answerPlay({ name: this.#name, ...atNode(this.request.node), body });
     this.questions.value = this.questions.value.filter((one) => one !== question);
-    await answerPlay({ name: this.#name, ...atNode(this.request.node), body: { question: question.key, ...answer } });
+    if (!taken) throw new Error('The call does not wait for this answer any more');
   }
 
   /** Tells the server too. */

@@ -27,20 +27,33 @@ const KEPT_SECONDS = 300;
 const SILENT_MS = 5_000;
 /** A rate of one second jumps: the pictures show the mean of so many. */
 const SMOOTH_SECONDS = 5;
+/** A client without a session is shown for so long after its last call. */
+const CALLER_MS = 60_000;
+export const UNNAMED = 'unnamed client';
 
 export const nodeStats = signal<ReadonlyMap<string, NodeStats>>(new Map());
 export const seconds = signal<readonly Second[]>([]);
 
-interface Edge {
+/** What goes one way: from a client to a node, or from a node to a server. */
+export interface Edge {
   readonly perSecond: number;
   readonly errors: number;
   readonly p95: number | null;
   readonly inFlight: number;
 }
 
-const recent = new Map<string, { readonly time: number; readonly rate: ServerRate }[]>();
-/** What goes from a node to a server, by `node server`. */
+type Rate = Omit<ServerRate, 'server' | 'p50'>;
+
+const recent = new Map<string, { readonly time: number; readonly rate: Rate }[]>();
+/** By `edgeOf`. */
 export const edges = signal<ReadonlyMap<string, Edge>>(new Map());
+/** Clients that have called lately, by name and version. Those of 2026-07-28 have no session. */
+export const callers = signal<ReadonlyMap<string, { readonly revision: string; readonly at: number }>>(new Map());
+/** The key of an edge; a lone gateway is the node without a name. */
+export const edgeOf = {
+  client: (client: string, node: string): string => `${client} calls ${node}`,
+  server: (node: string, server: string): string => `${node} uses ${server}`,
+};
 
 let taken: Call[] = [];
 
@@ -52,18 +65,32 @@ export function followRates(): () => void {
       const stats = new Map(nodeStats.value).set(node ?? '', { node, calls, sessions, servers, at: now });
       for (const [name, { at }] of stats) if (now - at > SILENT_MS) stats.delete(name);
       nodeStats.value = stats;
-      for (const rate of servers) {
-        const key = `${node ?? ''} ${rate.server}`;
-        recent.set(key, [...(recent.get(key) ?? []), { time: now, rate }]);
-      }
+      for (const rate of servers) keep(edgeOf.server(node ?? '', rate.server), now, rate);
+      const left = [...callers.value].filter(([, { at }]) => now - at < CALLER_MS);
+      if (left.length < callers.value.size) callers.value = new Map(left);
       edges.value = smoothed(now);
       addSecond(now);
     }),
-    onLive('calls', ({ calls }) => taken.push(...calls)),
+    onLive('calls', ({ calls }) => {
+      taken.push(...calls);
+      const now = Date.now();
+      const seen = new Map(callers.value);
+      for (const { client, revision } of calls) seen.set(client ?? UNNAMED, { revision, at: now });
+      callers.value = seen;
+      for (const [key, own] of Map.groupBy(calls, ({ client, node }) => edgeOf.client(client ?? UNNAMED, node ?? ''))) {
+        const times = own.map(({ ms }) => ms).sort((a, b) => a - b);
+        const errors = own.filter(({ error }) => error !== null).length;
+        keep(key, now, { calls: own.length, errors, p95: times[Math.floor(0.95 * times.length)]!, inFlight: 0 });
+      }
+    }),
   ];
   return () => {
     for (const stop of stops) stop();
   };
+}
+
+function keep(key: string, time: number, rate: Rate): void {
+  recent.set(key, [...(recent.get(key) ?? []), { time, rate }]);
 }
 
 function smoothed(now: number): ReadonlyMap<string, Edge> {
@@ -75,7 +102,7 @@ function smoothed(now: number): ReadonlyMap<string, Edge> {
       recent.delete(key);
       continue;
     }
-    const sum = (of: (rate: ServerRate) => number): number => rates.reduce((total, { rate }) => total + of(rate), 0);
+    const sum = (of: (rate: Rate) => number): number => rates.reduce((total, { rate }) => total + of(rate), 0);
     const times = rates.flatMap(({ rate }) => rate.p95 ?? []);
     found.set(key, {
       perSecond: sum(({ calls }) => calls) / SMOOTH_SECONDS,

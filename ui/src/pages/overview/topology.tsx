@@ -7,7 +7,7 @@ import { onLive } from '../../live.ts';
 import { toneOf } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { serverList } from '../../servers.ts';
-import { edges, nodeStats } from './rates.ts';
+import { callers, type Edge, edgeOf, edges, nodeStats, UNNAMED } from './rates.ts';
 
 const WIDTH = 960;
 const BOX = { width: 200, height: 34, gap: 10 };
@@ -58,7 +58,7 @@ export function Topology() {
     [],
   );
 
-  const clients = clientBoxes(sessions.value);
+  const clients = clientBoxes(sessions.value, callers.value);
   const centre = nodeBoxes(nodes.value);
   const servers = serverBoxes(serverList.value);
   const height = Math.max(clients.length, centre.length, servers.length, 1) * (BOX.height + BOX.gap) + BOX.gap;
@@ -77,16 +77,40 @@ export function Topology() {
         >
           {clients.flatMap((client) =>
             centre.map((node) => (
-              <path
+              <Flow
                 key={`${client.key}>${node.key}`}
-                class="edge"
-                d={curve(X.clients + BOX.width, middle(client), X.nodes, middle(node))}
+                edge={edges.value.get(edgeOf.client(client.key, node.key))}
+                path={curve(X.clients + BOX.width, middle(client), X.nodes, middle(node))}
               />
             )),
           )}
           {centre.flatMap((node) =>
-            servers.map((server) => <Flow key={`${node.key}>${server.key}`} node={node} server={server} />),
+            servers.map((server) => (
+              <Flow
+                key={`${node.key}>${server.key}`}
+                edge={edges.value.get(edgeOf.server(node.key, server.key))}
+                path={curve(X.nodes + BOX.width, middle(node), X.servers, middle(server))}
+              />
+            )),
           )}
+          {clients.map((client) => (
+            <Traffic
+              key={client.key}
+              keys={centre.map((node) => edgeOf.client(client.key, node.key))}
+              x={X.clients + BOX.width + 8}
+              y={middle(client) - 5}
+              anchor="start"
+            />
+          ))}
+          {servers.map((server) => (
+            <Traffic
+              key={server.key}
+              keys={centre.map((node) => edgeOf.server(node.key, server.key))}
+              x={X.servers - 8}
+              y={middle(server) - 5}
+              anchor="end"
+            />
+          ))}
           {clients.map((box) => (
             <BoxView key={box.key} box={box} x={X.clients} />
           ))}
@@ -102,21 +126,40 @@ export function Topology() {
   );
 }
 
-function Flow({ node, server }: { readonly node: Box; readonly server: Box }) {
-  const edge = edges.value.get(`${node.key} ${server.key}`);
-  const [x1, y1, x2, y2] = [X.nodes + BOX.width, middle(node), X.servers, middle(server)] as const;
-  const busy = edge !== undefined && (edge.perSecond > 0 || edge.inFlight > 0);
-  const state = edge !== undefined && edge.errors > 0 ? 'failing' : busy ? 'busy' : '';
+function Flow({ edge, path }: { readonly edge: Edge | undefined; readonly path: string }) {
+  const state = edge === undefined || !isBusy(edge) ? '' : edge.errors > 0 ? 'failing' : 'busy';
+  return <path class={`edge ${state}`} d={path} />;
+}
+
+interface TrafficProps {
+  /** Of the edges of one box. */
+  readonly keys: readonly string[];
+  readonly x: number;
+  readonly y: number;
+  readonly anchor: 'start' | 'end';
+}
+
+/** Rate, latency and errors of a client or server, over all nodes. */
+function Traffic({ keys, x, y, anchor }: TrafficProps) {
+  const busy = keys.flatMap((key) => edges.value.get(key) ?? []).filter(isBusy);
+  if (busy.length === 0) return null;
+  const perSecond = busy.reduce((sum, edge) => sum + edge.perSecond, 0);
+  const errors = busy.reduce((sum, edge) => sum + edge.errors, 0);
+  const times = busy.flatMap(({ p95 }) => p95 ?? []);
+  const words = [
+    `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
+    ...(times.length === 0 ? [] : [duration(Math.max(...times))]),
+    ...(errors === 0 ? [] : [`${errors} failed`]),
+  ];
   return (
-    <>
-      <path class={`edge ${state}`} d={curve(x1, y1, x2, y2)} />
-      {busy ? (
-        <text class="flow" x={x2 - 8} y={y2 - 5} text-anchor="end">
-          {`${edge.perSecond < 10 ? edge.perSecond.toFixed(1) : Math.round(edge.perSecond)}/s${edge.p95 === null ? '' : ` ${duration(edge.p95)}`}${edge.errors > 0 ? ` ${edge.errors} failed` : ''}`}
-        </text>
-      ) : null}
-    </>
+    <text class="flow" x={x} y={y} text-anchor={anchor}>
+      {words.join(' ')}
+    </text>
   );
+}
+
+function isBusy({ perSecond, inFlight }: Edge): boolean {
+  return perSecond > 0 || inFlight > 0;
 }
 
 function BoxView({ box, x }: { readonly box: Box; readonly x: number }) {
@@ -153,20 +196,32 @@ function placed(boxes: readonly Omit<Box, 'y'>[], rest: (count: number) => Omit<
   return shown.map((box, at) => ({ ...box, y: BOX.gap + at * (BOX.height + BOX.gap) }));
 }
 
-function clientBoxes(sessions: readonly Session[]): Box[] {
+function clientBoxes(sessions: readonly Session[], seen: typeof callers.value): Box[] {
   const byName = Map.groupBy(sessions, ({ clientInfo }) => {
-    const { name } = (clientInfo ?? {}) as { name?: unknown };
-    return typeof name === 'string' ? name : 'unnamed client';
+    const { name, version } = (clientInfo ?? {}) as { name?: unknown; version?: unknown };
+    const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
+    return words.join(' ') || UNNAMED;
   });
-  const boxes = [...byName]
+  const connected = [...byName]
     .sort(([, a], [, b]) => b.length - a.length)
     .map(([name, own]) => ({
       key: name,
       label: name,
       detail: `${counted(own.length, 'session')}, ${[...new Set(own.map(({ revision }) => revision))].sort().join(', ')}`,
       tone: 'good',
-      href: href(['sessions'], { client: name }),
+      href: href(['sessions']),
     }));
+  const others = [...seen]
+    .filter(([name]) => !byName.has(name))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { revision }]) => ({
+      key: name,
+      label: name,
+      detail: `no session, ${revision}`,
+      tone: 'good',
+      href: href(['timeline'], { filter: name === UNNAMED ? '' : `client:"${name.replaceAll('"', '*')}"` }),
+    }));
+  const boxes = [...connected, ...others];
   return placed(boxes, (count) => ({
     key: ' more',
     label: `${count} more clients`,

@@ -1,15 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import {
-  beginLogin,
-  removeServer,
-  restartServer,
-  resumeServer,
-  type Server,
-  type StartedLogin,
-  suspendServer,
-} from '../../api/operations.ts';
+import { removeServer, restartServer, resumeServer, type Server, suspendServer } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { shellWord } from '../../parts/command.tsx';
 import { Empty } from '../../parts/notes.tsx';
@@ -18,6 +10,7 @@ import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer, servers } from '../../servers.ts';
+import { SignIn } from '../connections.tsx';
 import { ServerLog } from './server-log.tsx';
 
 const TICK_MS = 1_000;
@@ -91,7 +84,6 @@ export function ServerDetail({ name }: { readonly name: string }) {
 function Actions({ server }: { readonly server: Server }) {
   const { name, enabled, desired } = server;
   const word = shellWord(name);
-  const login = useSignal<StartedLogin | null>(null);
   const removable = desired?.source === 'store' || desired?.source === 'temporary';
   return (
     <div class="actions">
@@ -121,22 +113,7 @@ function Actions({ server }: { readonly server: Server }) {
           after={putServer}
         />
       )}
-      {server.endpoint === null ? null : (
-        <Action
-          label="Log in"
-          command={`trunkline login ${word}`}
-          run={() => beginLogin({ name, body: {} })}
-          done="Open the link beside the button, within ten minutes"
-          after={(started) => {
-            login.value = started;
-          }}
-        />
-      )}
-      {login.value === null || !/^https?:/.test(login.value.url) ? null : (
-        <a href={login.value.url} target="_blank" rel="noopener noreferrer">
-          Sign in at {new URL(login.value.url).host}
-        </a>
-      )}
+      {server.endpoint === null ? null : <SignIn server={name} principal={null} label="Log in" after={() => {}} />}
       {removable ? (
         <Action
           label="Remove"
