@@ -99,7 +99,7 @@ async function startPair(
     }
     for (const { facts } of started) {
       await untilReady(facts.mcpUrl);
-      await untilList(facts.mcpUrl, 2, PATIENCE_MS);
+      await untilList(facts.mcpUrl, 5, PATIENCE_MS);
     }
   } catch (error) {
     await end();
