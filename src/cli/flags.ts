@@ -20,12 +20,12 @@ export interface GatewayFlags {
   /** Only of `start`, and of its own making: this process is the one in the background. */
   readonly inBackground?: boolean;
   /**
-   * Of `stdio`: which agent this client is, where a gateway with agents runs already. With `server`: the file of the key of
+   * Of `stdio`: which agent this client is, where a gateway with agents runs already. With `gatewayUrl`: the file of the key of
    * `cert`.
    */
   readonly key?: string;
-  /** The control listener of a gateway on another machine, and files for it. */
-  readonly server?: string;
+  /** `--server`: the control listener of a gateway on another machine, and files for it. */
+  readonly gatewayUrl?: string;
   readonly tokenFile?: string;
   readonly ca?: string;
   readonly cert?: string;
@@ -62,9 +62,13 @@ export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a runn
 
 /** For commands that ask a gateway on another machine. */
 export const SERVER_OPTIONS: readonly Option[] = [
-  new Option('--server <url>', 'control listener of a gateway elsewhere; TRUNKLINE_TOKEN has its token').env(
-    'TRUNKLINE_SERVER',
-  ),
+  // `server` is a server by name in the flags of other commands.
+  Object.assign(
+    new Option('--server <url>', 'control listener of a gateway elsewhere; TRUNKLINE_TOKEN has its token'),
+    {
+      attributeName: () => 'gatewayUrl',
+    },
+  ).env('TRUNKLINE_SERVER'),
   new Option('--token-file <file>', 'with --server: file with the control token'),
   new Option('--ca <file>', 'with --server: certificates that its certificate is verified with (PEM)'),
   new Option('--cert <file>', 'with --server: certificate of this client (PEM)'),

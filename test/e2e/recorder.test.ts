@@ -343,6 +343,15 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
     const other = { cwd, env: { NAME: 'many' } };
     const alone = await trunkline(['replay', 'session.jsonl', '--command', command], other);
     assert.equal(alone.code, 0, alone.out + alone.err);
+    for (const [args, code, text] of [
+      [['--command', 'no-such-program x'], 4, /cannot be replayed against: .*no-such-program/],
+      [['--url', 'http://127.0.0.1:1/mcp'], 4, /cannot be replayed against: /],
+      [['--command', 'node "a'], 1, /--command has an open quotation mark: node "a/],
+      [['--command', command, '--test', 'nowhere/a.test.mjs'], 1, /nowhere\/a\.test\.mjs cannot be written/],
+    ] as const) {
+      const ended = await trunkline(['replay', 'session.jsonl', ...args], other);
+      assert.deepEqual([ended.code, text.test(ended.err)], [code, true], ended.out + ended.err);
+    }
 
     const file = join(resolve(import.meta.dirname, '../..'), `.recorded-${process.pid}.test.mjs`);
     try {

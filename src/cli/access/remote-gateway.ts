@@ -17,7 +17,7 @@ export function remoteGateway({
   flags,
   terminal,
 }: CommandInput): (RunningGateway & { readonly tls: RemoteTls }) | null {
-  const { server, tokenFile, ca, cert, key } = flags;
+  const { gatewayUrl: server, tokenFile, ca, cert, key } = flags;
   if (server === undefined) return null;
   const url = URL.canParse(server) ? new URL(server) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) {

@@ -1,6 +1,8 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
+import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
@@ -8,6 +10,7 @@ import { testFile } from '../../app/replay/test-file.ts';
 import { hasStoredServers } from '../../app/running.ts';
 import { printable } from '../../model/printable.ts';
 import { type Difference, MAX_REPLAY_BYTES, type Replay, type ReplayOptions } from '../../model/recordings.ts';
+import { DOWN, UP } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -27,6 +30,8 @@ type ReplayInput = CommandInput & { readonly recording: string; readonly replay:
 
 /** What a server is called that only the replay knows. */
 const REPLAYED = 'replayed';
+const START_MS = 60_000;
+const POLL_MS = 25;
 
 /** `trunkline replay`: exit code 0 where all answers are as recorded, 1 where one is not. */
 export async function replay(input: ReplayInput): Promise<ExitCode> {
@@ -41,8 +46,14 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
     if (defined === null) throw new CommandError(EXIT.usage, 'a test needs --command or --url');
     const written = testFile(jsonl, { of, ignore }, defined);
     if ('problem' in written) throw new CommandError(EXIT.usage, written.problem);
-    writeFileSync(resolve(terminal.cwd, test), written.text);
-    terminal.err(`(wrote ${test}; run it with: node --test ${test})\n`);
+    try {
+      writeFileSync(resolve(terminal.cwd, test), written.text);
+    } catch (error) {
+      throw new CommandError(EXIT.usage, `the test ${test} cannot be written: ${(error as Error).message}`);
+    }
+    terminal.err(
+      `(wrote ${test}; run it with: node --test ${test}; it needs npm install @modelcontextprotocol/client)\n`,
+    );
     return EXIT.ok;
   }
   const options = { server: server ?? REPLAYED, of, ignore };
@@ -78,6 +89,7 @@ async function replayHere(
       throw noSuch(`server "${options.server}"`, options.server, [...servers.keys()]);
     }
     app.startServers();
+    if (defined !== null) await started(app, options.server);
     const replayed = await controlPlane(app.rooms, app).replay(jsonl, options, new AbortController().signal);
     if (typeof replayed === 'string') throw new CommandError(EXIT.usage, replayed);
     return replayed;
@@ -86,9 +98,22 @@ async function replayHere(
   }
 }
 
+/** Rejects where the server of the command line cannot be had: then each answer would differ. */
+async function started({ rooms: { upstreams } }: App, server: string): Promise<void> {
+  for (const end = performance.now() + START_MS; performance.now() < end; await pause(POLL_MS)) {
+    const { state = 'unknown', reason = null } = upstreams.status(server) ?? {};
+    if (UP.has(state)) return;
+    if (DOWN.has(state))
+      throw new CommandError(EXIT.unreachable, `the server cannot be replayed against: ${reason ?? state}`);
+  }
+}
+
 function definitionOf(command: string | undefined, url: string | undefined) {
   if (url !== undefined) return { url };
   if (command === undefined) return null;
+  if (/^(?:"[^"]*"|'[^']*'|[^"'])*$/.exec(command) === null) {
+    throw new CommandError(EXIT.usage, `--command has an open quotation mark: ${command}`);
+  }
   // Words as a shell has them, without its expansions.
   const words = [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
     word.replaceAll(/"([^"]*)"|'([^']*)'/g, '$1$2'),
