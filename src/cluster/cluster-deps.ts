@@ -113,6 +113,7 @@ export interface ThisNode {
   leaseOver(): void;
   /** What the lease covers counts only after this has resolved. */
   leaseRegained(how: Regained): Promise<void>;
+  leaseHeld(how: Regained): void;
   claimLost(claim: Claim): void;
   nodesChanged(): void;
   /** Not heard of, or `left` in good order. */

@@ -269,14 +269,15 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   async leaseRegained(how: Regained): Promise<void> {
     await this.#owned.claims.regained(how);
-    queueMicrotask(() => {
-      this.#self.held();
-      this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
-      this.peers.tell();
-      this.#servers.look();
-      this.upstreamSessions.streams.regained();
-      this.#tellNodes();
-    });
+  }
+
+  leaseHeld(how: Regained): void {
+    this.#self.held();
+    this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
+    this.peers.tell();
+    this.#servers.look();
+    this.upstreamSessions.streams.regained();
+    this.#tellNodes();
   }
 
   /**

@@ -30,6 +30,7 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
     };
     const lease = new NodeLease(deps, store, new Witnesses(deps, store), {
       leaseOver: () => {},
+      leaseHeld: () => {},
       leaseRegained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
     });
     const pass = async (ms: number): Promise<void> => {

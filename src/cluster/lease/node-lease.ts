@@ -17,7 +17,7 @@ type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' 
 export class NodeLease {
   readonly #deps: Deps;
   readonly #store: LazyBucket;
-  readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>;
+  readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained' | 'leaseHeld'>;
   readonly #witnesses: Witnesses;
   readonly #key: string;
   /** 0 without an entry. */
@@ -44,7 +44,7 @@ export class NodeLease {
     deps: Deps,
     store: LazyBucket,
     witnesses: Witnesses,
-    node: Pick<ThisNode, 'leaseOver' | 'leaseRegained'>,
+    node: Pick<ThisNode, 'leaseOver' | 'leaseRegained' | 'leaseHeld'>,
   ) {
     this.#deps = deps;
     this.#store = store;
@@ -153,6 +153,7 @@ export class NodeLease {
     if (this.#closed || clock.now() >= this.#until) return;
     this.#broken = false;
     this.#settled = true;
+    this.#node.leaseHeld(how);
   }
 
   async #write(): Promise<void> {

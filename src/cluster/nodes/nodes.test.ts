@@ -95,3 +95,14 @@ test('two nodes of one name cause a warning, agree on the definition, and can be
     assert.equal(await twins[0].cluster.drainNode(twins[0].bus.peer), true);
     assert.deepEqual(asked, [twins[0].bus.peer, twins[1].bus.peer, twins[0].bus.peer]);
   }));
+
+test('a node that joins is announced as joining and then as ready, never as fenced', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const states: string[] = [];
+    a.bus.subscribe('trunkline.node.*', (payload, from) => {
+      if (from !== a.bus.peer) states.push(unpackFrame<NodeView>(payload).header.state);
+    });
+    await nodes.join('b', []);
+    assert.deepEqual([...new Set(states)], ['joining', 'ready']);
+  }));
