@@ -184,7 +184,7 @@ test('trunkline nodes lists nodes and conflicts of definitions, trunkline drain 
     }, 'three nodes');
     await until(async () => /defined differently/.test((await run('nodes')).out), 'the conflict to be seen');
     const { out } = await run('nodes');
-    assert.match(out, /^\* a +ready .* 1 servers$/m);
+    assert.match(out, /^\* a +ready .* 1 server$/m);
     assert.match(out, /^ {2}b +ready .* 2 servers$/m);
     assert.match(out, /^! counter is defined differently: calls go to that of b, c, not to that of a$/m);
     const client = await WireClient.open(a.serverUrl('counter'));

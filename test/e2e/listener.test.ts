@@ -94,7 +94,7 @@ test('security:1 a bind beyond loopback is refused with the remedy, unless secur
     [{ mcpServers, listen: proxied }, /without agents and TLS is refused/],
     [{ mcpServers, listen: proxied, agents, unknownCallers: 'allow' }, /without refusing unknown callers is refused/],
     [{ mcpServers, listen: { host: '::' }, tls }, /:: without agents and TLS is refused/],
-    [{ mcpServers, control: listen, agents, tls }, /the control listener on 0\.0\.0\.0 is refused/],
+    [{ mcpServers, control: listen, agents, tls }, /the control listener on 0\.0\.0\.0 without TLS is refused/],
   ];
   const refusals = refused.map(async ([config, words, ...flags]) => {
     const { code, out, err } = await run(config, ...flags);
