@@ -45,6 +45,9 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   await browser.visit('#/configuration?node=yellow');
   await page.getByText('there is no other node named "yellow"').waitFor();
   assert.equal(await page.getByRole('region', { name: 'Sources' }).count(), 0);
+  // A server that only the other node has, with what only that node knows.
+  await browser.visit('#/servers/other');
+  await page.locator('ol.history li').first().waitFor();
   await browser.visit('#/cluster');
   await green.getByText('ready').waitFor();
   await browser.assertAccessible();

@@ -51,7 +51,7 @@ export function followServers(): void {
   });
 }
 
-async function readServer(name: string): Promise<void> {
+export async function readServer(name: string): Promise<void> {
   try {
     putServer(await getServer({ name }));
   } catch (error) {

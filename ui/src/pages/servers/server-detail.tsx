@@ -9,7 +9,7 @@ import { ago, clock } from '../../parts/reading.ts';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate } from '../../router.ts';
-import { putServer, servers } from '../../servers.ts';
+import { putServer, readServer, servers } from '../../servers.ts';
 import { SignIn } from '../connections.tsx';
 import { ServerLog } from './server-log.tsx';
 
@@ -18,6 +18,11 @@ const TICK_MS = 1_000;
 /** All that is known of one server, and what can be done with it. */
 export function ServerDetail({ name }: { readonly name: string }) {
   const server = servers.value?.get(name);
+  // Lists have no history of a server that only another node has.
+  const isPart = server?.history.length === 0;
+  useEffect(() => {
+    if (isPart) void readServer(name);
+  }, [name, isPart]);
   if (server === undefined) {
     return (
       <Empty title={`There is no server ${name}`}>
