@@ -8,6 +8,8 @@ type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { read
 /** The control API of a running gateway. Answers are JSON text, as they came. */
 export class ControlClient {
   readonly #gateway: Reached;
+  /** With the connections that further requests use again. */
+  #ask: Promise<typeof fetch> | null = null;
 
   constructor(gateway: Reached) {
     this.#gateway = gateway;
@@ -86,7 +88,8 @@ export class ControlClient {
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
     try {
-      const ask = tls === undefined ? fetch : await fetchWith(tls);
+      this.#ask ??= tls === undefined ? Promise.resolve(fetch) : fetchWith(tls);
+      const ask = await this.#ask;
       // Behind a proxy the gateway may be below a path.
       return await ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
     } catch (error) {

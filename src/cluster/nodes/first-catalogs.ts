@@ -86,19 +86,26 @@ export class FirstCatalogs {
       const wanted = [...(this.#wanted.get(peer) ?? [])].slice(0, MAX_SERVERS);
       if (wanted.length === 0 || this.#closed) break;
       const request: CatalogsRequest = { servers: wanted.map(([name]) => name) };
-      const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
-      if (outcome.kind === 'failure') {
-        this.#deps.logger.debug('catalogs_not_read', { peer, error: outcome.error.message });
-        break;
-      }
-      const catalogs = catalogsIn(outcome.payload);
-      for (const [i, catalog] of catalogs.entries()) this.#take(wanted[i]![1], catalog);
+      const catalogs = await this.#ask(peer, request).catch((error) => {
+        this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
+        return null;
+      });
+      if (catalogs === null) break;
+      for (const [i, [, instance]] of wanted.slice(0, catalogs.length).entries())
+        this.#take(instance, catalogs[i] ?? null);
       const still = this.#wanted.get(peer);
       for (const [name, instance] of wanted.slice(0, Math.max(catalogs.length, 1))) {
         if (still?.get(name) === instance) still.delete(name);
       }
     }
     this.#wanted.delete(peer);
+  }
+
+  /** Rejects if the node does not answer, or if its answer cannot be read. */
+  async #ask(peer: string, request: CatalogsRequest): Promise<readonly (ServerCatalog | null)[]> {
+    const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+    return catalogsIn(outcome.payload);
   }
 
   #take({ node, advertised }: RemoteInstance, catalog: ServerCatalog | null): void {

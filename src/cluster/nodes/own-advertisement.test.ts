@@ -112,3 +112,25 @@ test('the first list of a node has what only others list, before any client aske
     const tools = upstreams.knownCatalog('web', client, true)?.lists.tools.items.map(({ key }) => key);
     assert.deepEqual(tools, ['one', 'two']);
   }));
+
+test('a node that cannot give its catalogs at once does not keep another from being ready, and gives them to a client', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web]);
+    a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('one')] }));
+    const known = a.local.knownCatalog.bind(a.local);
+    a.local.knownCatalog = (server, client, orOthers) => {
+      const catalog = known(server, client, orOthers);
+      // Writing it for another node fails.
+      return catalog === null || orOthers !== true ? catalog : { ...catalog, handshake: null as never };
+    };
+    a.cluster.events.catalogChanged('web', 'x', ['tools']);
+    await nodes.pass(500);
+    const b = await nodes.join('b', []);
+    await nodes.pass(6_000);
+    assert.equal(b.cluster.notReady, null);
+    const read = await nodes.until(b.cluster.upstreams.catalog('web', clientOf('s1'), 100));
+    assert.deepEqual(
+      read?.lists.tools.items.map(({ key }) => key),
+      ['one'],
+    );
+  }));
