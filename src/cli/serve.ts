@@ -20,10 +20,10 @@ import { loadOptions, sourceLabel } from './sources.ts';
 import { withheldNote } from './variables.ts';
 
 /**
- * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries`: how often it chooses ports, which another
- * gateway that starts at the same instant may take before this one listens.
+ * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries`: how often it chooses ports. Of gateways that
+ * start at the same instant, one gets the ports that all chose; the others choose again.
  */
-export async function serve(input: CommandInput, tries = 3): Promise<ExitCode> {
+export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> {
   const { terminal, flags } = input;
   const json = flags.json === true;
   const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;

@@ -176,7 +176,7 @@ test('link of a gateway that does not run yet keeps the port that clients are gi
 });
 
 test('gateways that start for the first time at the same instant get ports of their own', async (t) => {
-  const names = ['a', 'b', 'c', 'd'];
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
   const { start } = user(t, ...names);
   const started = await Promise.all(names.map((name) => start(name)));
   assert.equal(new Set(started.map(({ port }) => port)).size, names.length);
