@@ -6,7 +6,7 @@ import type { Gateway } from '../gateway/gateway.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { SessionRecord } from '../model/ports.ts';
+import type { SessionRecord, SessionRecords } from '../model/ports.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
@@ -69,19 +69,19 @@ export function controlPlane(
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
     desired: (server) => desiredView(rooms, server),
-    sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
+    sessionId: (label) => sessionOf(label, records),
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
     openSessions: () => downstream.sessions.size,
     sessions: async () => (await records.all()).map((record) => sessionView(record, rooms)),
     async endSession(label) {
-      const record = (await records.all()).find(({ id }) => sessionLabel(id) === label);
-      if (record === undefined) return false;
-      const session = downstream.sessions.get(record.id);
+      const id = await sessionOf(label, records);
+      if (id === null) return false;
+      const session = downstream.sessions.get(id);
       if (session !== undefined) downstream.sessions.end(session, 'ended by the operator');
-      records.delete(record.id);
-      gateway.sessionEnded(record.id);
+      records.delete(id);
+      gateway.sessionEnded(id);
       return true;
     },
     replay: (jsonl, options, gone) => replay(jsonl, options, rooms, gone),
@@ -91,6 +91,17 @@ export function controlPlane(
       return outcomeJson(await send(operator, question, options));
     },
   };
+}
+
+/** The id of the session with this label; null if there is none. */
+async function sessionOf(label: string, records: SessionRecords): Promise<string | null> {
+  let found: string | null = null;
+  await records.visit(({ id }) => {
+    if (sessionLabel(id) !== label) return false;
+    found = id;
+    return true;
+  });
+  return found;
 }
 
 /** `follow` puts in force what has changed. Rejects with RunTimeProblem where the store fails. */

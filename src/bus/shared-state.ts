@@ -43,9 +43,10 @@ export interface Bucket {
    * `onBegin`, then everything there is that matches, as `put`s, and what is kept of deleted ones, as `gone`s, then
    * `onReady`, then changes in order; of several changes of one record in quick succession perhaps only the last. After an
    * outage it begins anew, with `onBegin`: what is not put before `onReady` is not there any more. Not every implementation
-   * reports records that ran out of time: a user that needs to know, watches the time.
+   * reports records that ran out of time: a user that needs to know, watches the time. `newest`: of a larger bucket, about as
+   * many that were changed last are listed.
    */
-  watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }>;
+  watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }>;
 }
 
 export interface StateRecord {
@@ -61,6 +62,6 @@ export interface StateWatcher {
   gone(key: string, revision: number): void;
   /** The listing begins, for the first time or again. */
   onBegin?(): void;
-  /** The listing is complete, of this incarnation. */
-  onReady?(incarnation: string): void;
+  /** The listing is over, of this incarnation; not `whole`: older records were left out. */
+  onReady?(incarnation: string, whole: boolean): void;
 }

@@ -54,8 +54,8 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.keys(pattern));
   }
 
-  watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
-    return this.#with((bucket) => bucket.watch(pattern, watcher));
+  watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
+    return this.#with((bucket) => bucket.watch(pattern, watcher, newest));
   }
 
   delete(key: string, revision?: number): Promise<boolean> {

@@ -1,4 +1,4 @@
-import type { StateRecord } from '../bus/shared-state.ts';
+import type { StateRecord, StateWatcher } from '../bus/shared-state.ts';
 import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
@@ -20,6 +20,8 @@ export interface TableSettings {
   readonly maxValueBytes?: number;
   /** Limit of waiting writes during an outage; beyond it the oldest is not written. */
   readonly maxWaiting?: number;
+  /** Of a larger bucket, about as many records that were changed last are listed. The owner may `drop` records then. */
+  readonly newest?: number;
   /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
   readonly reusesKeys?: boolean;
 }
@@ -33,8 +35,8 @@ export interface TableOwner {
   gone(key: string): void;
   /** All records were listed, for the first time or again. */
   heardAll?(): void;
-  /** It was not listed after an outage: what to write again; null if this node does not. */
-  recall(key: string): Buffer | null;
+  /** Not listed after an outage: what to write again; null: forgotten. `lost` false: perhaps it is older than what is listed. */
+  recall(key: string, lost: boolean): Buffer | null;
   /** Merges this node's value with the stored one. */
   merged?(key: string, value: Buffer, there: Buffer): Buffer;
 }
@@ -48,10 +50,10 @@ interface LateChange {
 }
 
 /**
- * A bucket that every node follows, so that a look-up costs nothing. Written behind: each record in order with the newest value
- * last, a few at a time, again after an outage; a node never receives what is older than what it wrote. A record that is not
- * listed after an outage was deleted or lost, or the store ended its listing too early: the first node that knows it writes it
- * again, over nothing only, and a refused node reads what is there.
+ * A bucket that every node follows, so that a look-up costs nothing; of a large one, the part that was changed last. Written
+ * behind: each record in order with the newest value last, a few at a time, again after an outage; a node never receives what is
+ * older than what it wrote. A record that is not listed after an outage was deleted or lost, or the store ended its listing too
+ * early: the first node that knows it writes it again, over nothing only, and a refused node reads what is there.
  */
 export class SharedTable {
   readonly bucket: LazyBucket;
@@ -73,14 +75,19 @@ export class SharedTable {
   readonly #late = new Map<string, LateChange>();
   /** Revisions that this node wrote in this listing and has not received. */
   readonly #unheard = new Map<string, number>();
+  /** All that was listed is all there is, and none was dropped. */
+  #whole = true;
+  #incarnation = '';
+  /** The last listing was of the newest of the bucket that was known before. */
+  #older = false;
   /** Revisions of different listings do not compare. */
   #listing = 0;
   #restoring = 0;
   #restored = 0;
-  #watch: { close(): void } | null = null;
-  #stopWatch: (() => void) | null = null;
-  #stopRetry: (() => void) | null = null;
-  #stopRestore: (() => void) | null = null;
+  #stopFollowing = (): void => {};
+  /** Since a write failed. */
+  #paused = false;
+  #stopAgain: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #closed = false;
 
@@ -112,52 +119,60 @@ export class SharedTable {
     return waiting === undefined ? this.#writing.get(key) : waiting;
   }
 
+  /** False if the bucket has records that this node does not follow. */
+  get whole(): boolean {
+    return this.#whole;
+  }
+
   get unwritten(): number {
     return this.#waiting.size + this.#writing.size;
+  }
+
+  /** The owner keeps it no longer, until it is changed again. */
+  drop(key: string): void {
+    this.#whole = false;
+    this.#received.delete(key);
+    this.#unconfirmed.delete(key);
+    this.#unheard.delete(key);
   }
 
   /** What is written while a node ends may be known to it alone: it has a moment. */
   async close(): Promise<void> {
     const { clock } = this.#deps;
     this.#againMs = LAST_AGAIN_MS;
-    this.#retry();
-    this.#restoreAgain();
+    this.#again();
     for (const waitMs of LAST_LOOKS_MS) {
       if (this.unwritten + this.#missing.size + this.#failing.size + this.#restoring === 0) break;
       await pause(clock, waitMs);
     }
     this.#closed = true;
-    this.#watch?.close();
-    this.#stopWatch?.();
-    this.#stopRetry?.();
-    this.#stopRestore?.();
+    this.#stopFollowing();
+    this.#stopAgain?.();
   }
 
   async #follow(): Promise<void> {
     const { clock, logger } = this.#deps;
+    const { bucket, newest } = this.#settings;
+    const watcher: StateWatcher = {
+      put: (record) => {
+        this.#heard(record);
+        this.progress.heard(record.revision);
+      },
+      gone: (key, revision) => {
+        this.#gone(key, revision);
+        this.progress.heard(revision);
+      },
+      onBegin: () => this.#listed(),
+      onReady: (incarnation, whole) => this.#heardAll(incarnation, whole),
+    };
     try {
-      const watch = await this.bucket.watch('>', {
-        put: (record) => {
-          this.#heard(record);
-          this.progress.heard(record.revision);
-        },
-        gone: (key, revision) => {
-          this.#gone(key, revision);
-          this.progress.heard(revision);
-        },
-        onBegin: () => this.#listed(),
-        onReady: () => {
-          this.#owner.heardAll?.();
-          for (const key of this.#unconfirmed) this.#missing.add(key);
-          this.#work();
-        },
-      });
+      const watch = await this.bucket.watch('>', watcher, newest);
       if (this.#closed) watch.close();
-      else this.#watch = watch;
+      else this.#stopFollowing = () => watch.close();
     } catch (error) {
       if (this.#closed) return;
-      logger.debug('records_not_followed', { bucket: this.#settings.bucket, error: String(error) });
-      this.#stopWatch = clock.after(AGAIN_MS, () => void this.#follow());
+      logger.debug('records_not_followed', { bucket, error: String(error) });
+      this.#stopFollowing = clock.after(AGAIN_MS, () => void this.#follow());
     }
   }
 
@@ -172,6 +187,15 @@ export class SharedTable {
     this.progress.restart();
   }
 
+  #heardAll(incarnation: string, whole: boolean): void {
+    this.#older = !whole && incarnation === this.#incarnation;
+    this.#incarnation = incarnation;
+    if (!whole) this.#whole = false;
+    this.#owner.heardAll?.();
+    for (const key of this.#unconfirmed) this.#missing.add(key);
+    this.#work();
+  }
+
   #heard(record: StateRecord): void {
     const { key, revision } = record;
     this.#received.set(key, Math.max(revision, this.#received.get(key) ?? 0));
@@ -182,10 +206,13 @@ export class SharedTable {
   }
 
   #gone(key: string, revision: number): void {
-    // Most deletions concern records never seen here.
-    if (!this.#isKnown(key) || this.#isOld(key, revision)) return;
-    if (this.#settings.reusesKeys === true && this.#writes(key)) this.#late.set(key, { revision, record: null });
-    else this.#forget(key);
+    // Most deletions concern records never seen here, or no longer kept.
+    if (!this.#isKnown(key)) {
+      if (!this.#whole) this.#owner.gone(key);
+    } else if (!this.#isOld(key, revision)) {
+      if (this.#settings.reusesKeys === true && this.#writes(key)) this.#late.set(key, { revision, record: null });
+      else this.#forget(key);
+    }
   }
 
   /** Before the last write of this node. */
@@ -223,14 +250,14 @@ export class SharedTable {
     for (const key of this.#missing) {
       if (this.#isBusy || this.#restoring + this.#failing.size >= MAX_AT_ONCE) return;
       this.#missing.delete(key);
-      const value = this.#isMissing(key) ? this.#owner.recall(key) : null;
+      const value = this.#isMissing(key) ? this.#owner.recall(key, !this.#older) : null;
       if (value !== null) void this.#restore(key, value);
       else if (!this.#writes(key)) this.#unconfirmed.delete(key);
     }
   }
 
   get #isBusy(): boolean {
-    return this.#writing.size + this.#restoring >= MAX_AT_ONCE || this.#closed || this.#stopRetry !== null;
+    return this.#writing.size + this.#restoring >= MAX_AT_ONCE || this.#closed || this.#paused;
   }
 
   async #write(key: string, value: Buffer | null): Promise<void> {
@@ -306,16 +333,17 @@ export class SharedTable {
     return 0;
   }
 
-  /** Only a write over nothing shows whether it exists; mostly it was lost. */
+  /** Only a write over nothing shows whether it exists; mostly it was lost, or is older than those that were listed. */
   async #restore(key: string, value: Buffer): Promise<void> {
     const { bucket } = this;
     const listing = this.#listing;
     const concerns = (): boolean => listing === this.#listing && !this.#closed && this.#isMissing(key);
     this.#restoring++;
     try {
-      if ((await bucket.restore(key, value)) !== null) this.#restored++;
+      const older = this.#older ? await bucket.look(key) : null;
+      if (older === null && (await bucket.restore(key, value)) !== null) this.#restored++;
       else {
-        const there = await bucket.look(key);
+        const there = older ?? (await bucket.look(key));
         if (concerns()) {
           if (there === null) throw new Error(`${key} is not found, and cannot be written`);
           if (there === 'deleted') this.#forget(key);
@@ -326,31 +354,29 @@ export class SharedTable {
       if (this.#isTooLarge(error)) this.#failed(error);
       else if (concerns()) {
         this.#failing.add(key);
-        this.#stopRestore ??= this.#deps.clock.after(this.#againMs, () => this.#restoreAgain());
+        this.#againLater();
       }
     }
     this.#restoring--;
     this.#work();
-    if (this.#restoring === 0 && this.#restored > 0) this.#tellRestored();
+    if (this.#restoring > 0 || this.#restored === 0) return;
+    const restored = { bucket: this.#settings.bucket, records: this.#restored, effect: 'they were written again' };
+    this.#deps.logger.warn('records_missing', restored);
+    this.#restored = 0;
   }
 
   #isMissing(key: string): boolean {
     return this.#unconfirmed.has(key) && !this.#writes(key);
   }
 
-  #tellRestored(): void {
-    const { bucket } = this.#settings;
-    this.#deps.logger.warn('records_missing', { bucket, records: this.#restored, effect: 'they were written again' });
-    this.#restored = 0;
-  }
-
   #failed(error: unknown): void {
-    const { clock, logger } = this.#deps;
+    const { logger } = this.#deps;
     const { bucket } = this.#settings;
     if (this.#isTooLarge(error)) logger.warn('record_too_large', { bucket, error: String(error) });
     else if (!this.#closed) {
       logger.debug('record_not_written', { bucket, error: String(error) });
-      this.#stopRetry ??= clock.after(this.#againMs, () => this.#retry());
+      this.#paused = true;
+      this.#againLater();
     }
   }
 
@@ -359,17 +385,16 @@ export class SharedTable {
     return error instanceof GatewayError && error.code === 'TOO_LARGE';
   }
 
-  #restoreAgain(): void {
-    this.#stopRestore?.();
-    this.#stopRestore = null;
-    for (const key of this.#failing) this.#missing.add(key);
-    this.#failing.clear();
-    this.#work();
+  #againLater(): void {
+    this.#stopAgain ??= this.#deps.clock.after(this.#againMs, () => this.#again());
   }
 
-  #retry(): void {
-    this.#stopRetry?.();
-    this.#stopRetry = null;
+  #again(): void {
+    this.#stopAgain?.();
+    this.#stopAgain = null;
+    this.#paused = false;
+    for (const key of this.#failing) this.#missing.add(key);
+    this.#failing.clear();
     this.#work();
   }
 }

@@ -11,6 +11,11 @@ export class Counts {
     return this.#counts.get(key) ?? 0;
   }
 
+  /** The largest, largest first. */
+  most(limit: number): readonly (readonly [string, number])[] {
+    return [...this.#counts].sort(([, one], [, other]) => other - one).slice(0, limit);
+  }
+
   add(key: string, more: number): void {
     this.#total += more;
     const count = this.of(key) + more;

@@ -177,7 +177,10 @@ export interface SessionRecords {
   /** As `put`, where other nodes have the session too. Resolves when they know, or after a moment. Never rejects. */
   putEverywhere?(record: SessionRecord): Promise<void>;
   delete(id: string): void;
+  /** All, or in a large cluster those of this node and those that were used last. */
   all(): Promise<readonly SessionRecord[]>;
+  /** Every stored record, until `visitor` returns true. */
+  visit(visitor: (record: SessionRecord) => boolean): Promise<void>;
 }
 
 export interface LoggedEvent {

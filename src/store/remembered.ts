@@ -113,6 +113,10 @@ export class SqliteSessionRecords implements SessionRecords {
   async all(): Promise<readonly SessionRecord[]> {
     return Array.from(this.#state.readAll(BUCKET, sessionIn), ([, record]) => record);
   }
+
+  async visit(visitor: (record: SessionRecord) => boolean): Promise<void> {
+    (await this.all()).some(visitor);
+  }
 }
 
 function sessionIn(value: Buffer, id: string): SessionRecord | null {

@@ -236,6 +236,33 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(reported.at(-1), 'put node.d 1');
     });
 
+    scenario(
+      'a watch of the newest lists about as many of a larger bucket, and all of a smaller one',
+      async (_bench, a, b) => {
+        for (const key of ['a', 'b', 'c', 'd']) await a.create(key, text('1'));
+        await a.update('a', text('2'), (await a.get('a'))!.revision);
+        await a.delete('c');
+        const listed = async (newest: number): Promise<string> => {
+          const reported: string[] = [];
+          const ready = Promise.withResolvers<boolean>();
+          const watcher = {
+            put: ({ key }: StateRecord) => void reported.push(key),
+            gone: (key: string) => void reported.push(`-${key}`),
+            onReady: (_incarnation: string, whole: boolean) => ready.resolve(whole),
+          };
+          const watch = await b.watch('>', watcher, newest);
+          const whole = await ready.promise;
+          const before = reported.join(' ');
+          await a.update('b', text('2'), (await a.get('b'))!.revision);
+          await eventually(() => reported.length > before.split(' ').length);
+          watch.close();
+          return `${before} ${whole}, then ${reported.at(-1)}`;
+        };
+        assert.match(await listed(3), /^d a -c false, then b$/);
+        assert.match(await listed(4), /true, then b$/);
+      },
+    );
+
     scenario('a watch of an empty bucket is ready too', async (_bench, a) => {
       let ready = 0;
       const watch = await a.watch('>', { put() {}, gone() {}, onReady: () => ready++ });

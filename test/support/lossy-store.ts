@@ -85,11 +85,11 @@ export class StoreView implements SharedState {
       update: async (key, value, revision) => (await written()).update(key, value, revision),
       delete: async (key, revision) => (await written()).delete(key, revision),
       keys: async (pattern) => (await present()).keys(pattern),
-      watch: async (pattern, watcher) => {
+      watch: async (pattern, watcher, newest) => {
         let running = { close() {} };
         const begin = async (): Promise<void> => {
           running.close();
-          running = await (await present()).watch(pattern, this.#heard(watcher));
+          running = await (await present()).watch(pattern, this.#heard(watcher), newest);
         };
         this.#begun.push(begin);
         await begin();
@@ -108,7 +108,7 @@ export class StoreView implements SharedState {
       put: (record) => void (this.hears && watcher.put(record)),
       gone: (key, revision) => void (this.hears && watcher.gone(key, revision)),
       onBegin: () => watcher.onBegin?.(),
-      onReady: (incarnation) => watcher.onReady?.(incarnation),
+      onReady: (...of) => watcher.onReady?.(...of),
     };
   }
 

@@ -31,25 +31,37 @@ export class SessionRecordsBench {
   readonly heard: string[] = [];
   readonly hub = new MemoryHub();
   readonly #open: SharedSessionRecords[] = [];
-  readonly #buses: Bus[] = [];
+  readonly #buses = new Map<string, Bus>();
 
-  async node(name: string, state: SharedState = this.state, logger = Logger.silent()): Promise<SharedSessionRecords> {
+  async node(
+    name: string,
+    state: SharedState = this.state,
+    logger = Logger.silent(),
+    maxCached?: number,
+  ): Promise<SharedSessionRecords> {
     const bus = memoryBus(this.hub, this.clock);
     const records = new SharedSessionRecords({
       bus,
-      others: () => this.#buses.filter((other) => other !== bus).map(({ peer }) => peer),
+      others: () => [...this.#buses.values()].filter((other) => other !== bus).map(({ peer }) => peer),
       state,
       clock: this.clock,
       logger,
+      ...(maxCached === undefined ? {} : { maxCached }),
     });
     records.follow({
       changed: ({ id, logLevel }) => void this.heard.push(`${name} ${id} ${logLevel}`),
+      reviewed: ({ id }) => void this.heard.push(`${name} ${id} reviewed`),
       gone: (id) => void this.heard.push(`${name} ${id} gone`),
     });
     this.#open.push(records);
-    this.#buses.push(bus);
+    this.#buses.set(name, bus);
     await settled();
     return records;
+  }
+
+  /** The others see that it is gone. */
+  leave(name: string): void {
+    this.#buses.delete(name);
   }
 
   /** In steps: what waits next is known only when what it waits for has come. */
@@ -62,6 +74,6 @@ export class SessionRecordsBench {
     const closing = Promise.all(this.#open.map((records) => records.close()));
     await this.pass(4_000);
     await closing;
-    await Promise.all(this.#buses.map((bus) => bus.close()));
+    await Promise.all([...this.#buses.values()].map((bus) => bus.close()));
   }
 }

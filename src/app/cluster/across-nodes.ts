@@ -10,6 +10,7 @@ import type { Server } from '../../model/server.ts';
 export function followSessions(records: SharedSessionRecords, downstream: Downstream, gateway: Gateway): void {
   records.follow({
     changed: (record) => downstream.sessions.heard(record),
+    reviewed: (record) => downstream.sessions.review(record),
     gone(id) {
       const session = downstream.sessions.get(id);
       if (session !== undefined) downstream.sessions.end(session, 'the session was ended');

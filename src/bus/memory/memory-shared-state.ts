@@ -79,12 +79,15 @@ class MemoryBucket implements Bucket {
     return [...this.#records.keys()].filter((key) => subjectMatches(pattern, key));
   }
 
-  async watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
+  async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
     watcher.onBegin?.();
+    const whole = this.#records.size + this.#deletions.size <= (newest ?? Number.POSITIVE_INFINITY);
+    const from = whole ? 0 : this.#revision - newest! + 1;
     for (const { key, value, revision } of this.#records.values())
-      if (subjectMatches(pattern, key)) watcher.put({ key, value, revision });
-    for (const [key, revision] of this.#deletions) if (subjectMatches(pattern, key)) watcher.gone(key, revision);
-    watcher.onReady?.(this.incarnation);
+      if (revision >= from && subjectMatches(pattern, key)) watcher.put({ key, value, revision });
+    for (const [key, revision] of this.#deletions)
+      if (revision >= from && subjectMatches(pattern, key)) watcher.gone(key, revision);
+    watcher.onReady?.(this.incarnation, whole);
     const watch = { pattern, watcher };
     this.#watches.add(watch);
     return { close: () => void this.#watches.delete(watch) };
@@ -104,6 +107,8 @@ class MemoryBucket implements Bucket {
       revision,
       expires: ttlMs === 0 ? () => {} : this.#clock.after(ttlMs, () => this.#records.delete(key)),
     };
+    // Listed in the order of their changes.
+    this.#records.delete(key);
     this.#records.set(key, kept);
     this.#deletions.delete(key);
     this.#tell(key, (watcher) => watcher.put({ key, value: kept.value, revision }));

@@ -86,21 +86,26 @@ export class NatsBucket implements Bucket, WatchedBucket {
   async keys(pattern = '>'): Promise<readonly string[]> {
     const keys: string[] = [];
     await new Promise<void>((resolve, reject) => {
-      const watch = new NatsWatch(this, pattern, true, {
-        put: ({ key }) => keys.push(key),
-        gone: () => {},
-        onReady: () => {
-          watch.close();
-          resolve();
+      const watch = new NatsWatch(
+        this,
+        pattern,
+        { headersOnly: true },
+        {
+          put: ({ key }) => keys.push(key),
+          gone: () => {},
+          onReady: () => {
+            watch.close();
+            resolve();
+          },
         },
-      });
+      );
       watch.start().catch(reject);
     });
     return keys;
   }
 
-  async watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
-    const watch = new NatsWatch(this, pattern, false, watcher);
+  async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
+    const watch = new NatsWatch(this, pattern, { newest }, watcher);
     await watch.start();
     return watch;
   }

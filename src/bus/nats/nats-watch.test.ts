@@ -37,7 +37,7 @@ class Played {
     };
     const reach = {
       client: { consumers: { getPushConsumer: async () => consumer } },
-      manager: { streams: { info: async () => ({ created: 'making' }) } },
+      manager: { streams: { info: async () => ({ created: 'making', state: { messages: 2 } }) } },
     };
     const bucket = {
       deps: { clock: this.clock, wire: { onChange: () => () => {} } },
@@ -45,11 +45,16 @@ class Played {
       subject: (key: string) => `$KV.played.${key}`,
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
     };
-    this.watch = new NatsWatch(bucket as unknown as WatchedBucket, '>', false, {
-      put: ({ key }) => this.reported.push(key),
-      gone: () => {},
-      onReady: (incarnation) => this.reported.push(`ready ${incarnation}`),
-    });
+    this.watch = new NatsWatch(
+      bucket as unknown as WatchedBucket,
+      '>',
+      {},
+      {
+        put: ({ key }) => this.reported.push(key),
+        gone: () => {},
+        onReady: (incarnation) => this.reported.push(`ready ${incarnation}`),
+      },
+    );
   }
 
   /** The server sends a record, which `arrives`, and has `pending` more at that moment. */
@@ -133,14 +138,19 @@ test('a watch of a store is ready when all records from before its beginning hav
         run({ manager, client: expiring, connection, replicas: { look() {} }, clock: systemClock }),
     };
     await new Promise<void>((resolve, reject) => {
-      const watch = new NatsWatch(watched, '>', false, {
-        put: ({ key }) => reported.push(key),
-        gone: () => {},
-        onReady: () => {
-          watch.close();
-          resolve();
+      const watch = new NatsWatch(
+        watched,
+        '>',
+        {},
+        {
+          put: ({ key }) => reported.push(key),
+          gone: () => {},
+          onReady: () => {
+            watch.close();
+            resolve();
+          },
         },
-      });
+      );
       watch.start().catch(reject);
     });
     assert.deepEqual(reported, []);

@@ -15,6 +15,12 @@ export interface WatchedBucket {
   withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T>;
 }
 
+interface ListingOptions {
+  readonly headersOnly?: boolean;
+  /** Of a larger stream, about as many records that were changed last. */
+  readonly newest?: number | undefined;
+}
+
 interface Running {
   readonly consumer: PushConsumer;
   readonly messages: { stop(): void };
@@ -25,7 +31,7 @@ interface Running {
 export class NatsWatch {
   readonly #bucket: WatchedBucket;
   readonly #pattern: string;
-  readonly #headersOnly: boolean;
+  readonly #options: ListingOptions;
   readonly #watcher: StateWatcher;
   #running: Running | null = null;
   #round = 0;
@@ -33,10 +39,10 @@ export class NatsWatch {
   #unfollow: (() => void) | null = null;
   #stopRetry: (() => void) | null = null;
 
-  constructor(bucket: WatchedBucket, pattern: string, headersOnly: boolean, watcher: StateWatcher) {
+  constructor(bucket: WatchedBucket, pattern: string, options: ListingOptions, watcher: StateWatcher) {
     this.#bucket = bucket;
     this.#pattern = pattern;
-    this.#headersOnly = headersOnly;
+    this.#options = options;
     this.#watcher = watcher;
   }
 
@@ -71,15 +77,21 @@ export class NatsWatch {
     await this.#bucket.withStream('read', async (reach) => {
       const { client, manager } = reach;
       // Another node may have created it again.
-      const { created } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
+      const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
+      const { headersOnly = false, newest = Number.POSITIVE_INFINITY } = this.#options;
+      const whole = state.messages <= newest;
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
-        deliver_policy: 'last_per_subject',
+        // A bucket has one message for each record.
+        ...(whole
+          ? { deliver_policy: 'last_per_subject' as const }
+          : { deliver_policy: 'by_start_sequence' as const, opt_start_seq: state.last_seq - newest + 1 }),
         // A list would need NATS 2.10.
         filter_subjects: this.#bucket.subject(this.#pattern),
-        headers_only: this.#headersOnly,
+        headers_only: headersOnly,
       });
       const left = (await consumer.info(true)).num_pending;
-      const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, () => this.#watcher.onReady?.(created));
+      const ready = (): void => this.#watcher.onReady?.(created, whole);
+      const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, ready);
       if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
         callback: (message) => {

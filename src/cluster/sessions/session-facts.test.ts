@@ -30,6 +30,6 @@ test('parts that many sessions share are kept once, and long ones are not kept f
   assert.notEqual(kinds.factsOf({ ...RECORD, logLevel: 'error' }).kind, facts.kind);
   const long = { ...RECORD, info: 'x'.repeat(9_000) };
   assert.notEqual(kinds.factsOf(long).kind, kinds.factsOf(long).kind);
-  for (let at = 0; at < 3_000; at++) kinds.factsOf({ ...RECORD, principal: String(at) });
+  for (let at = 0; at < 5_000; at++) kinds.factsOf({ ...RECORD, principal: String(at) });
   assert.deepEqual(recordOf('one', kinds.factsOf(RECORD)), RECORD);
 });

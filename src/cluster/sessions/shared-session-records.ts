@@ -7,6 +7,7 @@ import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/p
 import type { Logger } from '../../telemetry/logger.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
+import { SessionCounts } from './session-counts.ts';
 
 /** A record written moments ago may arrive after its client. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -25,6 +26,9 @@ const KEPT_MS = 8 * 24 * 3_600_000;
 const MAX_RECORD_BYTES = 256 * 1024;
 /** During an outage each used session waits to be written. */
 const MAX_WAITING = 100_000;
+/** Sessions of other nodes that a node has at hand. */
+const MAX_CACHED = 32_768;
+const REVIEW_MS = 3_600_000;
 
 interface SharedSessionRecordsDeps {
   readonly bus: Bus;
@@ -32,27 +36,37 @@ interface SharedSessionRecordsDeps {
   readonly state: SharedState;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly maxCached?: number;
 }
 
 /** The sessions of this node. */
 export interface SessionFollower {
   /** At this node or another. */
   changed(record: SessionRecord): void;
+  /** Stored, and perhaps expired. */
+  reviewed(record: SessionRecord): void;
   gone(id: string): void;
 }
 
 /**
- * Client sessions, known to all nodes. While the store cannot be read, no session is called unknown; what it has lost, nodes
- * write again. Sessions end only by a client or the sweep.
+ * Client sessions of all nodes. A node has at hand those that it counts, which it opened, and of the others those that were written
+ * last; the rest it reads when their clients come (decision 091). While the store cannot be read, no session is called unknown;
+ * what it has lost, nodes write again. Sessions end only by a client or the sweep.
  */
 export class SharedSessionRecords implements SessionRecords, SessionCensus, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
   #follower: SessionFollower | null = null;
   readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
-  readonly #known = new Map<string, SessionFacts>();
+  readonly #own = new Map<string, SessionFacts>();
+  /** Of other nodes; the one that was written last is last. */
+  readonly #cached = new Map<string, SessionFacts>();
+  readonly #maxCached: number;
   readonly #kinds = new SessionKinds();
+  /** At hand. */
   readonly #perPrincipal = new Counts();
+  readonly #counts: SessionCounts;
+  #stopReview: () => void;
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
   #complete = false;
@@ -61,9 +75,13 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    const { bus, clock, others } = deps;
-    const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING };
-    this.#table = new SharedTable(deps, settings, this);
+    const { bus, clock, others, maxCached = MAX_CACHED } = deps;
+    this.#maxCached = maxCached;
+    const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
+    this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds }, this);
+    const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
+    this.#counts = new SessionCounts({ bus, clock, others, counting });
+    this.#stopReview = this.#reviewLater();
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, name: 'sessions', progress: this.#table.progress });
   }
 
@@ -76,18 +94,22 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
   }
 
   count(principal: string | null): number {
-    return principal === null ? this.#known.size : this.#perPrincipal.of(principal);
+    const known = principal === null ? this.#perPrincipal.total : this.#perPrincipal.of(principal);
+    return this.#table.whole ? known : Math.max(known, this.#counts.count(principal));
   }
 
   longestUnused(principal: string | null, unusedMs: number): SessionRecord | null {
-    let found: string | null = null;
+    let found: readonly [string, SessionFacts] | null = null;
     let earliest = this.#deps.clock.wall() - unusedMs;
-    for (const [id, { kind, createdAt, seenAfterMs }] of this.#known) {
-      if (createdAt + seenAfterMs > earliest || (principal !== null && kind.principal !== principal)) continue;
-      found = id;
-      earliest = createdAt + seenAfterMs;
+    for (const known of [this.#own, this.#cached]) {
+      for (const [id, facts] of known) {
+        const { kind, createdAt, seenAfterMs } = facts;
+        if (createdAt + seenAfterMs > earliest || (principal !== null && kind.principal !== principal)) continue;
+        found = [id, facts];
+        earliest = createdAt + seenAfterMs;
+      }
     }
-    return found === null ? null : recordOf(found, this.#known.get(found)!);
+    return found === null ? null : recordOf(...found);
   }
 
   /** Joins it with the sessions of this node. */
@@ -108,7 +130,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
       if (this.#closed) return null;
       const waiting = this.#table.waiting(id);
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);
-      const known = this.#known.get(id);
+      const known = this.#factsOf(id);
       if (known !== undefined) return recordOf(id, known);
       try {
         const found = await this.#table.bucket.get(id);
@@ -132,8 +154,11 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
   }
 
+  /** The node that counts it goes on to; where there is none any more, this one does. */
   put(record: SessionRecord): void {
-    this.#table.put(record.id, bytesOf(record));
+    const before = this.#factsOf(record.id)?.kind.by;
+    const by = before !== undefined && this.#deps.others().includes(before) ? before : this.#deps.bus.peer;
+    this.#table.put(record.id, bytesOf(record, by));
   }
 
   putEverywhere(record: SessionRecord): Promise<void> {
@@ -148,10 +173,30 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
   }
 
   async all(): Promise<readonly SessionRecord[]> {
-    return Array.from(this.#known, ([id, facts]) => recordOf(id, facts));
+    return Array.from([...this.#own, ...this.#cached], (known) => recordOf(...known));
+  }
+
+  /** Rejects if the store does not answer. */
+  async visit(visitor: (record: SessionRecord) => boolean): Promise<void> {
+    if ((await this.all()).some(visitor) || this.#table.whole) return;
+    let found = false;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const watch = await this.#table.bucket.watch('>', {
+      put: ({ key, value }) => {
+        const record = found || this.#factsOf(key) !== undefined ? null : recordIn(value);
+        found ||= record !== null && visitor(record);
+        if (found) resolve();
+      },
+      gone: () => {},
+      onReady: () => resolve(),
+    });
+    await promise;
+    watch.close();
   }
 
   async close(): Promise<void> {
+    this.#stopReview();
+    this.#counts.close();
     await this.#table.close();
     this.#everywhere.close();
     this.#closed = true;
@@ -174,7 +219,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     const read = recordIn(value);
     if (read?.id !== id) return;
     const facts = this.#kinds.factsOf(read);
-    const before = again ? this.#known.get(id) : undefined;
+    const before = again ? this.#factsOf(id) : undefined;
     if (before !== undefined && before.kind !== facts.kind && before.seenAfterMs > facts.seenAfterMs) {
       // A node that knew less wrote it again first.
       this.put(recordOf(id, before));
@@ -190,13 +235,46 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
   }
 
   #keep(id: string, facts: SessionFacts | null): void {
-    const before = this.#known.get(id);
-    if (before !== undefined) this.#perPrincipal.add(before.kind.principal, -1);
-    if (facts === null) this.#known.delete(id);
-    else {
-      this.#known.set(id, facts);
-      this.#perPrincipal.add(facts.kind.principal, 1);
+    this.#forget(id);
+    if (facts === null) return;
+    const { principal, by } = facts.kind;
+    this.#perPrincipal.add(principal, 1);
+    if (by === this.#deps.bus.peer) {
+      this.#own.set(id, facts);
+      this.#counts.own.add(principal, 1);
+      return;
     }
+    this.#cached.set(id, facts);
+    if (this.#cached.size <= this.#maxCached) return;
+    const oldest = this.#cached.keys().next().value!;
+    this.#forget(oldest);
+    this.#table.drop(oldest);
+  }
+
+  #forget(id: string): void {
+    const before = this.#factsOf(id);
+    if (before === undefined) return;
+    this.#perPrincipal.add(before.kind.principal, -1);
+    if (this.#own.delete(id)) this.#counts.own.add(before.kind.principal, -1);
+    else this.#cached.delete(id);
+  }
+
+  #factsOf(id: string): SessionFacts | undefined {
+    return this.#own.get(id) ?? this.#cached.get(id);
+  }
+
+  /** The sweep of a node looks through what it has at hand; one node looks through the rest. */
+  #reviewLater(): () => void {
+    const { bus, clock, logger, others } = this.#deps;
+    return clock.after(REVIEW_MS, () => {
+      this.#stopReview = this.#reviewLater();
+      if (this.#table.whole || others().some((peer) => peer < bus.peer)) return;
+      const visitor = (record: SessionRecord): boolean => {
+        this.#follower?.reviewed(record);
+        return false;
+      };
+      this.visit(visitor).catch((error) => logger.debug('sessions_not_reviewed', { error: String(error) }));
+    });
   }
 
   heardAll(): void {
@@ -204,19 +282,28 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
   }
 
-  recall(id: string): Buffer | null {
-    const facts = this.#known.get(id);
-    return facts === undefined ? null : bytesOf(recordOf(id, facts));
+  recall(id: string, lost: boolean): Buffer | null {
+    const facts = this.#factsOf(id);
+    if (facts === undefined) return null;
+    if (lost || this.#own.has(id)) return bytesOf(recordOf(id, facts), facts.kind.by);
+    this.#forget(id);
+    return null;
   }
 }
 
-function bytesOf(record: SessionRecord): Buffer {
-  return Buffer.from(JSON.stringify(record));
+/** What is stored. */
+interface StoredSession extends SessionRecord {
+  /** The process of the node that counts it; absent: of an earlier version. */
+  readonly by?: string;
 }
 
-function recordIn(value: Buffer): SessionRecord | null {
+function bytesOf(record: SessionRecord, by: string | undefined): Buffer {
+  return Buffer.from(JSON.stringify({ ...record, by }));
+}
+
+function recordIn(value: Buffer): StoredSession | null {
   try {
-    const record = JSON.parse(value.toString()) as SessionRecord;
+    const record = JSON.parse(value.toString()) as StoredSession;
     const { id, principal, endpoint, revision, capabilities, info } = record;
     const texts = [id, principal, endpoint, revision, capabilities, info ?? ''];
     return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
@@ -225,10 +312,10 @@ function recordIn(value: Buffer): SessionRecord | null {
   }
 }
 
-/** What sessions of one client product and caller have in common. */
-type SessionKind = Omit<SessionRecord, 'id' | 'createdAt' | 'lastSeenAt'>;
+/** What sessions of one client product, caller and node have in common. */
+type SessionKind = Omit<StoredSession, 'id' | 'createdAt' | 'lastSeenAt'>;
 
-/** Compact: every node keeps the sessions of all. */
+/** Compact, for there may be many. */
 interface SessionFacts {
   readonly kind: SessionKind;
   readonly createdAt: number;
@@ -236,7 +323,7 @@ interface SessionFacts {
   readonly seenAfterMs: number;
 }
 
-const MAX_KINDS = 1_024;
+const MAX_KINDS = 4_096;
 /** Longer texts are not shared: clients must not decide what is kept. */
 const MAX_LENGTH = 8 * 1024;
 
@@ -260,5 +347,6 @@ export class SessionKinds {
 }
 
 export function recordOf(id: string, { kind, createdAt, seenAfterMs }: SessionFacts): SessionRecord {
-  return { id, ...kind, createdAt, lastSeenAt: createdAt + seenAfterMs };
+  const { by: _, ...shared } = kind;
+  return { id, ...shared, createdAt, lastSeenAt: createdAt + seenAfterMs };
 }

@@ -64,7 +64,7 @@ class SlowHearing implements SharedState {
       put: (record) => hear(() => watcher.put(record)),
       gone: (key, revision) => hear(() => watcher.gone(key, revision)),
       onBegin: () => hear(() => watcher.onBegin?.()),
-      onReady: (incarnation) => hear(() => watcher.onReady?.(incarnation)),
+      onReady: (...of) => hear(() => watcher.onReady?.(...of)),
     };
   }
 }

@@ -46,6 +46,7 @@ function table(options: TableOptions = {}) {
       get: async (id) => records.get(id) ?? null,
       put: (record) => void records.set(record.id, record),
       delete: (id) => void records.delete(id),
+      visit: async (visitor) => void [...records.values()].some(visitor),
       all: async () => [...records.values()],
       ...(options.nodes === undefined ? {} : { census: censusOf(records, options.nodes, clock) }),
     },

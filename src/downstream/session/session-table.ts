@@ -199,9 +199,12 @@ export class SessionTable {
   /** Removes stored sessions that expired while the gateway was down. To be called at start; then it goes on by itself. */
   async clean(): Promise<void> {
     this.#cleanedAt = this.#deps.clock.now();
-    for (const record of await this.#deps.records.all()) {
-      if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
-    }
+    for (const record of await this.#deps.records.all()) this.review(record);
+  }
+
+  /** Ends it if it has expired. */
+  review(record: SessionRecord): void {
+    if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
   }
 
   /** Stops sweeping and writes the times of last use. The sessions live on in their records. */
