@@ -115,7 +115,10 @@ export interface ThisNode {
   leaseRegained(how: Regained): Promise<void>;
   leaseHeld(how: Regained): void;
   claimLost(claim: Claim): void;
+  /** A node came or went. */
   nodesChanged(): void;
+  /** A node is in another state. */
+  nodeChanged(): void;
   /** Not heard of, or `left` in good order. */
   nodeGone(node: NodeView, left: boolean): void;
   /** A node already gone announces that it leaves. */
@@ -125,6 +128,8 @@ export interface ThisNode {
   /** Messages may have been lost. */
   missed(): void;
   serversChanged(): void;
+  /** What follows is decided by the servers that are known. */
+  serversNeeded(): void;
   /** What a node advertises of this server, not which nodes have it. */
   serverChanged(server: string): void;
   /** A node advertises more than this one knows. */

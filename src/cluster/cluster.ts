@@ -12,7 +12,7 @@ import { LoopWatch } from './lease/loop-watch.ts';
 import { NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
 import { Advertisements } from './nodes/advertisements.ts';
-import { KnownServers } from './nodes/known-servers.ts';
+import { KnownServers, type NodeReport } from './nodes/known-servers.ts';
 import { LEASE_MS, LEASES, STOP_MS } from './nodes/lease-record.ts';
 import { LostInstances } from './nodes/lost-instances.ts';
 import type { NodeState, NodeView } from './nodes/node-state.ts';
@@ -26,6 +26,7 @@ import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
+import { Paced } from './paced.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { type Side, SideMessages, type SideReceiver } from './streams/side-messages.ts';
@@ -45,11 +46,6 @@ export interface ClusterFigures {
   readonly takenOver: number;
   readonly servedForOthers: number;
   readonly servedByOthers: number;
-}
-
-interface NodeReport extends NodeView {
-  readonly here: boolean;
-  readonly servers: readonly string[];
 }
 
 /** What the rest of the gateway learns from its cluster. */
@@ -78,6 +74,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   #read = false;
+  readonly #rebuilding: Paced;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
   readonly #cutOff: CutOff;
@@ -98,6 +95,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
     this.#startedAt = clock.wall();
+    this.#rebuilding = new Paced(clock, () => this.#rebuild());
     this.loop = new LoopWatch(clock, logger);
     const witnesses = new Witnesses(deps, leases);
     this.#lease = new NodeLease(deps, leases, witnesses, this);
@@ -108,8 +106,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
     this.#known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
-    const context = { deps, store: claimed, leases, lease: this.#lease, nodes: this.peers };
-    const claims = new Claims(context, this);
+    const claims = new Claims({ deps, store: claimed, leases, lease: this.#lease, nodes: this.peers }, this);
     this.#owned = new OwnedCalls(claims, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
     this.#messages = new SideMessages(deps);
@@ -149,7 +146,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** Its first lists would lack servers. Only after its start, and not for long: another node may not answer. */
   get #unread(): string | null {
     const sinceStart = this.#deps.clock.wall() - this.#startedAt;
-    this.#read ||= sinceStart > READ_MS || (sinceStart > MEET_MS && this.#router.settled);
+    const settled = sinceStart > MEET_MS && !this.#rebuilding.due && this.#router.settled;
+    this.#read ||= sinceStart > READ_MS || settled;
     return this.#read ? null : 'this node reads what the other nodes have';
   }
 
@@ -161,7 +159,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
     this.#own.replace(servers.values());
     const replaced = this.#servers.replace(servers);
-    this.serversChanged();
+    this.#rebuilding.run();
     await replaced;
   }
 
@@ -197,14 +195,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   nodes(): readonly NodeReport[] {
-    const names = (servers: Iterable<string>): string[] => [...servers].sort();
-    const own = { ...this.view, here: true, servers: names(Array.from(this.#own.servers, ({ name }) => name)) };
-    const others = [...this.peers.others()].map((node) => ({
-      ...node,
-      here: false,
-      servers: names((this.#advertisements.of(node.peer) ?? []).map(({ definition }) => definition.name)),
-    }));
-    return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+    return this.#known.nodes();
   }
 
   /** What only this node may run at the moment. */
@@ -213,11 +204,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   get figures(): ClusterFigures {
-    const { claims } = this.#owned;
     return {
       leaseAgeMs: this.#lease.ageMs,
-      owned: claims.size,
-      takenOver: claims.takenOver,
+      owned: this.#owned.claims.size,
+      takenOver: this.#owned.claims.takenOver,
       servedForOthers: this.#served.count,
       servedByOthers: this.#router.calls.sentElsewhere,
     };
@@ -232,10 +222,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** By name or peer. False if there is none. Rejects with GatewayError if it does not answer. */
   async drainNode(id: string): Promise<boolean> {
     const node = this.peers.get(id) ?? this.peers.named(id);
-    if (id === this.#deps.node || id === this.#deps.bus.peer) this.drainAsked();
-    else if (node === null) return false;
-    else await this.#messages.drain(node.peer);
-    return true;
+    const isThis = id === this.#deps.node || id === this.#deps.bus.peer;
+    if (isThis) this.drainAsked();
+    else if (node !== null) await this.#messages.drain(node.peer);
+    return isThis || node !== null;
   }
 
   get conflicts(): RoutingTable['conflicts'] {
@@ -319,6 +309,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
+    this.#rebuilding.run();
+  }
+
+  nodeChanged(): void {
+    this.serversChanged();
+    this.#tellNodes();
   }
 
   #tellNodes(): void {
@@ -335,13 +331,21 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   missed(): void {
-    this.peers.tell();
+    this.peers.tellView();
     this.streams.tellAgain();
     this.#advertisements.refresh();
     this.upstreamSessions.reconnected();
   }
 
   serversChanged(): void {
+    this.#rebuilding.soon();
+  }
+
+  serversNeeded(): void {
+    if (this.#rebuilding.due) this.#rebuilding.run();
+  }
+
+  #rebuild(): void {
     const changed = this.#known.rebuild();
     this.#router.refresh();
     if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
@@ -375,6 +379,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   async close(): Promise<void> {
     this.#self.drain();
     this.#self.close();
+    this.#rebuilding.close();
     this.#cutOff.close();
     this.#servers.close();
     this.#owned.claims.close();

@@ -26,7 +26,7 @@ class Bench {
     { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++ } as unknown as Logger },
     { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
     { text: () => packFrame({ version: 0, servers: [] }) },
-    { serversChanged: () => this.changed++, serverChanged: () => {} },
+    { serversChanged: () => this.changed++, serversNeeded: () => {}, serverChanged: () => {} },
   );
 
   async dispose(): Promise<void> {

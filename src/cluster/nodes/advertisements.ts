@@ -33,7 +33,7 @@ interface KnownAdvertisement {
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
-  readonly #node: Pick<ThisNode, 'serversChanged' | 'serverChanged'>;
+  readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
   /** Many nodes have the same definitions: each is kept once. */
@@ -46,7 +46,7 @@ export class Advertisements {
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
-    node: Pick<ThisNode, 'serversChanged' | 'serverChanged'>,
+    node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>,
   ) {
     this.#deps = deps;
     this.#nodes = nodes;
@@ -95,6 +95,7 @@ export class Advertisements {
       if (node !== null) await this.#read(node);
     };
     await Promise.all(peers.map((peer) => this.#readings.get(peer, () => read(peer))));
+    this.#node.serversNeeded();
   }
 
   close(): void {

@@ -9,6 +9,11 @@ import type { Nodes } from './nodes.ts';
 import type { OwnAdvertisement } from './own-advertisement.ts';
 import { type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
+export interface NodeReport extends NodeView {
+  readonly here: boolean;
+  readonly servers: readonly string[];
+}
+
 export class KnownServers {
   readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
   readonly #own: OwnAdvertisement;
@@ -32,6 +37,17 @@ export class KnownServers {
     this.#nodes = nodes;
     this.#advertisements = advertisements;
     this.#lost = lost;
+  }
+
+  nodes(): readonly NodeReport[] {
+    const names = (servers: Iterable<string>): string[] => [...servers].sort();
+    const own = names(Array.from(this.#own.servers, ({ name }) => name));
+    const others = Array.from(this.#others(), ([node, advertised]) => ({
+      ...node,
+      here: false,
+      servers: names((advertised ?? []).map(({ definition }) => definition.name)),
+    }));
+    return [{ ...this.#nodes.self, here: true, servers: own }, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   get routingTable(): RoutingTable {

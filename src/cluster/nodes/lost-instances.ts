@@ -90,7 +90,7 @@ export class LostInstances {
 
   awaitAllAgain(): void {
     for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
-    this.#node.serversChanged();
+    if (this.#nodes.size > 0) this.#node.serversChanged();
   }
 
   drop(dropped: ReadonlySet<string>): void {

@@ -1,5 +1,5 @@
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
-import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from '../frames/frame.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame, unpackFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 import type { Testimony, Witnesses } from './witnesses.ts';
 
@@ -16,17 +16,35 @@ const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 /** Of nodes that are not understood; each is logged once. */
 const MAX_STRANGERS = 256;
 const MAX_ANNOUNCED = 8;
-const SUBJECT = 'trunkline.node';
+/** How often a node sends its whole view although nothing changed. */
+const VIEW_MS = 10_000;
+const VIEWS = 'trunkline.node';
+const BEATS = 'trunkline.beat';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
+/** A heartbeat with everything about the node. */
 interface Heartbeat extends NodeView {
   readonly leaving?: boolean;
   /** Absent from nodes of earlier versions. */
   readonly testimony?: Testimony;
+  /** Of the view, which beats refer to; absent from nodes of earlier versions, which know no beats. */
+  readonly number?: number;
+  /** Peers whose view the sender lacks. */
+  readonly wants?: readonly string[];
+}
+
+/** What changes with every call. */
+type Figures = Pick<NodeView, 'offer' | 'load' | 'busy' | 'owned'>;
+
+/** A heartbeat of a node whose view, of that number, the others have. */
+interface Beat extends Partial<Figures> {
+  readonly number: number;
+  readonly testimony: Testimony;
 }
 
 interface KnownNode {
-  view: NodeView;
+  readonly view: NodeView;
+  number: number | undefined;
   heardAt: number;
 }
 
@@ -38,10 +56,16 @@ export class Nodes {
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
   readonly #announced = new Map<string, readonly string[]>();
+  /** Peers whose beats refer to a view that this node lacks. */
+  readonly #wanted = new Set<string>();
   #lookedAt: number;
   #sentAt = Number.NEGATIVE_INFINITY;
+  #viewSentAt = Number.NEGATIVE_INFINITY;
+  #number = 0;
+  /** Of the view of that number. */
+  #text = '';
   #stop: () => void = () => {};
-  readonly #unsubscribe: { close(): void };
+  readonly #subscriptions: readonly { close(): void }[];
   #closed = false;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, witnesses: Witnesses, node: ThisNode) {
@@ -50,7 +74,10 @@ export class Nodes {
     this.#node = node;
     this.#lookedAt = deps.clock.now();
     witnesses.tell = () => this.tell();
-    this.#unsubscribe = deps.bus.subscribe(`${SUBJECT}.*`, (payload, from) => this.#heard(payload, from));
+    this.#subscriptions = [
+      deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#heard(payload, from)),
+      deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#heardBeat(unpackFrame<Beat>(payload).header, from)),
+    ];
   }
 
   get self(): NodeView {
@@ -96,21 +123,48 @@ export class Nodes {
     if (!this.#known.has(peer)) this.#witnesses.silent(peer);
   }
 
-  tell(leaving = false): void {
+  /** Sends a heartbeat: the view if it changed, if others may lack it, or if one of them knows no beats. */
+  tell(): void {
     if (this.#closed) return;
     const { bus, clock } = this.#deps;
-    this.#sentAt = clock.now();
-    const testimony = this.#witnesses.testify();
-    const heartbeat: Heartbeat = { ...this.self, forms: SHORT_FORM, testimony, ...(leaving ? { leaving } : {}) };
-    bus.publish(`${SUBJECT}.${bus.peer}`, packFrame(heartbeat));
+    const { self } = this;
+    const isKnown = textOf(self) === this.#text && this.#wanted.size === 0 && clock.now() - this.#viewSentAt < VIEW_MS;
+    if (isKnown && this.#known.values().every(({ number }) => number !== undefined)) {
+      this.#sentAt = clock.now();
+      const { offer, load, busy, owned } = self;
+      const figures = Object.entries({ offer, load, busy, owned }).filter(([, figure]) => figure !== 0);
+      const beat: Beat = { number: this.#number, testimony: this.#witnesses.testify(), ...Object.fromEntries(figures) };
+      bus.publish(`${BEATS}.${bus.peer}`, packFrame(beat));
+    } else this.tellView();
+  }
+
+  /** Sends a heartbeat with the view. */
+  tellView(leaving = false): void {
+    if (this.#closed) return;
+    const { bus, clock } = this.#deps;
+    this.#sentAt = this.#viewSentAt = clock.now();
+    const { self } = this;
+    const text = textOf(self);
+    if (text !== this.#text) this.#number++;
+    this.#text = text;
+    const heartbeat: Heartbeat = {
+      ...self,
+      forms: SHORT_FORM,
+      testimony: this.#witnesses.testify(),
+      number: this.#number,
+      ...(this.#wanted.size === 0 ? {} : { wants: [...this.#wanted] }),
+      ...(leaving ? { leaving } : {}),
+    };
+    this.#wanted.clear();
+    bus.publish(`${VIEWS}.${bus.peer}`, packFrame(heartbeat));
   }
 
   close(): void {
     if (this.#closed) return;
-    this.tell(true);
+    this.tellView(true);
     this.#closed = true;
     this.#stop();
-    this.#unsubscribe.close();
+    for (const subscription of this.#subscriptions) subscription.close();
     this.#witnesses.close();
   }
 
@@ -143,8 +197,9 @@ export class Nodes {
       }
       return;
     }
-    const { leaving, testimony = null, ...view } = heartbeat;
+    const { leaving, testimony = null, number, wants, ...view } = heartbeat;
     this.#announce(view);
+    this.#wanted.delete(from);
     const known = this.#known.get(from);
     if (leaving !== true) this.#witnesses.received(from, testimony, view.state === 'fenced');
     if (leaving === true) {
@@ -153,27 +208,35 @@ export class Nodes {
       return;
     }
     if (known === undefined) {
-      this.#known.set(from, { view, heardAt: clock.now() });
+      this.#known.set(from, { view, number, heardAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
       if (view.id === this.self.id) {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
-      this.tell();
+      this.tellView();
       this.#node.nodesChanged();
       return;
     }
-    const before = known.view;
+    const { state, epoch } = known.view;
     known.heardAt = clock.now();
-    if (before.state === view.state && before.epoch === view.epoch) {
-      // Other changes need no event: the view has them.
-      const { load, full, inUse, busy, owned, publicCalls, offer } = view;
-      Object.assign(before, { load, full, inUse, busy, owned, publicCalls, offer });
-      this.#node.offerChanged(before);
-      return;
-    }
-    known.view = view;
-    this.#node.nodesChanged();
+    known.number = number;
+    // In place: other parts have the same object.
+    Object.assign(known.view, { full: undefined, inUse: undefined }, view);
+    this.#node.offerChanged(known.view);
+    if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged();
+    if (wants?.includes(bus.peer) === true) this.tellView();
+  }
+
+  #heardBeat({ number, testimony, offer = 0, load = 0, busy = 0, owned = 0 }: Beat, from: string): void {
+    if (from === this.#deps.bus.peer || this.#closed || this.#strangers.has(from)) return;
+    const known = this.#known.get(from);
+    if (known?.number !== number) this.#wanted.add(from);
+    if (known === undefined) return;
+    known.heardAt = this.#deps.clock.now();
+    Object.assign(known.view, { offer, load, busy, owned });
+    this.#witnesses.received(from, testimony, known.view.state === 'fenced');
+    this.#node.offerChanged(known.view);
   }
 
   #announce({ peer, addresses = [] }: NodeView): void {
@@ -192,6 +255,11 @@ export class Nodes {
     this.#node.nodeGone(view, left);
     this.#node.nodesChanged();
   }
+}
+
+/** Without what changes with every call. */
+function textOf({ offer: _, load: __, busy: ___, owned: ____, ...rest }: NodeView): string {
+  return JSON.stringify(rest);
 }
 
 function readHeartbeat(payload: Buffer, from: string): Heartbeat | null {

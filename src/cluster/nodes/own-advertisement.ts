@@ -195,7 +195,7 @@ export class OwnAdvertisement {
     const status = this.#deps.local.status(name);
     return status === null
       ? null
-      : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null, history: [] };
+      : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null, history: [], phases: null };
   }
 }
 

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { Paced } from './paced.ts';
+
+test('a task runs at once while it is short; after a long run requests wait and are one run', async () => {
+  const clock = new FakeClock();
+  let takes = 0;
+  let runs = 0;
+  const paced = new Paced(clock, () => {
+    clock.skip(takes);
+    runs++;
+  });
+  for (let at = 0; at < 3; at++) paced.soon();
+  assert.deepEqual([runs, paced.due], [3, false]);
+  takes = 5;
+  for (let at = 0; at < 100; at++) paced.soon();
+  assert.deepEqual([runs, paced.due], [4, true]);
+  await clock.advance(149);
+  assert.equal(runs, 4);
+  await clock.advance(2);
+  assert.deepEqual([runs, paced.due], [5, false]);
+  paced.soon();
+  paced.run();
+  assert.deepEqual([runs, paced.due], [6, false]);
+  paced.soon();
+  paced.close();
+  await clock.advance(1_000);
+  assert.equal(runs, 6);
+});

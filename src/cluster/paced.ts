@@ -1,0 +1,41 @@
+import type { Clock } from '../model/clock.ts';
+
+/** How much longer than a run the pause after it is. */
+const PAUSE = 30;
+
+/** Runs a task at once, or later and once for all requests while its runs would take more than a thirtieth of the time. */
+export class Paced {
+  readonly #clock: Clock;
+  readonly #task: () => void;
+  #pauseEnd = Number.NEGATIVE_INFINITY;
+  #stop: (() => void) | null = null;
+
+  constructor(clock: Clock, task: () => void) {
+    this.#clock = clock;
+    this.#task = task;
+  }
+
+  /** A run was requested and waits. */
+  get due(): boolean {
+    return this.#stop !== null;
+  }
+
+  soon(): void {
+    const waitMs = this.#pauseEnd - this.#clock.now();
+    if (waitMs <= 0) this.run();
+    else this.#stop ??= this.#clock.after(waitMs, () => this.run());
+  }
+
+  run(): void {
+    this.close();
+    const begun = this.#clock.now();
+    this.#task();
+    const now = this.#clock.now();
+    this.#pauseEnd = now + PAUSE * (now - begun);
+  }
+
+  close(): void {
+    this.#stop?.();
+    this.#stop = null;
+  }
+}
