@@ -175,7 +175,8 @@ export class App {
     if (this.#storeFollower !== null) {
       this.#storeFollower.start();
       followHints(this.rooms, () => this.#storeFollower?.hint());
-    } else if (this.rooms.options.follow) this.#watchFolder();
+    }
+    if (this.rooms.options.follow && this.rooms.folderStore !== null) this.#watchFolder();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -318,10 +319,10 @@ export class App {
   }
 
   async #followFolder(): Promise<void> {
-    const { runTimeStore, credentials } = this.rooms;
+    const { folderStore, credentials } = this.rooms;
     // Opens the file where the other process has made it.
-    await runTimeStore.read([]);
-    if (runTimeStore.changedElsewhere?.() !== true) return;
+    await folderStore?.read([]);
+    if (folderStore?.changedElsewhere?.() !== true) return;
     this.#pinsBehind = true;
     await credentials.refresh();
     await this.#readStore();
@@ -330,7 +331,7 @@ export class App {
   async #readStore(): Promise<void> {
     const { runTime, registry, runTimeStore, pins, gateway } = this.rooms;
     // Of another process of the data folder.
-    if (!this.rooms.storeShared) await this.#readSecrets();
+    if (this.rooms.folderStore !== null) await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;

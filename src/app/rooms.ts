@@ -54,7 +54,7 @@ import { openCredentials } from './open-credentials.ts';
 import { openTelemetry } from './open-telemetry.ts';
 import { Operations } from './operations.ts';
 import { countedCalls, Operator, operatorProfile } from './operator.ts';
-import { announcing, openRunTimeStore } from './run-time-store/open-run-time-store.ts';
+import { openStores } from './run-time-store/open-run-time-store.ts';
 import { credentialKeys, KeptKeys } from './run-time-store/stored-secrets.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
@@ -77,13 +77,10 @@ export async function buildRooms(
   const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
   // First of all: damaged, it stops the start, and nothing else was begun.
-  const opened = openRunTimeStore(options, loaded.state, clock, logger);
-  const { shared, refusal, undecidable } = opened;
+  const stores = await openStores(options, loaded.state, connection, clock, logger);
+  const { runTimeStore, records, folderStore, shared, refusal, undecidable } = stores;
   const telemetry = openTelemetry(options, loaded.state, connection, { clock, random, logger, metrics });
   const { tracer } = telemetry;
-  const runTimeStore =
-    shared && connection !== null ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
-  const records = shared && connection !== null ? runTimeStore : opened.credentialStore;
   const source = credentialKeys(options, loaded.state, connection, random);
   const recordSealing = new RecordSealing(source, random);
   const keptKeys = new KeptKeys({ source, records, sealing: recordSealing, clock, logger });
@@ -319,6 +316,7 @@ export async function buildRooms(
     /** The run-time store, whether other nodes write to it too, and why no operator can decide here; null where one can. */
     runTimeStore,
     storeShared: shared,
+    folderStore,
     undecidable,
     pins,
     runTime,
@@ -364,7 +362,7 @@ export async function buildRooms(
       await Promise.all([atServers.close(), telemetry.close()]);
       await reaper.close();
       runTime.close();
-      await runTimeStore.close();
+      await stores.close();
       events.close();
       stateFile.close();
       record?.close();

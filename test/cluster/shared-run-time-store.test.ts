@@ -56,27 +56,72 @@ test('check:A2 what one node adds, suspends and removes takes effect at every no
     for (const node of [a, c]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
   }));
 
-test('a cluster without a store refuses permanent changes with the remedy, and accepts temporary ones', () =>
+test('check:A2 without a database, what one node adds, suspends and removes is kept in NATS, over restarts of all', () =>
   cluster(async (nodes) => {
-    const a = await nodes.node('a', { mine: counterServer() });
+    const a = await nodes.node('a', {});
+    const b = await nodes.node('b', {});
     const operator = new RunTimeClient(a.gateway);
-    for (const reply of [await operator.add('counter', counterServer()), await operator.suspend('mine')]) {
-      assert.equal(reply.status, 409, reply.text);
-      assert.match(reply.text, /no_shared_store/);
-      assert.match(reply.text, /cluster\.store/);
+    assert.equal((await operator.add('counter', counterServer())).status, 201);
+    await callable(b, 'counter');
+    const client = await WireClient.open(b.mcpUrl);
+    await until(async () => (await client.toolNames()).includes('counter__count'), 'its tools at the other node');
+    assert.equal(await client.callText('counter__count'), '1');
+
+    // Of two operators that begin with the same revision one is refused, and is told what there is now.
+    const { revision } = (await operator.server('counter')).desired;
+    const again = (node: NodeProcess) =>
+      new RunTimeClient(node.gateway).change('counter', counterServer(), `?revision=${revision}`);
+    const replies = await Promise.all([again(a), again(b)]);
+    assert.deepEqual(replies.map(({ status }) => status).sort(), [200, 409], replies.map(({ text }) => text).join());
+    assert.match(replies.find(({ status }) => status === 409)!.text, /revision_changed/);
+
+    const state = async (node: NodeProcess) => (await node.control<{ state: string }>('/api/v1/servers/counter')).state;
+    assert.equal((await new RunTimeClient(b.gateway).suspend('counter')).status, 200);
+    for (const node of [a, b])
+      await until(async () => (await state(node)) === 'suspended', 'it is suspended everywhere');
+
+    // NATS is away: nothing is acknowledged, and what was decided holds.
+    await nodes.nats.kill();
+    await until(async () => {
+      const refused = await operator.add('other', counterServer());
+      assert.equal(refused.status, 503, refused.text);
+      return refused.text.includes('JetStream');
+    }, 'the change to be refused');
+    assert.equal(await state(a), 'suspended');
+    await nodes.nats.run();
+    assert.equal(await knows(a, 'other'), false);
+
+    // All nodes end; NATS loses its disk. A node makes the store again from its copy.
+    await until(async () => (await operator.add('later', counterServer())).status === 201, 'changes to be taken again');
+    await until(() => knows(b, 'later'), 'the other node to have it too');
+    const { folder } = b.gateway;
+    for (const node of [a, b]) node.kill('SIGTERM');
+    await Promise.all([a.exited, b.exited]);
+    await nodes.nats.kill();
+    nodes.nats.forget();
+    await nodes.nats.run();
+    const c = await nodes.node('c', {});
+    assert.equal(await knows(c, 'later'), false);
+    const d = await nodes.node('b', {}, {}, { folder });
+    for (const name of ['counter', 'later']) {
+      for (const node of [c, d]) await until(() => knows(node, name), 'what was decided to be there');
     }
-    for (const [what, definition] of [
-      ['block', {}],
-      ['approve', { digest: null }],
-    ] as const) {
-      const body = JSON.stringify({ definitions: [{ list: 'tools', key: 'count', ...definition }] });
-      const decided = a.gateway.control(`/api/v1/servers/mine/drift/${what}`, 'POST', body);
-      await assert.rejects(decided, /409.*no_shared_store.*would not know of it.*cluster\.store/);
+    for (const node of [c, d]) await until(async () => (await state(node)) === 'suspended', 'and suspended');
+    assert.equal((await new RunTimeClient(c.gateway).remove('counter')).status, 200);
+    for (const node of [c, d]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
+  }));
+
+test('check:G4 without a database, what is approved or blocked at one node is at every node', () =>
+  cluster(async (nodes) => {
+    const mine = { mine: counterServer({ drift: 'hold' }) };
+    const [a, b] = [await nodes.node('a', mine), await nodes.node('b', mine)];
+    await callable(a, 'mine');
+    const body = JSON.stringify({ definitions: [{ list: 'tools', key: 'count' }] });
+    await a.gateway.control('/api/v1/servers/mine/drift/block', 'POST', body);
+    const lists = async (node: NodeProcess) => (await (await WireClient.open(node.mcpUrl)).toolNames()).join();
+    for (const node of [a, b]) {
+      await until(async () => !(await lists(node)).includes('mine__count'), 'the tool to be gone');
     }
-    assert.equal(await knows(a, 'counter'), false);
-    const temporary = await operator.add('counter', counterServer(), '?ttlMs=600000');
-    assert.equal(temporary.status, 201, temporary.text);
-    await callable(a, 'counter');
   }));
 
 test('a node whose database is away reports it and ends, though it is connected to the bus', () =>

@@ -24,6 +24,8 @@ export interface ClusterConnection {
   readonly state: SharedState;
   /** Absent where nodes share none: then the sessions of clients end with their node. */
   readonly log?: SharedLog;
+  /** Of the cluster; null: it has none. */
+  readonly name?: string | null;
   /** The operator's name for this node. */
   readonly node: string;
   /** Default: fence. */

@@ -75,6 +75,7 @@ export function joinCluster(
   const [key, ...previousKeys] = keys.keys('sealing').map((sealing) => sealing.key);
   return {
     ...settings,
+    name,
     bus,
     state,
     identity: new ClusterIdentity(state, keys, systemClock, logger),

@@ -1,22 +1,32 @@
 import type { Bus } from '../../bus/bus.ts';
+import { BucketRunTimeStore, IN_JETSTREAM, MAKING } from '../../cluster/run-time-store/bucket-run-time-store.ts';
+import { Sealer } from '../../gateway/sealer.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import { LastKnownStore } from '../../store/run-time-store/last-known-store.ts';
+import { systemRandom } from '../../model/random.ts';
+import { sealingOf } from '../../model/sealing.ts';
+import { copyIn, LastKnownStore } from '../../store/run-time-store/last-known-store.ts';
 import { PostgresRunTimeStore, placeOf } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
-import { type RunTimeStore, StoreError } from '../../store/run-time-store/run-time-store.ts';
+import { type RunTimeStore, StoreError, type StoreSnapshot } from '../../store/run-time-store/run-time-store.ts';
 import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { AppOptions, OpenProblem } from '../app-options.ts';
+import type { ClusterConnection } from '../cluster/cluster-connection.ts';
 import { gatewayFolder } from '../gateway-folders.ts';
 
 const SCHEMA = 'trunkline';
+const EVENTS = 'pins.events';
+const DECIDED = ['server', 'suspended', 'pins.servers', 'pins'];
 /** What a node needs to start. */
-const COPIED = ['server', 'suspended', 'pins.servers', 'pins', 'secrets', 'credentials', 'logins', 'oauth_clients'];
+const COPIED = [...DECIDED, 'secrets', 'credentials', 'logins', 'oauth_clients'];
 
 export interface OpenedStore {
   readonly runTimeStore: RunTimeStore;
-  /** The same, for tokens: what a command that only looks renews is kept, for the authorization server takes it only once. */
+  /**
+   * For secrets and tokens: the same, or without a database that of this node. What a command that only looks renews is kept, for
+   * the authorization server takes it only once.
+   */
   readonly credentialStore: RunTimeStore;
   /** Other nodes write to it too. */
   readonly shared: boolean;
@@ -27,14 +37,15 @@ export interface OpenedStore {
 }
 
 /**
- * The run-time store: in the data folder, or in the database that the nodes of a cluster share. A cluster without one
- * refuses changes at run time: made on one node, they would be lost with it. Throws StoreUnusable.
+ * The run-time store: in the data folder, or what the nodes of a cluster share: a database, or else JetStream. Without a
+ * connection to NATS, a node of a cluster without a database changes nothing. Throws StoreUnusable.
  */
 export function openRunTimeStore(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
   state: Pick<DesiredState, 'cluster' | 'dataDir' | 'servers'>,
   clock: Clock,
   logger: Logger,
+  connection: ClusterConnection | null = null,
 ): OpenedStore {
   const { cluster } = state;
   const looks = options.state === 'look';
@@ -58,9 +69,67 @@ export function openRunTimeStore(
   }
   const runTimeStore = new SqliteRunTimeStore({ path: runTimeStorePath(options, state), clock, logger });
   if (looks) return looking(runTimeStore);
+  if (connection !== null) {
+    const path = options.state === 'none' ? null : gatewayFolder(state.dataDir, options.load).file('store.copy');
+    const shared = inJetStream(connection, path, clock, logger);
+    return { runTimeStore: shared, credentialStore: runTimeStore, shared: true, ...decidable };
+  }
   if (options.state === 'none') warnOfForgotten(state, logger);
-  const reasons = alone ? decidable : { refusal: NO_STORE, undecidable: UNDECIDABLE };
+  const reasons = alone ? decidable : { refusal: NO_NODE, undecidable: NO_NODE };
   return { runTimeStore, credentialStore: runTimeStore, shared: false, ...reasons };
+}
+
+/** `path`: of the copy that this node keeps; null for none. */
+function inJetStream(
+  { state, key, previousKeys = [], name = null }: ClusterConnection,
+  path: string | null,
+  clock: Clock,
+  logger: Logger,
+): RunTimeStore {
+  const place = `JetStream of the cluster ${name ?? 'without a name'}`;
+  const sealing = sealingOf([key, ...previousKeys], (one) => new Sealer(one));
+  const lastKnown = (): StoreSnapshot | null => {
+    const copy = copyIn(path, place);
+    return typeof copy === 'string' ? null : copy;
+  };
+  const store = new BucketRunTimeStore({ state, sealing, clock, random: systemRandom, logger, lastKnown });
+  const collections = [...DECIDED, MAKING];
+  return new LastKnownStore({ store, place, path, begins: true, collections, keeps: true, logger });
+}
+
+/**
+ * Moves what a node decided before its cluster shared a store. Where the others have decided about the same, theirs counts, also
+ * about definitions of a server. Where the store is away, the next start does it.
+ */
+export async function moveDecided(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
+  const { records } = await from.read([...DECIDED, EVENTS]);
+  const own = Array.from(records, ([collection, some]) =>
+    [...some.values()].map((record) => ({ collection, ...record })),
+  ).flat();
+  if (own.length === 0) return;
+  let moved = 0;
+  try {
+    const pinned = serversIn((await to.read(['pins.servers'])).records.get('pins.servers')!.values());
+    for (const { collection, key, value } of own) {
+      const isTheirs = collection.startsWith('pins') && pinned.has(serverIn(value));
+      const write = { collection, key } as const;
+      const applied = isTheirs || (await to.apply([{ kind: 'put', ...write, value, expected: null }])).ok;
+      if (applied && !isTheirs) moved++;
+      await from.apply([{ kind: 'delete', ...write }]);
+    }
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    logger.warn('run_time_changes_not_moved', { reason: error.message });
+  }
+  if (moved > 0) logger.warn('run_time_changes_moved', { records: moved, to: 'JetStream, for all nodes' });
+}
+
+function serversIn(records: Iterable<{ readonly value: string }>): ReadonlySet<string> {
+  return new Set(Array.from(records, ({ value }) => serverIn(value)));
+}
+
+function serverIn(value: string): string {
+  return (JSON.parse(value) as { readonly server: string }).server;
 }
 
 /** A command that only looks offers what a gateway would; what it writes counts for its process, which holds it in memory. */
@@ -82,8 +151,39 @@ function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): Ru
 /** A node that has written to the store reports it here, with the revision. */
 export const STORE_WRITTEN = 'trunkline.truth';
 
+/** The stores of a gateway. Throws StoreUnusable. */
+export async function openStores(
+  options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
+  state: Pick<DesiredState, 'cluster' | 'dataDir' | 'servers'>,
+  connection: ClusterConnection | null,
+  clock: Clock,
+  logger: Logger,
+) {
+  const opened = openRunTimeStore(options, state, clock, logger, connection);
+  const { shared, refusal, undecidable } = opened;
+  const announced = shared && connection !== null;
+  const runTimeStore = announced ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
+  const isOne = opened.credentialStore === opened.runTimeStore;
+  const records = isOne ? runTimeStore : opened.credentialStore;
+  if (shared && !isOne) await moveDecided(records, runTimeStore, logger);
+  return {
+    runTimeStore,
+    /** Secrets and tokens. */
+    records,
+    /** Of this node's data folder; null where a database has everything. */
+    folderStore: shared && isOne ? null : records,
+    shared,
+    refusal,
+    undecidable,
+    async close(): Promise<void> {
+      await runTimeStore.close();
+      if (!isOne) await records.close();
+    },
+  };
+}
+
 /** The store that nodes share. It notifies the others of changes, so that they need not wait for their next poll. */
-export function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
+function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
   return writingBy(runTimeStore, async (writes) => {
     const applied = await runTimeStore.apply(writes);
     if (applied.ok) bus.publish(STORE_WRITTEN, Buffer.from(String(applied.revision)));
@@ -110,12 +210,13 @@ function warnOfForgotten({ servers }: Pick<DesiredState, 'servers'>, logger: Log
 
 const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
 
-const UNSHARED = 'the nodes of this cluster share no store, so';
-const NO_STORE = `${UNSHARED} the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session`;
-const UNDECIDABLE = `${UNSHARED} the other nodes would not know of it, and offer what they did: name a PostgreSQL in cluster.store`;
+const NO_NODE =
+  'the nodes of this cluster keep such changes in NATS: start the gateway, and repeat it, or name a PostgreSQL in cluster.store';
 
 /** The store has the pins too: without them nothing new may be trusted, so no node starts without a copy of them. */
 const REACH = 'see that the database can be reached and used, and start again';
+const SAME_SECRET =
+  'see that all nodes have the same cluster.secret, and both secrets while it changes; if the record is damaged, stop all nodes and delete the stream: they write it again from their copies';
 const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 
 /** What a person has to do about an error of the run-time store; null for any other error. */
@@ -133,6 +234,7 @@ export function runTimeStoreProblem(
   if (state.cluster?.store != null && options.state !== 'none') {
     return { kind: 'truth', file: 'cluster.store', message, remedy: REACH };
   }
+  if (message.startsWith(IN_JETSTREAM)) return { kind: 'truth', file: 'cluster', message, remedy: SAME_SECRET };
   const file = runTimeStorePath(options, state);
   return { kind: 'truth', file, message: `${file}: ${message}`, remedy: RESTORE };
 }

@@ -37,7 +37,7 @@ describe('S0.21 the documented rights of a node at NATS are enough, and each is 
 
   test('a node with exactly these rights does all that a node does', async () => {
     assert.equal(rights.length, 12);
-    assert.equal(streams.length, 8);
+    assert.equal(streams.length, 9);
     assert.deepEqual(await failures(nats, 0), []);
   });
 

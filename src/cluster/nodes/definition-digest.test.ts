@@ -140,3 +140,13 @@ test('every field of a server is in the digest, or listed as excluded', () => {
   const silent = Object.keys(plain).filter((field) => !said.has(field) && !['onlyFor', 'origin'].includes(field));
   assert.deepEqual(silent, []);
 });
+
+test('a server added at run time is the same at nodes that run in different folders', () => {
+  const added = { ...plain, origin: { file: '<run time>', line: 1, column: 1 } };
+  const here = definitionDigest(added, KEY);
+  const folder = process.cwd();
+  process.chdir('/');
+  assert.equal(definitionDigest(added, KEY), here);
+  process.chdir(folder);
+  assert.notEqual(definitionDigest({ ...added, transport: { ...stdio, cwd: '/other' } }, KEY), here);
+});

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { dirname, relative } from 'node:path';
+import { dirname, isAbsolute, relative } from 'node:path';
 import { revealed } from '../../model/secret.ts';
 import type { Server, TransportSpec } from '../../model/server.ts';
 
@@ -11,7 +11,7 @@ export function definitionDigest(server: Server, key: Buffer): string {
   const { name, transport, isolation, isolationHeader, timeoutMs, retry, trusted, cache, tools, limits } = server;
   const facts = [
     name,
-    transportFacts(transport, dirname(server.origin.file)),
+    transportFacts(transport, folderOf(server)),
     isolation,
     isolationHeader?.toLowerCase() ?? null,
     server.singleton === true,
@@ -28,8 +28,13 @@ export function definitionDigest(server: Server, key: Buffer): string {
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }
 
+/** Null: added at run time, with the same folder for all nodes. */
+function folderOf({ origin: { file } }: Server): string | null {
+  return isAbsolute(file) ? dirname(file) : null;
+}
+
 /** Must give the digests of the previous version, null for `ssh` without a host included. */
-function transportFacts(transport: TransportSpec, folder: string): unknown {
+function transportFacts(transport: TransportSpec, folder: string | null): unknown {
   switch (transport.type) {
     case 'memory':
       return ['memory', transport.key];
@@ -42,7 +47,7 @@ function transportFacts(transport: TransportSpec, folder: string): unknown {
         args,
         sorted(revealed(env)),
         inherited,
-        ssh === null ? relative(folder, cwd) : cwd,
+        ssh === null && folder !== null ? relative(folder, cwd) : cwd,
         ssh,
         ...(runAs === null ? [] : [{ runAs }]),
       ];

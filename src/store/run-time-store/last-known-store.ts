@@ -14,9 +14,12 @@ import {
 
 interface LastKnownOptions {
   readonly store: RunTimeStore;
-  /** Which database it is, without credentials: a copy of another one is not used. */
+  /** Which store it is, without credentials: a copy of another one is not used. */
   readonly place: string;
-  readonly path: string;
+  /** Null: there is no folder for a copy. */
+  readonly path: string | null;
+  /** Without a copy and without the store it begins with nothing. */
+  readonly begins?: boolean;
   /** The histories are not among them. */
   readonly collections: readonly string[];
   /** Keeps the copy up to date; otherwise it is only read. */
@@ -25,8 +28,8 @@ interface LastKnownOptions {
 }
 
 /**
- * A shared store with a copy of its records in a file, so that a node starts while the database is away: then, and until the
- * database answers for the first time, reads are of the copy, and writes fail. `read([])` always asks the database. Records
+ * A shared store with a copy of its records in a file, so that a node starts while the store is away: then, and until the
+ * store answers for the first time, reads are of the copy, and writes fail. `read([])` always asks the store. Records
  * are in the copy as they are stored: what is sealed there is sealed here.
  */
 export class LastKnownStore implements RunTimeStore {
@@ -76,7 +79,7 @@ export class LastKnownStore implements RunTimeStore {
   async #answered(revision: number): Promise<void> {
     this.#reached = true;
     this.#copy = null;
-    if (!this.#options.keeps || revision === this.#kept) return;
+    if (!this.#options.keeps || this.#options.path === null || revision === this.#kept) return;
     this.#keeping ??= this.#keep().finally(() => {
       this.#keeping = null;
     });
@@ -91,7 +94,7 @@ export class LastKnownStore implements RunTimeStore {
       const all = Array.from(records, ([name, some]) => [name, [...some.values()]] as const);
       const text = JSON.stringify({ place, revision, records: all });
       writeFileSync(`${path}.${process.pid}.new`, `${digest(text)}\n${text}`, { mode: 0o600 });
-      renameSync(`${path}.${process.pid}.new`, path);
+      renameSync(`${path}.${process.pid}.new`, path!);
       this.#kept = revision;
       this.#warned = false;
     } catch (error) {
@@ -108,29 +111,35 @@ export class LastKnownStore implements RunTimeStore {
   }
 
   #load(cause: StoreError): StoreSnapshot {
-    const { path, place, logger } = this.#options;
-    let text: string;
-    try {
-      text = readFileSync(path, 'utf8');
-    } catch {
-      throw new StoreError('unavailable', `${cause.message}; this node has no copy of it from before`, cause);
+    const { path, place, begins = false, collections, logger } = this.#options;
+    const kept = copyIn(path, place);
+    const reason = cause.message;
+    if (typeof kept !== 'string') {
+      logger.error('store_not_reached', { reason, effect: 'this node starts with what it last knew', file: path });
+      return kept;
     }
-    const [sum, body = ''] = text.split('\n', 2);
-    if (sum !== digest(body)) throw new StoreError('unavailable', `${cause.message}; ${path} is damaged`, cause);
-    const kept = JSON.parse(body) as { place: string; revision: number; records: [string, StoreRecord[]][] };
-    if (kept.place !== place) {
-      throw new StoreError('unavailable', `${cause.message}; ${path} is a copy of ${kept.place}`, cause);
-    }
-    const records = new Map(
-      kept.records.map(([name, some]) => [name, new Map(some.map((record) => [record.key, record]))]),
-    );
-    logger.error('store_not_reached', {
-      reason: cause.message,
-      effect: 'this node starts with what it last knew',
-      file: path,
-    });
-    return { revision: kept.revision, records };
+    if (!begins) throw new StoreError('unavailable', `${reason}; ${kept}`, cause);
+    logger.error('store_not_reached', { reason, effect: `this node starts without changes made at run time: ${kept}` });
+    return { revision: 0, records: new Map(collections.map((name) => [name, new Map()])) };
   }
+}
+
+/** The copy in that file, or why it is not used. */
+export function copyIn(path: string | null, place: string): StoreSnapshot | string {
+  let text: string;
+  try {
+    text = readFileSync(path ?? '', 'utf8');
+  } catch {
+    return 'this node has no copy of it from before';
+  }
+  const [sum, body = ''] = text.split('\n', 2);
+  if (sum !== digest(body)) return `${path} is damaged`;
+  const kept = JSON.parse(body) as { place: string; revision: number; records: [string, StoreRecord[]][] };
+  if (kept.place !== place) return `${path} is a copy of ${kept.place}`;
+  const records = new Map(
+    kept.records.map(([name, some]) => [name, new Map(some.map((record) => [record.key, record]))]),
+  );
+  return { revision: kept.revision, records };
 }
 
 function of({ records }: StoreSnapshot, collection: string): ReadonlyMap<string, StoreRecord> {

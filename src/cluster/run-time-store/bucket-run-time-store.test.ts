@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { runTimeStoreContract } from '../../../test/contracts/run-time-store.contract.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { LossyStore } from '../../../test/support/lossy-store.ts';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
+import { NatsSharedState } from '../../bus/nats/nats-shared-state.ts';
+import { loadNats, NatsWire } from '../../bus/nats/nats-wire.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import { Sealer } from '../../gateway/sealer.ts';
+import { systemClock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { systemRandom } from '../../model/random.ts';
+import { sealingOf } from '../../model/sealing.ts';
+import type { StoreSnapshot, StoreWrite } from '../../store/run-time-store/run-time-store.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { BucketRunTimeStore, MAKING } from './bucket-run-time-store.ts';
+
+const KEY = Buffer.alloc(32, 7);
+const BUCKET = 'trunkline_changes';
+
+interface Options {
+  readonly lastKnown?: StoreSnapshot | null;
+  readonly keys?: readonly Buffer[];
+  readonly logger?: Logger;
+}
+
+function storeOn(state: SharedState, { lastKnown = null, keys = [KEY], logger = Logger.silent() }: Options = {}) {
+  const sealing = sealingOf(keys, (key) => new Sealer(key));
+  const deps = { state, sealing, clock: systemClock, random: systemRandom, logger };
+  return new BucketRunTimeStore({ ...deps, lastKnown: () => lastKnown });
+}
+
+const memories = new Map<string, MemorySharedState>();
+runTimeStoreContract('JetStream, played in memory', {
+  open(name) {
+    const state = memories.get(name) ?? new MemorySharedState(systemClock);
+    memories.set(name, state);
+    return storeOn(state);
+  },
+});
+
+describe('nats-server', async () => {
+  const server = await NatsServer.start();
+  const { core, jetStream } = await loadNats();
+  const wire = new NatsWire(core, { servers: [server.url], name: 'test', credentials: null, tls: null }, systemClock);
+  await wire.firstAttempt;
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  after(async () => {
+    await wire.close();
+    await server[Symbol.asyncDispose]();
+  });
+  runTimeStoreContract('JetStream', {
+    open: (name) => storeOn({ bucket: (bucket, options) => state.bucket(`${bucket}_${name}`, options) }),
+  });
+});
+
+function put(key: string, value: string, expected?: number | null): StoreWrite {
+  return { kind: 'put', collection: 'c', key, value, ...(expected === undefined ? {} : { expected }) };
+}
+
+async function valuesOf(store: BucketRunTimeStore): Promise<Record<string, string>> {
+  const { records } = await store.read(['c']);
+  return Object.fromEntries(Array.from(records.get('c')!.values(), ({ key, value }) => [key, value]));
+}
+
+/** A store in memory that can lose everything, as its nodes see it. */
+function losing() {
+  const store = new LossyStore(new FakeClock());
+  return { state: store.view(), lose: () => store.loseAll() };
+}
+
+test('check:A2 changes of many nodes at once are one after the other, and all nodes have all of them', async () => {
+  const state = new MemorySharedState(systemClock);
+  const nodes = Array.from({ length: 5 }, () => storeOn(state));
+  const changes = nodes.flatMap((node, n) =>
+    Array.from({ length: 60 }, (_, i) => node.apply([put(`${n}.${i}`, `${i}`)])),
+  );
+  const revisions = (await Promise.all(changes)).map((applied) => applied.ok && applied.revision);
+  assert.deepEqual(
+    revisions.toSorted((a, b) => Number(a) - Number(b)),
+    Array.from({ length: 300 }, (_, i) => i + 1),
+  );
+  for (const node of [...nodes, storeOn(state)]) assert.equal(Object.keys(await valuesOf(node)).length, 300);
+});
+
+test('a long log becomes a snapshot, old changes and their marks are deleted, and a node that was away reads on', async () => {
+  const state = new MemorySharedState(systemClock);
+  const [one, away] = [storeOn(state), storeOn(state)];
+  await one.apply([put('first', '1')]);
+  await valuesOf(away);
+  const large = '\u{1f600}ü"'.repeat(60_000);
+  for (let i = 0; i < 1_100; i++)
+    await one.apply([put(`k${i % 50}`, `${i}`), ...(i % 300 === 0 ? [put('large', large + i)] : [])]);
+  await one.close();
+  const bucket = await state.bucket(BUCKET, { ttlMs: 0 });
+  const keys = await bucket.keys();
+  assert.ok(keys.length < 700, `${keys.length} keys`);
+  assert.ok(keys.some((key) => key.startsWith('whole.')));
+  let marks = 0;
+  (await bucket.watch('>', { put() {}, gone: () => marks++ })).close();
+  assert.ok(marks < 600, `${marks} marks`);
+  for (const node of [away, storeOn(state)]) {
+    const values = await valuesOf(node);
+    assert.deepEqual([values['first'], values['k49'], values['large']], ['1', '1099', `${large}900`]);
+    assert.equal((await node.read([])).revision, 1_101);
+  }
+});
+
+test('fault:F28 a lost log is made again by a node that runs, and no later change gets an earlier revision', async () => {
+  const lossy = losing();
+  const [a, b] = [storeOn(lossy.state), storeOn(lossy.state)];
+  await a.apply([put('x', '1')]);
+  await b.apply([put('y', '1')]);
+  await valuesOf(a);
+  await lossy.lose();
+  assert.deepEqual(await valuesOf(a), { x: '1', y: '1' });
+  assert.deepEqual(await valuesOf(b), { x: '1', y: '1' });
+  assert.deepEqual(await b.apply([put('x', '2', 1)]), { ok: true, revision: 3 });
+  assert.deepEqual(await valuesOf(a), { x: '2', y: '1' });
+  assert.deepEqual(await valuesOf(storeOn(lossy.state)), { x: '2', y: '1' });
+});
+
+test('fault:F28 what a node made again knew less than another one is completed, deletions too, and newer changes stay', async () => {
+  const lossy = losing();
+  const [less, more] = [storeOn(lossy.state), storeOn(lossy.state)];
+  await less.apply([put('kept', '1'), put('changed', '1'), put('deleted', '1'), put('newer', '1')]);
+  await more.apply([put('changed', '2'), put('added', '2')]);
+  await more.apply([{ kind: 'delete', collection: 'c', key: 'deleted' }]);
+  await lossy.lose();
+  assert.equal((await valuesOf(less))['changed'], '1', 'it makes the log again');
+  await less.apply([put('newer', '9')]);
+  const whole = { kept: '1', changed: '2', newer: '9', added: '2' };
+  assert.deepEqual(await valuesOf(more), whole);
+  assert.deepEqual(await valuesOf(less), whole);
+  assert.ok((await less.read([])).revision > 3);
+});
+
+test('fault:F28 a log that is lost while all nodes are down is made again from the copy of one, never from nothing', async () => {
+  const lossy = losing();
+  const first = storeOn(lossy.state);
+  await first.apply([put('x', '1')]);
+  const copy = await first.read([MAKING, 'c']);
+  await first.apply([put('y', '2')]);
+  await lossy.lose();
+  assert.deepEqual(await valuesOf(storeOn(lossy.state, { lastKnown: copy })), { x: '1' });
+  // A node without a copy was first: what another one knew is added.
+  await lossy.lose();
+  const anew = storeOn(lossy.state);
+  await anew.apply([put('z', '3')]);
+  const completed = storeOn(lossy.state, { lastKnown: copy });
+  assert.deepEqual(await valuesOf(completed), { x: '1', z: '3' });
+  // The same log: the copy is older, and adds nothing.
+  await completed.apply([{ kind: 'delete', collection: 'c', key: 'x' }]);
+  const later = await completed.read([MAKING, 'c']);
+  await completed.apply([put('x', '4')]);
+  await completed.apply([{ kind: 'delete', collection: 'c', key: 'x' }]);
+  assert.deepEqual(await valuesOf(storeOn(lossy.state, { lastKnown: later })), { z: '3' });
+});
+
+test('while JetStream is away nothing is acknowledged or read, and afterwards nothing half done is there', async () => {
+  const lossy = losing();
+  const store = storeOn(lossy.state);
+  await store.apply([put('x', '1')]);
+  lossy.state.away = true;
+  await assert.rejects(store.apply([put('x', '2')]), { fault: 'unavailable', message: /JetStream: .*is away/ });
+  await assert.rejects(store.read(['c']), { fault: 'unavailable' });
+  lossy.state.away = false;
+  assert.deepEqual(await valuesOf(store), { x: '1' });
+});
+
+test('a change whose answer did not come is found where it was written, and is unknown where nobody can say', async () => {
+  const state = new MemorySharedState(systemClock);
+  let lost: 'answer' | 'all' | null = null;
+  const flaky: SharedState = {
+    bucket: async (name, options) => {
+      const bucket = await state.bucket(name, options);
+      const it: typeof bucket = Object.create(bucket);
+      it.restore = async (key, value) => {
+        if (lost === null) return bucket.restore(key, value);
+        if (lost === 'answer') await bucket.restore(key, value);
+        throw new GatewayError('UNKNOWN', 'timeout');
+      };
+      for (const method of ['get', 'look', 'create', 'update', 'delete', 'keys', 'watch'] as const)
+        Object.assign(it, { [method]: bucket[method].bind(bucket) });
+      return it;
+    },
+  };
+  const store = storeOn(flaky);
+  await store.apply([put('x', '1')]);
+  lost = 'answer';
+  assert.deepEqual(await store.apply([put('x', '2')]), { ok: true, revision: 2 });
+  lost = 'all';
+  await assert.rejects(store.apply([put('x', '3')]), { fault: 'unknown' });
+  lost = null;
+  assert.deepEqual(await store.apply([put('x', '4', 2)]), { ok: true, revision: 3 });
+});
+
+test('what was not sealed with the secret of the cluster, or for another key, is refused', async () => {
+  const state = new MemorySharedState(systemClock);
+  await storeOn(state).apply([put('x', '1')]);
+  await assert.rejects(storeOn(state, { keys: [Buffer.alloc(32, 8)] }).read(['c']), { fault: 'damaged' });
+  const bucket = await state.bucket(BUCKET, { ttlMs: 0 });
+  const { value } = (await bucket.get('change.000000000001'))!;
+  await bucket.create('change.000000000002', value);
+  await assert.rejects(storeOn(state).read(['c']), { fault: 'damaged', message: /change\.000000000002/ });
+});
+
+test('S0.19 while the secret changes, what the old one sealed is sealed anew', async () => {
+  const state = new MemorySharedState(systemClock);
+  const [before, after] = [KEY, Buffer.alloc(32, 8)];
+  await storeOn(state, { keys: [before] }).apply([put('x', 'y'.repeat(250_000))]);
+  const both = storeOn(state, { keys: [after, before] });
+  assert.equal((await valuesOf(both))['x']!.length, 250_000);
+  const now = () => valuesOf(storeOn(state, { keys: [after] })).catch(() => null);
+  for (let i = 0; i < 100 && (await now()) === null; i++) await new Promise((done) => setTimeout(done, 20));
+  assert.equal((await now())?.['x']?.length, 250_000);
+  await both.close();
+});

@@ -1,0 +1,202 @@
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import type { StoredRow } from '../../store/run-time-store/integrity-check.ts';
+import { StoreError, type StoreWrite } from '../../store/run-time-store/run-time-store.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { RecordSet } from './record-set.ts';
+
+export const CHANGES = 'trunkline_changes';
+const HEAD = 'head';
+const MAX_VALUE_BYTES = 512 * 1024;
+/** Of a text: three bytes a character at most, in base64. */
+const PART_LENGTH = 100_000;
+const AT_ONCE = 32;
+
+/** What a log begins with. */
+export interface LogHead {
+  /** Of this making: another one after the log was lost. */
+  readonly making: string;
+  /** The revision that it was made again with; 0 the first time. */
+  readonly base: number;
+  /** The last change that the snapshot has. */
+  readonly number: number;
+  /** Key of the snapshot; null: none. */
+  readonly snapshot: string | null;
+}
+
+/** All writes of one change. Numbers are without a gap; revisions may leap where a log was made again. */
+export interface LoggedChange {
+  readonly id: string;
+  readonly revision: number;
+  readonly writes: readonly StoreWrite[];
+}
+
+interface Snapshot {
+  readonly revision: number;
+  readonly rows: readonly StoredRow[];
+}
+
+type Packed = { readonly text: string } | { readonly parts: string; readonly count: number };
+
+/**
+ * Changes of the run-time store in a bucket, one key for each: of nodes that write the same number one succeeds. Everything is
+ * sealed for its key, so that only nodes write it and nothing can take the place of something else.
+ */
+export class ChangeLog {
+  readonly bucket: LazyBucket;
+  readonly #sealing: Sealing;
+  readonly #random: Random;
+
+  constructor(state: SharedState, sealing: Sealing, random: Random) {
+    this.bucket = new LazyBucket(state, CHANGES, { ttlMs: 0, maxValueBytes: MAX_VALUE_BYTES });
+    this.#sealing = sealing;
+    this.#random = random;
+  }
+
+  /** `revision`: of the head's record. Null: there is no log. */
+  async head(): Promise<{ readonly head: LogHead; readonly revision: number } | null> {
+    const record = await this.bucket.get(HEAD);
+    return record === null ? null : { head: this.#opened<LogHead>(HEAD, record.value), revision: record.revision };
+  }
+
+  /** Begins a log, with these records. False if there is one by now. */
+  async begin(set: RecordSet): Promise<boolean> {
+    const snapshot = set.revision === 0 ? null : await this.#snapshot(0, set);
+    const head: LogHead = { making: this.#random.hex(8), base: set.revision, number: 0, snapshot };
+    return (await this.bucket.create(HEAD, this.#sealed(HEAD, head))) !== null;
+  }
+
+  async recordsOf({ snapshot }: LogHead): Promise<RecordSet> {
+    if (snapshot === null) return new RecordSet();
+    const record = await this.bucket.get(snapshot);
+    if (record === null) throw new StoreError('unavailable', 'the snapshot of the changes was replaced meanwhile');
+    const { revision, rows } = await this.#unpacked<Snapshot>(snapshot, record.value);
+    return new RecordSet(revision, rows);
+  }
+
+  /** Null: there is no such change yet. */
+  async change(number: number): Promise<LoggedChange | null> {
+    const key = changeKey(number);
+    const record = await this.bucket.look(key);
+    if (record === null) return null;
+    if (record === 'deleted') throw new StoreError('unavailable', 'the change is in a snapshot by now');
+    return this.#unpacked<LoggedChange>(key, record.value);
+  }
+
+  /** False if another node was first. Rejects with GatewayError. */
+  async append(number: number, change: LoggedChange): Promise<boolean> {
+    const key = changeKey(number);
+    return (await this.bucket.restore(key, await this.#packed(key, number, change))) !== null;
+  }
+
+  /** Puts all records into a new snapshot, and deletes what is older than the one before. */
+  async compact(number: number, set: RecordSet): Promise<void> {
+    const before = await this.head();
+    if (before === null) return;
+    const snapshot = await this.#snapshot(number, set);
+    const head: LogHead = { ...before.head, number, snapshot };
+    const isReplaced = await this.bucket.update(HEAD, this.#sealed(HEAD, head), before.revision);
+    const kept = isReplaced === null ? before.head : head;
+    await this.#sweep(before.head.number, [before.head.snapshot, kept.snapshot]);
+  }
+
+  /** Another node may read the snapshot before the last one at the moment, and the changes after it. */
+  async #sweep(upTo: number, snapshots: readonly (string | null)[]): Promise<void> {
+    const ids = snapshots.flatMap((key) => key?.split('.').at(-1) ?? []);
+    const old: string[] = [];
+    const marks: { readonly key: string; readonly revision: number }[] = [];
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const watch = await this.bucket.watch('>', {
+      put: ({ key }) => {
+        const [kind, number, id = ''] = key.split('.');
+        if (kind !== HEAD && Number(number) <= upTo && !ids.includes(id)) old.push(key);
+      },
+      gone: (key, revision) => marks.push({ key, revision }),
+      onReady: resolve,
+    });
+    await promise.finally(() => watch.close());
+    const deletions = [
+      ...old.map((key) => () => this.bucket.delete(key)),
+      ...marks.map(
+        ({ key, revision }) =>
+          () =>
+            this.bucket.delete(key, revision),
+      ),
+    ];
+    for (let at = 0; at < deletions.length; at += AT_ONCE) {
+      await Promise.all(deletions.slice(at, at + AT_ONCE).map((run) => run()));
+    }
+  }
+
+  /** Null: the secret in force sealed it. */
+  sealedAnew(key: string, value: Buffer): Buffer | null {
+    const context = contextOf(key);
+    const sealed = value.toString();
+    const text = this.#sealing.outdated?.(context, sealed) === true ? this.#sealing.open(context, sealed) : null;
+    return text === null ? null : Buffer.from(this.#sealing.seal(context, text));
+  }
+
+  async #snapshot(number: number, set: RecordSet): Promise<string> {
+    const key = `whole.${padded(number)}.${this.#random.hex(8)}`;
+    const value = await this.#packed(key, number, { revision: set.revision, rows: [...set.rows()] });
+    await this.bucket.create(key, value);
+    return key;
+  }
+
+  async #packed(key: string, number: number, content: LoggedChange | Snapshot): Promise<Buffer> {
+    const text = JSON.stringify(content);
+    if (text.length <= PART_LENGTH) return this.#sealed(key, { text });
+    const id = key.startsWith('whole.') ? key.split('.').at(-1)! : this.#random.hex(8);
+    const parts = `part.${padded(number)}.${id}`;
+    let count = 0;
+    for (let at = 0; at < text.length; count++) {
+      let end = at + PART_LENGTH;
+      // Half a character has no bytes.
+      if (/[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
+      const part = `${parts}.${count}`;
+      await this.bucket.create(part, this.#sealed(part, text.slice(at, end)));
+      at = end;
+    }
+    return this.#sealed(key, { parts, count });
+  }
+
+  async #unpacked<T>(key: string, value: Buffer): Promise<T> {
+    const packed = this.#opened<Packed>(key, value);
+    if ('text' in packed) return JSON.parse(packed.text) as T;
+    const keys = Array.from({ length: packed.count }, (_, n) => `${packed.parts}.${n}`);
+    const texts: string[] = [];
+    for (let at = 0; at < keys.length; at += AT_ONCE) {
+      const read = async (part: string): Promise<string> => {
+        const record = await this.bucket.get(part);
+        if (record === null) throw new StoreError('unavailable', 'the snapshot of the changes was replaced meanwhile');
+        return this.#opened<string>(part, record.value);
+      };
+      texts.push(...(await Promise.all(keys.slice(at, at + AT_ONCE).map(read))));
+    }
+    return JSON.parse(texts.join('')) as T;
+  }
+
+  #sealed(key: string, content: LogHead | Packed | string): Buffer {
+    return Buffer.from(this.#sealing.seal(contextOf(key), JSON.stringify(content)));
+  }
+
+  #opened<T>(key: string, value: Buffer): T {
+    const text = this.#sealing.open(contextOf(key), value.toString());
+    if (text === null) throw new StoreError('damaged', `${key} is not as a node with this secret wrote it`);
+    return JSON.parse(text) as T;
+  }
+}
+
+function changeKey(number: number): string {
+  return `change.${padded(number)}`;
+}
+
+/** So that keys sort. */
+function padded(number: number): string {
+  return String(number).padStart(12, '0');
+}
+
+function contextOf(key: string): string {
+  return `run-time change ${key}`;
+}

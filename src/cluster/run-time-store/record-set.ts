@@ -1,0 +1,78 @@
+import { planChange, type StoredRow, type Whole } from '../../store/run-time-store/integrity-check.ts';
+import type { StoreSnapshot, StoreWrite } from '../../store/run-time-store/run-time-store.ts';
+
+/** The records that a log of changes comes to. */
+export class RecordSet {
+  #whole: Whole;
+  readonly #collections = new Map<string, Map<string, StoredRow>>();
+
+  constructor(revision = 0, rows: Iterable<StoredRow> = []) {
+    this.#whole = { revision, count: 0, tally: 0 };
+    for (const row of rows) this.#put(row);
+  }
+
+  static of({ revision, records }: StoreSnapshot, except: string): RecordSet {
+    const rows: StoredRow[] = [];
+    for (const [collection, some] of records) {
+      if (collection === except) continue;
+      for (const { key, value, revision } of some.values()) rows.push({ collection, key, value, revision, sum: 0 });
+    }
+    return new RecordSet(revision, rows);
+  }
+
+  get revision(): number {
+    return this.#whole.revision;
+  }
+
+  get collections(): Iterable<string> {
+    return this.#collections.keys();
+  }
+
+  of(collection: string): ReadonlyMap<string, StoredRow> {
+    return this.#collections.get(collection) ?? new Map();
+  }
+
+  *rows(): Iterable<StoredRow> {
+    for (const rows of this.#collections.values()) yield* rows.values();
+  }
+
+  /** Null: it changes nothing. */
+  plan(writes: readonly StoreWrite[], revision = this.revision + 1) {
+    const found = writes.flatMap(({ collection, key }) => this.of(collection).get(key) ?? []);
+    return planChange({ ...this.#whole, revision: revision - 1 }, found, writes);
+  }
+
+  take({ whole, puts, drops }: Extract<ReturnType<typeof planChange>, { ok: true }>): void {
+    if (whole === null) return;
+    for (const { collection, key } of drops) this.#collections.get(collection)?.delete(key);
+    for (const row of puts) this.#put(row);
+    this.#whole = whole;
+  }
+
+  #put(row: StoredRow): void {
+    let rows = this.#collections.get(row.collection);
+    if (rows === undefined) this.#collections.set(row.collection, (rows = new Map()));
+    rows.set(row.key, row);
+  }
+}
+
+/**
+ * The writes that add to a store what another one had. `base`: the revision from which on the store was made again without
+ * those who knew more; what changed there since then stays.
+ */
+export function lacking(there: RecordSet, base: number, known: RecordSet): readonly StoreWrite[] {
+  const writes: StoreWrite[] = [];
+  for (const collection of known.collections) {
+    const rows = there.of(collection);
+    for (const [key, { value, revision }] of known.of(collection)) {
+      const row = rows.get(key);
+      if (revision <= base || (row !== undefined && (row.revision > base || row.value === value))) continue;
+      writes.push({ kind: 'put', collection, key, value, expected: row?.revision ?? null });
+    }
+    for (const [key, { revision }] of rows) {
+      const isDeleted = revision <= base && known.revision > base && !known.of(collection).has(key);
+      if (isDeleted) writes.push({ kind: 'delete', collection, key, expected: revision });
+    }
+  }
+  return writes;
+}
