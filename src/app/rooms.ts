@@ -44,6 +44,7 @@ import { acrossNodes, followSessions, stateEverywhere } from './cluster/across-n
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
 import { desiredNames } from './cluster/desired-names.ts';
+import { formerPeer } from './cluster/former-peer.ts';
 import { serveRecordings, shareRecording } from './cluster/recordings-of-nodes.ts';
 import { reachableAt, serves } from './cluster/serving-nodes.ts';
 import { registerGauges } from './gauges.ts';
@@ -206,6 +207,7 @@ export async function buildRooms(
           random,
           logger,
           version: info.version,
+          formerPeer: formerPeer(stateFile, folder, connection.bus.peer),
           sealing,
           get addresses() {
             return reachable;

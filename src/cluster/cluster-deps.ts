@@ -45,6 +45,8 @@ export interface ClusterDeps {
   readonly logger: Logger;
   readonly node: string;
   readonly version: string;
+  /** The process of this node before this one, which has ended; absent and null: unknown. */
+  readonly formerPeer?: string | null;
   /** `serve`: without the bus, go on serving what is owned, at the risk of two owners. Default: fence. */
   readonly onBusLoss?: 'fence' | 'serve';
   /** Where other nodes reach the listener of this one; empty before it is open. */

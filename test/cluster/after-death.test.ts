@@ -337,3 +337,23 @@ test('check:C9 fault:F30 fault:F33 requests that wait for clients of 2026-07-28 
     assert.equal(wordOf(message), 'UNKNOWN');
     (await at(a).listening({ toolsListChanged: true })).drop();
   }));
+
+test('fault:F30 a node that is killed and starts again in its folder ends its former lease, and serves its sessions at once', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const before = await nodes.node('a', { counter: counterServer() });
+      await callable(before, 'counter');
+      const client = await WireClient.open(before.serverUrl('counter'));
+      assert.equal(await client.callText('count'), '1');
+      const { peer } = (await before.health())!.node;
+      await die(before);
+      const after = await nodes.node('a', { counter: counterServer() }, {}, { folder: before.gateway.folder });
+      const began = performance.now();
+      await until(() => after.gateway.stderr.includes(`"event":"lease_ended","node":"a","peer":"${peer}"`), 'its end');
+      const again = await at(after, client).callText('count');
+      assert.equal(again, '1', 'a new process counts anew');
+      // Without it the lease is ended after 2.5 s, or expires after 16.
+      assert.ok(performance.now() - began < 2_000, `${performance.now() - began} ms`);
+    },
+  ));

@@ -52,3 +52,20 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
     await lease.close();
   }
 });
+
+test('fault:F28 with its first lease a node ends the lease of its process before, which has ended, and no other', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new LazyBucket(state, 'leases', { ttlMs: LEASE_MS });
+  for (const peer of ['former', 'other']) await store.create(`lease.${peer}`, Buffer.from('{}'));
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n', formerPeer: 'former' };
+  const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), none);
+  lease.start();
+  for (let passed = 0; passed < 500; passed += 100) {
+    await clock.advance(100);
+    await settled();
+  }
+  assert.deepEqual([...(await store.keys('lease.*'))].sort(), ['lease.other', 'lease.p']);
+  await lease.close();
+});

@@ -8,7 +8,7 @@ import type { Witnesses } from '../nodes/witnesses.ts';
 const PATIENCE_MS = 1_000;
 const WARN_MS = 5_000;
 
-type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' | 'identity'>;
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' | 'identity' | 'formerPeer'>;
 
 /**
  * One lease for everything that a node owns. Its validity counts from when the last acknowledged renewal was sent, by the
@@ -35,6 +35,7 @@ export class NodeLease {
   #warned = false;
   /** `leaseRegained` has resolved. */
   #settled = false;
+  #endedFormer = false;
   #stopRenewing: () => void = () => {};
   #stopWatching: () => void = () => {};
   #closed = false;
@@ -116,6 +117,7 @@ export class NodeLease {
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
       this.#witnesses.renewed(sentAt);
       if (!this.#settled || this.#broken) await this.#regain();
+      void this.#endFormer();
       this.#failure = null;
       this.#failedSince = null;
       this.#warned = false;
@@ -127,6 +129,22 @@ export class NodeLease {
     if (this.#closed) return;
     const waited = clock.now() - sentAt;
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
+  }
+
+  /** The process before this one certainly has ended: what it owned is free. */
+  async #endFormer(): Promise<void> {
+    const { formerPeer = null, logger, node } = this.#deps;
+    if (formerPeer === null || this.#endedFormer) return;
+    this.#endedFormer = true;
+    try {
+      const key = leaseKey(formerPeer);
+      const record = await this.#store.get(key);
+      if (record !== null && (await this.#store.delete(key, record.revision))) {
+        logger.info('lease_ended', { node, peer: formerPeer });
+      }
+    } catch {
+      this.#endedFormer = false;
+    }
   }
 
   #failed(reason: string): void {
