@@ -81,7 +81,7 @@ export function openRunTimeStore(
 
 /** `path`: of the copy that this node keeps; null for none. */
 function inJetStream(
-  { state, key, previousKeys = [], name = null }: ClusterConnection,
+  { state, key, previousKeys = [], name = null, identity }: ClusterConnection,
   path: string | null,
   clock: Clock,
   logger: Logger,
@@ -92,7 +92,8 @@ function inJetStream(
     const copy = copyIn(path, place);
     return typeof copy === 'string' ? null : copy;
   };
-  const store = new BucketRunTimeStore({ state, sealing, clock, random: systemRandom, logger, lastKnown });
+  const confirmed = (): boolean => identity.confirmed;
+  const store = new BucketRunTimeStore({ state, sealing, clock, random: systemRandom, logger, confirmed, lastKnown });
   const collections = [...DECIDED, MAKING];
   return new LastKnownStore({ store, place, path, begins: true, collections, keeps: true, logger });
 }

@@ -44,6 +44,11 @@ export class ClusterIdentity {
     this.#logger = logger;
   }
 
+  /** The record is sealed with the secret of this node. */
+  get confirmed(): boolean {
+    return this.#confirmed;
+  }
+
   /** Why this node cannot be one of them; null if it can, or while that is not known. */
   get refused(): string | null {
     return this.#refused;

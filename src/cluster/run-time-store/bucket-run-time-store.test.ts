@@ -24,12 +24,16 @@ interface Options {
   readonly lastKnown?: StoreSnapshot | null;
   readonly keys?: readonly Buffer[];
   readonly logger?: Logger;
+  readonly confirmed?: boolean;
 }
 
-function storeOn(state: SharedState, { lastKnown = null, keys = [KEY], logger = Logger.silent() }: Options = {}) {
+function storeOn(
+  state: SharedState,
+  { lastKnown = null, keys = [KEY], logger = Logger.silent(), confirmed = false }: Options = {},
+) {
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const deps = { state, sealing, clock: systemClock, random: systemRandom, logger };
-  return new BucketRunTimeStore({ ...deps, lastKnown: () => lastKnown });
+  return new BucketRunTimeStore({ ...deps, confirmed: () => confirmed, lastKnown: () => lastKnown });
 }
 
 const memories = new Map<string, MemorySharedState>();
@@ -200,7 +204,11 @@ test('a change whose answer did not come is found where it was written, and is u
 test('what was not sealed with the secret of the cluster, or for another key, is refused', async () => {
   const state = new MemorySharedState(systemClock);
   await storeOn(state).apply([put('x', '1')]);
-  await assert.rejects(storeOn(state, { keys: [Buffer.alloc(32, 8)] }).read(['c']), { fault: 'damaged' });
+  const other = [Buffer.alloc(32, 8)];
+  await assert.rejects(storeOn(state, { keys: other }).read(['c']), {
+    fault: 'unavailable',
+    message: /another cluster.secret/,
+  });
   const bucket = await state.bucket(BUCKET, { ttlMs: 0 });
   const { value } = (await bucket.get('change.000000000001'))!;
   await bucket.create('change.000000000002', value);
@@ -217,4 +225,15 @@ test('S0.19 while the secret changes, what the old one sealed is sealed anew', a
   for (let i = 0; i < 100 && (await now()) === null; i++) await new Promise((done) => setTimeout(done, 20));
   assert.equal((await now())?.['x']?.length, 250_000);
   await both.close();
+});
+
+test('a log of a former secret is replaced when the cluster is that of the new one, with what the node knew', async () => {
+  const state = new MemorySharedState(systemClock);
+  const former = storeOn(state);
+  for (const value of ['1', '2']) await former.apply([put('x', value)]);
+  const lastKnown = await former.read([MAKING, 'c']);
+  const [one, two] = [0, 1].map(() => storeOn(state, { keys: [Buffer.alloc(32, 8)], confirmed: true, lastKnown }));
+  assert.deepEqual(await valuesOf(one!), { x: '2' });
+  await two!.apply([put('y', '3')]);
+  assert.deepEqual(await valuesOf(one!), { x: '2', y: '3' });
 });

@@ -33,6 +33,8 @@ interface BucketRunTimeStoreDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** Whether the cluster is certainly that of this node's secret. */
+  readonly confirmed: () => boolean;
   /** What this node knew when it ended; null: nothing. */
   readonly lastKnown: () => StoreSnapshot | null;
 }
@@ -110,7 +112,7 @@ export class BucketRunTimeStore implements RunTimeStore {
       if (await this.#append(number, change)) {
         set.take(plan);
         this.#number = number;
-        this.#head ??= (await this.#log.head())?.head ?? null;
+        this.#head ??= await this.#readHead();
         this.#compactIfLong(set);
         return { ok: true, revision };
       }
@@ -133,13 +135,31 @@ export class BucketRunTimeStore implements RunTimeStore {
 
   /** With all changes that there are. */
   async #current(): Promise<RecordSet> {
-    const found = await this.#log.head();
-    const head = found?.head ?? null;
+    const head = await this.#readHead();
     const isSame = head?.making === this.#head?.making && (head?.number ?? 0) <= this.#number;
     if (this.#set === null || !isSame) await this.#load(head);
     else this.#head = head;
     await this.#follow();
     return this.#set!;
+  }
+
+  /** A log that is sealed with a former secret is replaced, once no node has that secret. */
+  async #readHead(): Promise<LogHead | null> {
+    const found = await this.#log.head();
+    if (found?.head !== 'foreign') return found?.head ?? null;
+    const { confirmed, logger } = this.#deps;
+    if (!confirmed())
+      throw new StoreError('unavailable', 'the changes made at run time are sealed with another cluster.secret');
+    const known = this.#set ?? this.#known() ?? new RecordSet();
+    if (await this.#log.begin(known, found.revision)) {
+      logger.warn('run_time_store_made_again', { revision: known.revision, reason: 'sealed with a former secret' });
+    }
+    return this.#readHead();
+  }
+
+  #known(): RecordSet | null {
+    const copy = this.#deps.lastKnown();
+    return copy === null ? null : RecordSet.of(copy, MAKING);
   }
 
   async #follow(): Promise<void> {
@@ -157,13 +177,13 @@ export class BucketRunTimeStore implements RunTimeStore {
   async #load(head: LogHead | null): Promise<void> {
     const { lastKnown, logger } = this.#deps;
     const copy = this.#set === null ? lastKnown() : null;
-    const known = copy === null ? this.#set : RecordSet.of(copy, MAKING);
+    const known = copy === null ? this.#set : this.#known();
     const making = copy === null ? this.#head?.making : copy.records.get(MAKING)?.get(MAKING)?.value;
     if (head === null && known !== null && known.revision > 0) {
       const isFirst = await this.#log.begin(known);
       if (isFirst)
         logger.warn('run_time_store_made_again', { revision: known.revision, records: [...known.rows()].length });
-      return this.#load((await this.#log.head())!.head);
+      return this.#load(await this.#readHead());
     }
     this.#set = head === null ? new RecordSet() : await this.#log.recordsOf(head);
     this.#number = head?.number ?? 0;

@@ -55,16 +55,23 @@ export class ChangeLog {
   }
 
   /** `revision`: of the head's record. Null: there is no log. */
-  async head(): Promise<{ readonly head: LogHead; readonly revision: number } | null> {
+  async head(): Promise<{ readonly head: LogHead | 'foreign'; readonly revision: number } | null> {
     const record = await this.bucket.get(HEAD);
-    return record === null ? null : { head: this.#opened<LogHead>(HEAD, record.value), revision: record.revision };
+    if (record === null) return null;
+    const text = this.#sealing.open(contextOf(HEAD), record.value.toString());
+    return { head: text === null ? 'foreign' : (JSON.parse(text) as LogHead), revision: record.revision };
   }
 
-  /** Begins a log, with these records. False if there is one by now. */
-  async begin(set: RecordSet): Promise<boolean> {
-    const snapshot = set.revision === 0 ? null : await this.#snapshot(0, set);
-    const head: LogHead = { making: this.#random.hex(8), base: set.revision, number: 0, snapshot };
-    return (await this.bucket.create(HEAD, this.#sealed(HEAD, head))) !== null;
+  /**
+   * Begins a log, with these records; `over`: the revision of the head of a log that no node can read. False if another node
+   * was first.
+   */
+  async begin(set: RecordSet, over: number | null = null): Promise<boolean> {
+    const numbers = over === null ? [] : (await this.bucket.keys('>')).map((key) => Number(key.split('.')[1] ?? 0));
+    const number = numbers.reduce((most, one) => Math.max(most, one), 0);
+    const snapshot = set.revision === 0 ? null : await this.#snapshot(number, set);
+    const head = this.#sealed(HEAD, { making: this.#random.hex(8), base: set.revision, number, snapshot });
+    return (await (over === null ? this.bucket.create(HEAD, head) : this.bucket.update(HEAD, head, over))) !== null;
   }
 
   async recordsOf({ snapshot }: LogHead): Promise<RecordSet> {
@@ -92,13 +99,14 @@ export class ChangeLog {
 
   /** Puts all records into a new snapshot, and deletes what is older than the one before. */
   async compact(number: number, set: RecordSet): Promise<void> {
-    const before = await this.head();
-    if (before === null) return;
+    const found = await this.head();
+    if (found === null || found.head === 'foreign') return;
+    const before = found.head;
     const snapshot = await this.#snapshot(number, set);
-    const head: LogHead = { ...before.head, number, snapshot };
-    const isReplaced = await this.bucket.update(HEAD, this.#sealed(HEAD, head), before.revision);
-    const kept = isReplaced === null ? before.head : head;
-    await this.#sweep(before.head.number, [before.head.snapshot, kept.snapshot]);
+    const head: LogHead = { ...before, number, snapshot };
+    const isReplaced = await this.bucket.update(HEAD, this.#sealed(HEAD, head), found.revision);
+    const kept = isReplaced === null ? before : head;
+    await this.#sweep(before.number, [before.snapshot, kept.snapshot]);
   }
 
   /** Another node may read the snapshot before the last one at the moment, and the changes after it. */
