@@ -7,6 +7,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Served } from './calls/attempts.ts';
 import { deadlineOf, elsewhere, isListen, isRoomless, isUnbegun, notHere, notPassedOn } from './calls/attempts.ts';
+import { LeftCalls } from './calls/left-calls.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
@@ -40,6 +41,7 @@ export interface CallParts {
 
 /** Sends each call to the node that serves it. A call that has not begun is tried elsewhere; one that may have run is UNKNOWN. */
 export class ClusterCalls {
+  readonly left: LeftCalls;
   readonly #parts: CallParts;
   readonly #catalogs: Pick<ForeignCatalogs, 'learn'>;
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
@@ -60,6 +62,7 @@ export class ClusterCalls {
     this.#catalogs = catalogs;
     this.#lists = lists;
     this.#remote = new RemoteCalls(deps.bus);
+    this.left = new LeftCalls(deps, known);
     this.#owners = new Owners(deps.clock, events, self, servers);
     this.#watches = new SharedWatches(deps, events, known);
   }
@@ -73,6 +76,7 @@ export class ClusterCalls {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    if (exchange.returned === true) return this.left.outcomeOf(server, exchange);
     if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
@@ -157,6 +161,7 @@ export class ClusterCalls {
   }
 
   close(): void {
+    this.left.close();
     this.#watches.close();
   }
 

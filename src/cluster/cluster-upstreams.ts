@@ -189,6 +189,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   released(sessionId: string): void {
+    this.calls.left.sessionEnded(sessionId);
     this.#local.releaseSession(sessionId);
     this.#parts.servers.owned.claims.releaseSession(sessionId);
   }

@@ -43,6 +43,10 @@ export interface Exchange {
   triedMs?: number | undefined;
   /** It was counted where calls are limited in number; it may be sent again. */
   counted?: boolean;
+  /** Its client returned for the answer, after the node that had sent it died: it is looked for, and not sent again. */
+  readonly returned?: boolean;
+  /** A node had the outcome of that. */
+  found?: boolean;
   /** It is never sent: policies are asked what they would say to it, and count nothing. */
   readonly hypothetical?: boolean;
   readonly cancelled: string | null;

@@ -2,6 +2,8 @@
 export interface OwedAnswer {
   readonly id: string;
   readonly method: string;
+  /** As its client wrote it; absent if it is long. */
+  readonly request?: string;
 }
 
 export interface CopiedStream {

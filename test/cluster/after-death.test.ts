@@ -74,25 +74,50 @@ const messages = async (stream: EventReader): Promise<Json[]> =>
   (await stream.rest()).filter(({ data }) => data !== '').map(({ data }) => JSON.parse(data));
 const dataOf = ({ data }: Event): Json => JSON.parse(data).params.data;
 
-test('check:C9 check:H7 fault:F30 a client whose node died returns to another one for its answer: UNKNOWN, under its id', () =>
+test('check:C9 check:H7 fault:F30 a client whose node died returns to another one and gets the answer of the node that runs its call', () =>
   stage(async ({ nodes, log, a, b }) => {
-    const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
+    const c = await nodes.node('c', {});
+    await callable(c, 'counter');
+    const file = join(nodes.folder, 'go');
+    const { client, stream, first } = await begun(b, file);
     await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
     await die(b);
     assert.equal(await stream.next(), null);
-    // As often as it asks.
-    for (let time = 0; time < 2; time++) {
-      const [answer, ...more] = await messages(await at(a, client).listen(first.id!));
-      assert.equal(answer.id, 7);
-      assert.equal(wordOf(answer), 'UNKNOWN');
-      assert.deepEqual(more, []);
-    }
+    // It has not ended: at the node that runs it, and at a third. A connection that is lost again changes nothing.
+    (await at(c, client).listen(first.id!)).drop();
+    const waiting = await Promise.all([a, c].map((node) => at(node, client).listen(first.id!)));
     const stranger = await WireClient.open(a.serverUrl('counter'));
     assert.equal((await stranger.listen(first.id!)).status, 400);
     assert.equal((await at(a, client).listen(first.id!.replace(/^p.{8}/, 'p00000000'))).status, 400);
     assert.equal((await at(a, client).listen(first.id!.replace('~', '1~'))).status, 400);
+    writeFileSync(file, '');
+    // And when it has ended, as often as the client asks.
+    for (const rest of [...waiting, await at(a, client).listen(first.id!), await at(c, client).listen(first.id!)]) {
+      const [answer, ...more] = await messages(rest);
+      assert.equal(answer.id, 7);
+      assert.equal(answer.result.content[0].text, 'waited');
+      assert.deepEqual(more, []);
+    }
     // And the session goes on.
     assert.equal(await at(a, client).callText('count'), '1');
+  }));
+
+test('check:C9 check:H7 fault:F30 a call whose node died with the one that had passed it on is UNKNOWN, under its id', () =>
+  stage(async ({ nodes, log, a, b }) => {
+    // Two others end the leases of the two that die.
+    const c = await nodes.node('c', {});
+    const d = await nodes.node('d', {});
+    for (const node of [c, d]) await callable(node, 'counter');
+    const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
+    await Promise.all([die(a), die(b)]);
+    assert.equal(await stream.next(), null);
+    for (let time = 0; time < 2; time++) {
+      const [answer, ...more] = await messages(await at(c, client).listen(first.id!));
+      assert.equal(answer.id, 7);
+      assert.equal(wordOf(answer), 'UNKNOWN');
+      assert.deepEqual(more, []);
+    }
   }));
 
 test('check:C9 fault:F30 an answer from before its node’s death is replayed by another one, once and in order', () =>

@@ -9,6 +9,7 @@ import type { OwnNode } from '../lease/own-node.ts';
 import type { Users } from '../nodes/users.ts';
 import { isListen, type Served } from './attempts.ts';
 import { IncomingContexts } from './call-contexts.ts';
+import type { LeftCalls } from './left-calls.ts';
 import { CALLS, type CallHeader, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
@@ -37,6 +38,7 @@ interface ReceivedCall {
 
 /** Never rejects. */
 export interface CallRunner {
+  readonly left: LeftCalls;
   serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served>;
 }
 
@@ -111,6 +113,7 @@ export class ServedCalls {
     exchange.outlivesCaller = publicEnd !== null;
     const listens = isListen(exchange.request);
     const running = this.#calls.serve(server, exchange.request, exchange, epoch, serving.from);
+    this.#calls.left.begun(server, exchange, running);
     this.#begun(listens);
     const ended = (outcome: Served): void => {
       this.#ended(listens);

@@ -20,6 +20,7 @@ export class ServedExchange implements Exchange {
   readonly waitsForTask: boolean;
   begunAt?: number;
   outlivesCaller = false;
+  callerLost = false;
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
@@ -39,9 +40,8 @@ export class ServedExchange implements Exchange {
     this.cancelled = serving.cancelled;
     serving.onCancel = (reason, callerLost) => {
       this.#release();
-      if (callerLost && this.outlivesCaller) return;
-      this.cancelled = reason;
-      this.onCancel?.(reason);
+      this.callerLost = callerLost;
+      if (!callerLost || !this.outlivesCaller) this.cancel(reason);
     };
     serving.onDrain = () => {
       this.#full = false;
@@ -65,6 +65,11 @@ export class ServedExchange implements Exchange {
     const answer = await this.#serving.ask(packFrame({ message: headOf(request), likely }, [request.bytes]));
     const { header, pieces } = unpackFrame<AskHeader>(answer);
     return messageOf(header.message, pieces[0]!);
+  }
+
+  cancel(reason: string): void {
+    this.cancelled = reason;
+    this.onCancel?.(reason);
   }
 
   #release(): void {

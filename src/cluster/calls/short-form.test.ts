@@ -17,6 +17,7 @@ import type { LocalUpstreams } from '../cluster-deps.ts';
 import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { Users } from '../nodes/users.ts';
+import { LeftCalls } from './left-calls.ts';
 import { RemoteCalls } from './remote-calls.ts';
 import { type CallRunner, ServedCalls } from './served-calls.ts';
 import { packAnswer, packRequest, packTell, unpackAnswer, unpackRequest } from './short-form.ts';
@@ -225,8 +226,9 @@ class Bench implements AsyncDisposable {
       this.clients.push(exchange.client);
       return answer(RESULT);
     };
+    const left = new LeftCalls({ bus, clock: this.#clock }, { others: () => [] });
     const noPublicCalls = { publicCall: () => null };
-    return new ServedCalls({ bus, clock: this.#clock, local }, this, { serve }, new Users(), noPublicCalls);
+    return new ServedCalls({ bus, clock: this.#clock, local }, this, { serve, left }, new Users(), noPublicCalls);
   }
 
   #join(): Bus {

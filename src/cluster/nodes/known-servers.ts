@@ -39,6 +39,11 @@ export class KnownServers {
     this.#lost = lost;
   }
 
+  /** The other nodes. */
+  others(): Iterable<NodeView> {
+    return this.#nodes.others();
+  }
+
   nodes(): readonly NodeReport[] {
     const names = (servers: Iterable<string>): string[] => [...servers].sort();
     const own = names(Array.from(this.#own.servers, ({ name }) => name));

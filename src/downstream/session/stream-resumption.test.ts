@@ -80,8 +80,9 @@ test('check:C9 a client whose stream another node took over, or could not take o
     left: async () => lefts.shift() ?? null,
     takeOver: async () => false,
   };
+  const core = { run: () => Promise.reject(new Error('nothing is owed')) };
   const sessions = { get: () => session } as unknown as SessionTable;
-  const resumption = new StreamResumption({ events, sessions, others, standalone: () => standalone });
+  const resumption = new StreamResumption({ events, sessions, others, core, standalone: () => standalone });
   const sink = new Sink();
   await resumption.resume({ openSse: () => sink } as unknown as RequestContext, session, lastEventId);
   await settled();

@@ -1,5 +1,6 @@
+import { OwnExchange } from '../../gateway/own-exchange.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Endpoint } from '../../model/exchange.ts';
+import type { Endpoint, Exchanges } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
 import type { EventLog, LoggedEvent } from '../../model/ports.ts';
@@ -17,6 +18,7 @@ interface StreamResumptionDeps {
   readonly events: EventLog;
   readonly sessions: SessionTable;
   readonly others?: StreamsElsewhere | undefined;
+  readonly core: Pick<Exchanges, 'run'>;
   /** The session's own streams, one of which is about to be opened. */
   readonly standalone: (session: ClientSession) => StandaloneStreams;
 }
@@ -90,6 +92,20 @@ export class StreamResumption {
     return true;
   }
 
+  /** The node that runs the call may still have it; how it ended is unknown otherwise. */
+  async #answer(sink: EventSink, owed: OwedAnswer, { client, endpoint }: ClientSession): Promise<void> {
+    const bytes = Buffer.from(owed.request ?? '');
+    const message = scanMessage(bytes, 'stateful', 'relaxed');
+    let answer: Buffer[] | null = null;
+    if (!isScanFailure(message)) {
+      const exchange = new ReturnedExchange(`returned ${owed.id}`, message, client);
+      const outcome = await this.#deps.core.run(exchange, endpoint);
+      // That it cannot be sent now does not say how it ended.
+      if (outcome.kind === 'answer' || exchange.found) answer = answerParts(message, endpoint, outcome);
+    }
+    sink.event(null, answer ?? unknown(owed, GONE, endpoint));
+  }
+
   /** What a node that is gone has left, and then what follows it. */
   async #goOn(
     session: ClientSession,
@@ -101,7 +117,8 @@ export class StreamResumption {
     if (!isOwn(lastEventId, session)) {
       if (left.events.length === 0 && left.owed.length === 0) return false;
       const sink = open();
-      sayLeft(sink, left, session.endpoint);
+      sayLeft(sink, { ...left, owed: [] }, session.endpoint);
+      await Promise.all(left.owed.map((one) => this.#answer(sink, one, session)));
       sink.end();
       return true;
     }
@@ -142,6 +159,13 @@ export class StreamResumption {
     this.#deps.standalone(session).connect(open());
     return true;
   }
+}
+
+/** A request that a client sent to a node that is gone: its answer may still come. */
+class ReturnedExchange extends OwnExchange {
+  readonly returned = true;
+  counted = true;
+  found = false;
 }
 
 function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () => EventSink): boolean {

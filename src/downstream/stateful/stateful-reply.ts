@@ -159,7 +159,9 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   /** The requests that have not been answered yet. */
   #owed(): readonly OwedAnswer[] {
     const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
-    return open.map(({ request: { id, method } }) => ({ id, method }));
+    return open.map(({ request: { id, method, bytes } }) => {
+      return bytes.length > MAX_OWED_BYTES ? { id, method } : { id, method, request: bytes.toString() };
+    });
   }
 
   #end(): void {
@@ -182,6 +184,8 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   }
 }
 
+/** A longer request is not written down with each part of its stream: other nodes do not find its answer. */
+const MAX_OWED_BYTES = 4 * 1024;
 const OPEN = Buffer.from('[');
 const COMMA = Buffer.from(',');
 const CLOSE = Buffer.from(']');

@@ -1,0 +1,146 @@
+import type { BusOutcome, BusServing } from '../../bus/bus.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
+import { isListen, type Served } from './attempts.ts';
+import type { ServedExchange } from './served-exchange.ts';
+
+const NAME = 'trunkline.left';
+/** As long as a client can return to its stream. */
+const KEPT_MS = 5 * 60_000;
+const LONGEST_MS = 7 * 24 * 3_600_000;
+const MAX_WAITING = 1_000;
+/** Of ended calls. */
+const MAX_KEPT = 1_000;
+const MAX_BYTES = 1024 * 1024;
+const GONE = 'the node that passed this call on is gone, and how the call ended is unknown';
+
+interface CallName {
+  readonly server: string;
+  readonly sessionId: string;
+  readonly principal: string;
+  /** Of the request, as its client wrote it. */
+  readonly id: string;
+}
+
+interface CallForOther {
+  readonly exchange: ServedExchange;
+  /** Null: it was not made here, or its answer is too large to be kept. */
+  readonly outcome: Promise<Outcome | null>;
+}
+
+type FoundHeader = { readonly kind: 'none' } | { readonly kind: 'answer'; readonly message: MessageHead };
+
+/**
+ * Calls that other nodes pass on for clients of sessions. If such a node dies, the call goes on here, and its outcome is kept for the
+ * client, which returns to any node (decision 089).
+ */
+export class LeftCalls {
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
+  readonly #known: Pick<KnownServers, 'others'>;
+  readonly #calls = new Map<string, CallForOther>();
+  /** Ended, the oldest first. */
+  readonly #kept = new Map<string, CallForOther>();
+  readonly #serving: { close(): void };
+
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock'>, known: Pick<KnownServers, 'others'>) {
+    this.#deps = deps;
+    this.#known = known;
+    this.#serving = deps.bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_WAITING });
+  }
+
+  begun(server: string, exchange: ServedExchange, running: Promise<Served>): void {
+    const { request, client } = exchange;
+    if (client.sessionId === null || client.passing === true || isListen(request)) return;
+    exchange.outlivesCaller = true;
+    const key = keyOf(nameOf(server, exchange));
+    const call: CallForOther = { exchange, outcome: running.then(keepable, () => null) };
+    this.#calls.set(key, call);
+    void call.outcome.then(() => this.#ended(key, call));
+  }
+
+  /** Of a call that its client returned for. Never rejects. */
+  async outcomeOf(server: string, exchange: Exchange): Promise<Outcome> {
+    const name = nameOf(server, exchange);
+    const here = await this.#find(name)?.outcome;
+    exchange.found = here != null;
+    if (here != null) return here;
+    const calls = Array.from(this.#known.others(), ({ peer }) =>
+      this.#deps.bus.call(NAME, packFrame(name), { to: peer, deadlineMs: LONGEST_MS }),
+    );
+    try {
+      const outcome = await Promise.any(calls.map((call) => call.outcome.then(foundIn)));
+      exchange.found = true;
+      return outcome;
+    } catch {
+      return failure(new GatewayError('UNKNOWN', GONE, { server }));
+    } finally {
+      for (const call of calls) call.cancel('the answer was found');
+    }
+  }
+
+  /** The client takes no answers any more. */
+  sessionEnded(sessionId: string): void {
+    for (const { exchange } of this.#calls.values()) {
+      if (exchange.callerLost && exchange.client.sessionId === sessionId) exchange.cancel('the session was ended');
+    }
+  }
+
+  close(): void {
+    this.#serving.close();
+  }
+
+  #ended(key: string, call: CallForOther): void {
+    if (this.#calls.get(key) === call) this.#calls.delete(key);
+    if (!call.exchange.callerLost) return;
+    this.#kept.set(key, call);
+    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    this.#deps.clock.after(KEPT_MS, () => {
+      if (this.#kept.get(key) === call) this.#kept.delete(key);
+    });
+  }
+
+  #find(name: CallName): CallForOther | undefined {
+    const key = keyOf(name);
+    return this.#calls.get(key) ?? this.#kept.get(key);
+  }
+
+  async #serve(serving: BusServing): Promise<void> {
+    const outcome = await this.#find(unpackFrame<CallName>(serving.payload).header)?.outcome;
+    if (outcome == null) serving.answer(packFrame({ kind: 'none' } satisfies FoundHeader));
+    else if (outcome.kind === 'failure') serving.fail(outcome.error);
+    else {
+      const { message } = outcome;
+      serving.answer(packFrame({ kind: 'answer', message: headOf(message) } satisfies FoundHeader, [message.bytes]));
+    }
+  }
+}
+
+function nameOf(server: string, { client, request }: Exchange): CallName {
+  return { server, sessionId: client.sessionId ?? '', principal: client.principal.id, id: request.id };
+}
+
+function keyOf({ server, sessionId, principal, id }: CallName): string {
+  return JSON.stringify([server, sessionId, principal, id]);
+}
+
+/** A copy: the memory that an answer came in is used again. */
+function keepable(served: Served): Outcome | null {
+  if (served.kind !== 'answer') return served.kind === 'failure' ? served : null;
+  const { message } = served;
+  return message.bytes.length > MAX_BYTES ? null : answer(messageOf(headOf(message), Buffer.from(message.bytes)));
+}
+
+/** Rejects where the node has no such call. */
+function foundIn(outcome: BusOutcome): Outcome {
+  if (outcome.kind === 'failure') {
+    if (outcome.fromServer === true) return failure(outcome.error);
+    throw outcome.error;
+  }
+  const { header, pieces } = unpackFrame<FoundHeader>(outcome.payload);
+  if (header.kind === 'none') throw new Error('it has no such call');
+  return answer(messageOf(header.message, pieces[0]!));
+}
