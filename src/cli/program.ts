@@ -79,6 +79,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .exitOverride()
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .showHelpAfterError('(trunkline --help lists commands and options)');
+  program.hook('preAction', (_, command) => refuseUnknownWord(command));
   /** Flags before a command's name count as well as flags behind it. */
   const merged = (flags: object): GatewayFlags => ({ ...program.opts<GatewayFlags>(), ...flags });
 
@@ -114,6 +115,8 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   const parts: CommandParts = {
     command(name, description, parent = program) {
       const command = addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION);
+      // Its words are judged before its action.
+      if (parent !== program) parent.allowExcessArguments();
       return REMOTE.has((parent === program ? command : parent).name()) ? addServerOptions(command) : command;
     },
     input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
@@ -299,6 +302,7 @@ const REMOTE: ReadonlySet<string> = new Set([
   'access',
   'plan',
   'reload',
+  'sessions',
   'tasks',
   'restart',
   'suspend',
@@ -320,6 +324,15 @@ function refuseUnknown(program: Command, cwd: string): void {
   }
   if (more.length > 0)
     throw usage(`one file is taken, and more was given: ${more.join(' ')}; a server's command follows "--"`);
+}
+
+/** A command that has commands of its own takes no other word. */
+function refuseUnknownWord(command: Command): void {
+  const word = command.args[command.registeredArguments.length];
+  if (command.parent === null || command.commands.length === 0 || word === undefined) return;
+  const name = `${command.name()} ${word}`;
+  const names = command.commands.map((one) => `${command.name()} ${one.name()}`);
+  throw noSuch(`command "${name}"`, name, names, `; trunkline help ${command.name()} lists them`);
 }
 
 /** What other programs call it. */

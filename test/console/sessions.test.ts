@@ -41,7 +41,7 @@ test('a session appears when it is opened, with what is known of it, and is ende
     .getByRole('definition')
     .filter({ hasText: /^many$/ })
     .waitFor();
-  await panel.getByText(/curl -X DELETE .*\/api\/v1\/sessions\/[0-9a-f]{12}/).waitFor();
+  await panel.getByText(/^trunkline sessions end [0-9a-f]{12}$/).waitFor();
   await panel.getByRole('button', { name: 'End session' }).click();
   await panel.getByRole('button', { name: 'End session: sure?' }).click();
   await page.getByText('No open sessions').waitFor();

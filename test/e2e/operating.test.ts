@@ -127,6 +127,30 @@ describe('what operators look at and do', () => {
     await gateway.ready();
   });
 
+  test('sessions are listed and can be ended, and a wrong word is answered with the right one', async () => {
+    const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('writer') });
+    const { code, out, err } = await run('sessions', '--json');
+    assert.equal(code, 0, err);
+    const found = JSON.parse(out).sessions;
+    const { label } = found.toSorted((a: Json, b: Json) => (a.lastSeenAt < b.lastSeenAt ? 1 : -1))[0];
+    assert.match((await run('sessions')).out, new RegExp(`^${label}  .*  agent:writer  used `));
+    const all = async () =>
+      (await Promise.all(found.map((one: Json) => run('sessions', 'end', one.label)))).map((one) => one.code);
+    assert.deepEqual([...new Set(await all())], [0]);
+    assert.equal((await client.request('tools/list')).status, 404);
+    const gone = await run('sessions', 'end', label);
+    assert.deepEqual([gone.code, /there is no open session/.test(gone.err)], [1, true]);
+    assert.match(
+      (await run('sessions', 'list')).err,
+      /there is no command "sessions list"; trunkline help sessions lists/,
+    );
+    assert.match((await run('record', 'lst')).err, /there is no command "record lst"; did you mean "record list"\?/);
+    assert.match(
+      (await run('tasks', 'cancle', 'x')).err,
+      /there is no command "tasks cancle"; did you mean "tasks cancel"/,
+    );
+  });
+
   for (const era of ERAS) {
     test(`tasks of a ${era} client at servers of both eras are listed and can be cancelled`, async () => {
       for (const server of ['jobs', 'modern']) {

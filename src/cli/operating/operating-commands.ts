@@ -1,7 +1,7 @@
 import type { CommandParts } from '../command-input.ts';
 import type { GatewayFlags } from '../flags.ts';
 
-/** `trunkline access`, `tasks`, `plan` and `reload`. */
+/** `trunkline access`, `sessions`, `tasks`, `plan` and `reload`. */
 export function addOperatingCommands({ command, input: inputOf, done }: CommandParts): void {
   const access = command('access', 'list what each caller may use')
     .enablePositionalOptions()
@@ -16,6 +16,18 @@ export function addOperatingCommands({ command, input: inputOf, done }: CommandP
     .action(async (caller: string, server: string, tool: string, flags: GatewayFlags) => {
       const { why } = await import('./access.ts');
       done(await why({ ...inputOf({ ...access.opts<GatewayFlags>(), ...flags }), caller, server, tool }));
+    });
+  const sessions = command('sessions', 'list the open sessions of clients')
+    .enablePositionalOptions()
+    .action(async (flags: GatewayFlags) => {
+      const commands = await import('./sessions.ts');
+      done(await commands.sessions(inputOf(flags)));
+    });
+  command('end', 'end a session, and its calls', sessions)
+    .argument('<label>', 'as the list has it')
+    .action(async (label: string, flags: GatewayFlags) => {
+      const { end } = await import('./sessions.ts');
+      done(await end({ ...inputOf({ ...sessions.opts<GatewayFlags>(), ...flags }), label }));
     });
   const tasks = command('tasks', 'list the tasks that calls of clients have begun')
     .enablePositionalOptions()

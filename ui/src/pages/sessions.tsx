@@ -130,7 +130,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
         <Action
           label="End session"
           careful
-          command={`curl -X DELETE -H "Authorization: Bearer $TOKEN" ${new URL(`api/v1/sessions/${label}`, location.href.split('#')[0])}`}
+          command={`trunkline sessions end ${label}`}
           run={() => endSession({ name: label })}
           done="The session has ended"
           after={() => {

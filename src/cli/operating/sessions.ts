@@ -1,0 +1,47 @@
+import { printable } from '../../model/printable.ts';
+import { runningClient } from '../access/find-running.ts';
+import { type CommandInput, print } from '../command-input.ts';
+import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+
+interface ListedSession {
+  readonly label: string;
+  readonly principal: string;
+  readonly endpoint: string;
+  readonly revision: string;
+  readonly clientInfo: { readonly name?: string; readonly version?: string } | null;
+  readonly lastSeenAt: string;
+}
+
+type Sessions = { readonly sessions: readonly ListedSession[] };
+
+/** `trunkline sessions`: the open sessions of clients, those that were used last first. */
+export async function sessions(input: CommandInput): Promise<ExitCode> {
+  const found = JSON.parse(await (await runningClient(input)).get('/api/v1/sessions')) as Sessions;
+  const newest = found.sessions.toSorted((one, other) => (one.lastSeenAt < other.lastSeenAt ? 1 : -1));
+  print(input, found, () => newest.map(sessionLine).join('') || 'there are no open sessions\n');
+  return EXIT.ok;
+}
+
+/** `trunkline sessions end <label>`. */
+export async function end(input: CommandInput & { readonly label: string }): Promise<ExitCode> {
+  const client = await runningClient(input);
+  const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;
+  const labels = found.sessions.map(({ label }) => label);
+  const { label } = input;
+  if (!labels.includes(label))
+    throw noSuch(`open session "${label}"`, label, labels, '; trunkline sessions lists them');
+  const ended = JSON.parse(
+    await client.send('DELETE', `/api/v1/sessions/${encodeURIComponent(label)}`, null),
+  ) as object;
+  print(input, { ...ended, label }, () => `the session ${label} has ended\n`);
+  return EXIT.ok;
+}
+
+function sessionLine({ label, principal, endpoint, revision, clientInfo, lastSeenAt }: ListedSession): string {
+  const { name = 'unknown', version = '' } = (clientInfo ?? {}) as {
+    readonly name?: string;
+    readonly version?: string;
+  };
+  const client = `${name} ${version}`.trim();
+  return `${printable([label, client.padEnd(24), revision, endpoint, principal, `used ${lastSeenAt}`].join('  '))}\n`;
+}
