@@ -68,3 +68,19 @@ test('a call that goes on without its node ends with its session, one whose node
   left.close();
   await bus.close();
 });
+
+test('outcomes of calls that are kept have a limit in all, and the oldest are dropped', async () => {
+  const { bus, left } = setUp();
+  const large = answer(result('7', JSON.stringify({ text: 'x'.repeat(1_000_000) }), 'stateful'));
+  for (let at = 0; at < 40; at++) {
+    const { exchange, served, running, end } = passed(`s${at}`);
+    left.begun('memory', served, running);
+    exchange.callerLost = true;
+    end(large);
+    await settled();
+  }
+  const kept = async (at: number) => (await left.outcomeOf('memory', new TestExchange(`s${at}`))).kind === 'answer';
+  assert.deepEqual([await kept(0), await kept(6), await kept(10), await kept(39)], [false, false, true, true]);
+  left.close();
+  await bus.close();
+});

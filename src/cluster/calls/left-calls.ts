@@ -13,9 +13,11 @@ const NAME = 'trunkline.left';
 const KEPT_MS = 5 * 60_000;
 const LONGEST_MS = 7 * 24 * 3_600_000;
 const MAX_WAITING = 1_000;
-/** Of ended calls. */
-const MAX_KEPT = 1_000;
+/** Outcomes of ended calls: one, and all. */
 const MAX_BYTES = 1024 * 1024;
+const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+/** Of an outcome without an answer. */
+const LEAST_BYTES = 1024;
 const GONE = 'the node that passed this call on is gone, and how the call ended is unknown';
 
 interface CallName {
@@ -42,8 +44,9 @@ export class LeftCalls {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #known: Pick<KnownServers, 'others'>;
   readonly #calls = new Map<string, CallForOther>();
-  /** Ended, the oldest first. */
-  readonly #kept = new Map<string, CallForOther>();
+  /** Of ended calls, the oldest first. */
+  readonly #kept = new Map<string, Outcome>();
+  #keptBytes = 0;
   readonly #serving: { close(): void };
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock'>, known: Pick<KnownServers, 'others'>) {
@@ -59,13 +62,13 @@ export class LeftCalls {
     const key = keyOf(nameOf(server, exchange));
     const call: CallForOther = { exchange, outcome: running.then(keepable, () => null) };
     this.#calls.set(key, call);
-    void call.outcome.then(() => this.#ended(key, call));
+    void call.outcome.then((outcome) => this.#ended(key, call, outcome));
   }
 
   /** Of a call that its client returned for. Never rejects. */
   async outcomeOf(server: string, exchange: Exchange): Promise<Outcome> {
     const name = nameOf(server, exchange);
-    const here = await this.#find(name)?.outcome;
+    const here = await this.#find(name);
     exchange.found = here != null;
     if (here != null) return here;
     const calls = Array.from(this.#known.others(), ({ peer }) =>
@@ -93,23 +96,35 @@ export class LeftCalls {
     this.#serving.close();
   }
 
-  #ended(key: string, call: CallForOther): void {
+  #ended(key: string, call: CallForOther, outcome: Outcome | null): void {
     if (this.#calls.get(key) === call) this.#calls.delete(key);
-    if (!call.exchange.callerLost) return;
-    this.#kept.set(key, call);
-    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    if (!call.exchange.callerLost || outcome === null) return;
+    this.#forget(key);
+    this.#kept.set(key, outcome);
+    this.#keptBytes += bytesOf(outcome);
+    for (const oldest of this.#kept.keys()) {
+      if (this.#keptBytes <= MAX_KEPT_BYTES) break;
+      this.#forget(oldest);
+    }
     this.#deps.clock.after(KEPT_MS, () => {
-      if (this.#kept.get(key) === call) this.#kept.delete(key);
+      if (this.#kept.get(key) === outcome) this.#forget(key);
     });
   }
 
-  #find(name: CallName): CallForOther | undefined {
+  #forget(key: string): void {
+    const outcome = this.#kept.get(key);
+    if (outcome === undefined) return;
+    this.#kept.delete(key);
+    this.#keptBytes -= bytesOf(outcome);
+  }
+
+  #find(name: CallName): Promise<Outcome | null> | Outcome | undefined {
     const key = keyOf(name);
-    return this.#calls.get(key) ?? this.#kept.get(key);
+    return this.#calls.get(key)?.outcome ?? this.#kept.get(key);
   }
 
   async #serve(serving: BusServing): Promise<void> {
-    const outcome = await this.#find(unpackFrame<CallName>(serving.payload).header)?.outcome;
+    const outcome = await this.#find(unpackFrame<CallName>(serving.payload).header);
     if (outcome == null) serving.answer(packFrame({ kind: 'none' } satisfies FoundHeader));
     else if (outcome.kind === 'failure') serving.fail(outcome.error);
     else {
@@ -125,6 +140,10 @@ function nameOf(server: string, { client, request }: Exchange): CallName {
 
 function keyOf({ server, sessionId, principal, id }: CallName): string {
   return JSON.stringify([server, sessionId, principal, id]);
+}
+
+function bytesOf(outcome: Outcome): number {
+  return outcome.kind === 'answer' ? outcome.message.bytes.length + LEAST_BYTES : LEAST_BYTES;
 }
 
 /** A copy: the memory that an answer came in is used again. */
