@@ -45,6 +45,16 @@ test('a session appears when it is opened, with what is known of it, and is ende
   await panel.getByRole('button', { name: 'End session' }).click();
   await panel.getByRole('button', { name: 'End session: sure?' }).click();
   await page.getByText('No open sessions').waitFor();
+  for (const [address, words] of [
+    ['#/sessions/0123456789ab', 'The session 0123456789ab is not there'],
+    ['#/tasks/none', 'The task none is not there'],
+    ['#/timeline/none', 'The call none is not there'],
+  ] as const) {
+    await page.evaluate((to) => location.assign(to), address);
+    await page.getByRole('status').getByText(words).waitFor();
+  }
+  await page.evaluate(() => location.assign('#/sessions'));
+  await page.getByText('No open sessions').waitFor();
   await assert.rejects(client.callTool({ name: 'echo', arguments: { text: 'x' } }));
   await client.close();
   assert.equal(await page.evaluate(() => 'stayed' in window), true);

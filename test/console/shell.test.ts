@@ -74,6 +74,23 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   await page.getByText('Restart memory: done').waitFor();
   const { history } = await gateway.control<{ history: unknown[] }>('/api/v1/servers/memory');
   assert.ok(history.length > 0, JSON.stringify(before));
+  // What takes something away is asked once more, and forgotten when another is chosen.
+  const palette = page.getByRole('dialog', { name: 'Search or run' });
+  const state = async () => (await gateway.control<{ state: string }>('/api/v1/servers/memory')).state;
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('suspend memory');
+  await page.keyboard.press('Enter');
+  await palette.getByText('Suspend memory: sure?').waitFor();
+  await page.keyboard.press('ArrowUp');
+  await palette.getByText('Suspend memory', { exact: true }).waitFor();
+  assert.notEqual(await state(), 'suspended');
+  for (let press = 0; press < 2; press++) await page.keyboard.press('Enter');
+  await page.getByText('Suspend memory: done').waitFor();
+  assert.equal(await state(), 'suspended');
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('resume memory');
+  await page.keyboard.press('Enter');
+  await page.getByText('Resume memory: done').waitFor();
   await page.keyboard.press('?');
   await page.getByRole('dialog').getByText('Change the theme').waitFor();
   await page.keyboard.press('Escape');

@@ -13,17 +13,22 @@ interface Choice {
   readonly text: string;
   readonly kind: string;
   readonly run: () => void;
+  /** It takes something away: it asks once more, in its place. */
+  readonly careful?: boolean;
 }
 
 const MAX_SHOWN = 12;
 const isOpen = signal(false);
 const words = signal('');
 const at = signal(0);
+/** The choice that asks whether it is meant. */
+const asked = signal<string | null>(null);
 const tools = signal<readonly Tool[]>([]);
 
 export function openPalette(): void {
   words.value = '';
   at.value = 0;
+  asked.value = null;
   isOpen.value = true;
   listTools().then(
     (answer) => (tools.value = answer.tools),
@@ -45,7 +50,7 @@ const choices = computed<readonly Choice[]>(() => {
     ...(enabled
       ? [
           change(`Restart ${name}`, () => restartServer({ name })),
-          change(`Suspend ${name}`, () => suspendServer({ name })),
+          { ...change(`Suspend ${name}`, () => suspendServer({ name })), careful: true },
         ]
       : [change(`Resume ${name}`, () => resumeServer({ name }))]),
   ]);
@@ -83,6 +88,10 @@ export function Palette() {
   };
   const choose = (choice: Choice | undefined): void => {
     if (choice === undefined) return;
+    if (choice.careful === true && asked.value !== choice.id) {
+      asked.value = choice.id;
+      return;
+    }
     close();
     choice.run();
   };
@@ -92,6 +101,7 @@ export function Palette() {
     else if (event.key === 'ArrowUp') at.value = Math.max(0, at.value - 1);
     else if (event.key === 'Enter') choose(shown.value[at.value]);
     else return;
+    if (event.key !== 'Enter') asked.value = null;
     event.preventDefault();
   };
   return (
@@ -109,6 +119,7 @@ export function Palette() {
         onInput={(event) => {
           words.value = event.currentTarget.value;
           at.value = 0;
+          asked.value = null;
         }}
         onKeyDown={onKey}
       />
@@ -123,7 +134,8 @@ export function Palette() {
             aria-selected={index === at.value}
             onClick={() => choose(choice)}
           >
-            <span>{choice.text}</span> <small>{choice.kind}</small>
+            <span>{asked.value === choice.id ? `${choice.text}: sure?` : choice.text}</span>{' '}
+            <small>{choice.kind}</small>
           </div>
         ))}
       </div>

@@ -3,7 +3,7 @@ import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { endSession, type Session, startRecording } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
 import { ago, span } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -22,6 +22,7 @@ export default function Sessions() {
   }
   if (sessions.value === null) return <Loading what="sessions" />;
   const now = Date.now();
+  const [label] = route.value.rest;
   return (
     <>
       <h1>Sessions</h1>
@@ -88,6 +89,12 @@ export default function Sessions() {
         }
       />
       {chosen.value === null ? null : <OneSession session={chosen.value} now={now} />}
+      {chosen.value !== null || label === undefined ? null : (
+        <Gone what={`The session ${label}`}>
+          It has ended, or another gateway has it. <a href={`#/timeline?filter=session:${label}`}>Its calls</a> may
+          still be in the timeline.
+        </Gone>
+      )}
       <RecordingList />
     </>
   );

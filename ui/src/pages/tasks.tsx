@@ -1,7 +1,7 @@
 import { cancelTask, listTasks, type Task } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -97,6 +97,9 @@ export default function Tasks() {
         }
       />
       {chosen === undefined ? null : <Details task={chosen} after={found.again} />}
+      {chosen !== undefined || key === undefined ? null : (
+        <Gone what={`The task ${key}`}>It has expired: a task is kept for the time that its call asked for.</Gone>
+      )}
     </>
   );
 }

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
 import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -190,6 +190,11 @@ export default function Timeline() {
             empty={<Empty title="No calls in this part of the time" />}
           />
         </>
+      )}
+      {open !== undefined || selected === undefined ? null : (
+        <Gone what={`The call ${selected}`}>
+          Each node keeps its last 10,000 requests; older ones are in the log. A filter may hide it, too.
+        </Gone>
       )}
     </div>
   );

@@ -26,6 +26,16 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
+/** What the address names is not there any more, or never was. */
+export function Gone({ what, children }: { what: string; children: ComponentChildren }) {
+  return (
+    <div class="note" role="status">
+      <h2>{what} is not there</h2>
+      <p>{children}</p>
+    </div>
+  );
+}
+
 export function Loading({ what }: { what: string }) {
   return (
     <p class="loading" role="status">
