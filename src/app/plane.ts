@@ -1,3 +1,4 @@
+import { writtenValues } from '../config/server/written-values.ts';
 import { AppFrames } from '../control/app-frames.ts';
 import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
@@ -69,6 +70,7 @@ export function controlPlane(
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
     desired: (server) => desiredView(rooms, server),
+    writtenValues: ({ origin }) => writtenValues(origin),
     sessionId: (label) => sessionOf(label, records),
     facts: () => app.facts(),
     readiness: () => app.readiness(),

@@ -24,6 +24,7 @@ import type {
   Readiness,
   SessionView,
   SharedPart,
+  WrittenValueView,
 } from './schemas.ts';
 import type { HiddenTool, ShownClient } from './tool-schemas.ts';
 
@@ -179,6 +180,8 @@ export interface ControlPlane {
   server(name: string): Server | null;
   /** null for a server that is no longer desired. */
   desired(server: string): DesiredView | null;
+  /** Of its definition, and defaults; empty where no text defines it. */
+  writtenValues(server: Server): readonly WrittenValueView[];
   /** The id of the open session with this label. */
   sessionId(label: string): Promise<string | null>;
   facts(): GatewayFacts;

@@ -145,6 +145,21 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
   }),
   operation({
+    id: 'getServerConfiguration',
+    method: 'GET',
+    path: '/api/v1/servers/{name}/configuration',
+    summary: 'How the server is defined: each value with the line that has it, and the defaults.',
+    schema: schemas.WRITTEN_VALUES,
+    errors: NO_SUCH_SERVER,
+    atItsNode: true,
+    run({ name }, plane) {
+      const server = plane.server(name);
+      return server === null
+        ? noSuchServer(name, plane.upstreams.statuses())
+        : ok({ values: plane.writtenValues(server) });
+    },
+  }),
+  operation({
     id: 'restartServer',
     method: 'POST',
     path: '/api/v1/servers/{name}/restart',

@@ -66,6 +66,22 @@ const DESIRED = named(
 );
 export type DesiredView = Infer<typeof DESIRED>;
 
+const WRITTEN_VALUE = named(
+  'WrittenValue',
+  object({
+    key: described(text, 'Such as `env.TOKEN` and `args[1]`.'),
+    value: described(text, 'JSON text as it is written: references are not replaced, secrets are masked.'),
+    file: described(nullable(text), '`<run time>` for a server that was added at run time; null for a default.'),
+    line: nullable(integer),
+    column: nullable(integer),
+  }),
+);
+/** How a server is defined, value by value. */
+export const WRITTEN_VALUES = object({
+  values: described(list(WRITTEN_VALUE), 'Those of the definition, then defaults. Empty for a server of the program.'),
+});
+export type WrittenValueView = Infer<typeof WRITTEN_VALUE>;
+
 export const SERVER = named(
   'Server',
   object({

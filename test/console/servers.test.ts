@@ -31,7 +31,10 @@ test('a server that cannot start says why, where it is defined and what was trie
   const { page } = browser;
   await page.getByRole('link', { name: 'broken' }).click();
   await page.getByText('no-such-program').first().waitFor();
-  await page.getByText(/trunkline\.json:\d+/).waitFor();
+  await page
+    .getByText(/trunkline\.json:\d+/)
+    .first()
+    .waitFor();
   await page.getByRole('region', { name: 'History' }).getByText('starting').first().waitFor();
 });
 
@@ -40,6 +43,15 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await browser.visit('#/servers/memory');
   const heading = page.getByRole('heading', { level: 1 });
   await heading.getByText('running').waitFor();
+  const values = page.getByRole('table', { name: 'Values' });
+  for (const [key, value, where] of [
+    ['env.API_KEY', '"[redacted]"', /trunkline\.json:\d+$/],
+    ['retry', '"never"', /^default$/],
+  ] as const) {
+    const row = values.getByRole('row').filter({ hasText: key });
+    await row.getByText(value).waitFor();
+    await row.getByText(where).waitFor();
+  }
   assert.ok(!(await page.content()).includes('key-of-memory-1'));
   const pid = (await gateway.control<Json>('/api/v1/servers/memory')).connections[0].pid;
   await page.getByRole('button', { name: 'Restart', exact: true }).click();

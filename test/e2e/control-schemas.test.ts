@@ -136,6 +136,8 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get('/logs');
     await get('/logs?lines=many', '/logs');
     await get('/nodes');
+    await get('/servers/good/configuration', '/servers/{name}/configuration');
+    await get('/servers/none/configuration', '/servers/{name}/configuration');
     assert.equal((await get('/access')).callers[0].principal, 'anonymous');
     const why = (query: string) => get(`/servers/good/access${query}`, '/servers/{name}/access');
     assert.equal((await why('?tool=echo')).allowed, true);

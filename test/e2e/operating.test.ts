@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { until } from '../support/cluster-processes.ts';
@@ -125,6 +127,18 @@ describe('what operators look at and do', () => {
     gateway.rewrite(config);
     assert.match((await run('reload')).out, /(?:applied|unchanged); version/);
     await gateway.ready();
+  });
+
+  test('each value of a server has the line of the file that has it, and what is left out is a default', async () => {
+    const { values } = await gateway.control<Json>('/api/v1/servers/files/configuration');
+    const text = readFileSync(join(gateway.folder, 'trunkline.json'), 'utf8').split('\n');
+    const written = values.filter(({ line }: Json) => line !== null);
+    assert.ok(written.length >= 2);
+    for (const { value, line, column } of written) assert.ok(text[line - 1]!.startsWith(value, column - 1), value);
+    assert.ok(values.some(({ key, value, file }: Json) => key === 'retry' && value === '"never"' && file === null));
+    const { out } = await run('status', 'files');
+    assert.match(out, /^ {2}Configuration\n {4}command +".*" {2}\S+trunkline\.json:\d+$/m);
+    await assert.rejects(gateway.control('/api/v1/servers/none/configuration'), /404/);
   });
 
   test('sessions are listed and can be ended, and a wrong word is answered with the right one', async () => {

@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
+import type { RunningGateway } from '../../app/running.ts';
 import { counted } from '../../model/counted.ts';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
 import { isReady, PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
+import { ControlClient } from '../access/control-client.ts';
 import { gatewayFacts, othersRunning } from '../access/find-running.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -30,7 +32,8 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       const one = statuses.find(({ name }) => name === word);
       const names = statuses.map(({ name }) => name);
       if (one === undefined) throw noSuch(`server "${word}", and no file of that name`, word, names);
-      print(input, one, () => serverPage(one, Date.now()));
+      const values = gateway.running === null ? [] : await writtenValues(gateway.running, word);
+      print(input, one, () => serverPage(one, Date.now()) + configuration(values));
       return exitOf(gateway, [one]);
     }
     const { running } = gateway;
@@ -44,6 +47,26 @@ export async function status(input: StatusInput): Promise<ExitCode> {
   } finally {
     await gateway.close();
   }
+}
+
+interface ShownValue {
+  readonly key: string;
+  readonly value: string;
+  readonly file: string | null;
+  readonly line: number | null;
+}
+
+async function writtenValues(running: RunningGateway, server: string): Promise<readonly ShownValue[]> {
+  const path = `/api/v1/servers/${encodeURIComponent(server)}/configuration`;
+  return (JSON.parse(await new ControlClient(running).get(path)) as { values: ShownValue[] }).values;
+}
+
+/** What the definition says, with the line of each value. Defaults are in the documentation. */
+function configuration(values: readonly ShownValue[]): string {
+  const written = values.filter(({ file }) => file !== null);
+  const width = Math.max(0, ...written.map(({ key }) => key.length));
+  const lines = written.map(({ key, value, file, line }) => `    ${key.padEnd(width)}  ${value}  ${file}:${line}`);
+  return lines.length === 0 ? '' : `  Configuration\n${lines.map((line) => `${printable(line)}\n`).join('')}`;
 }
 
 /** Servers at rest are as they should be: they start with their first call, or were suspended. */

@@ -1,4 +1,4 @@
-import { isSecretAssignment, isSecretHeader, isSecretVariable } from '../../model/secret.ts';
+import { isSecretAssignment, isSecretHeader, isSecretVariable, MASK } from '../../model/secret.ts';
 import { SweptText } from '../../model/swept-text.ts';
 import type { Source, TextSpan } from '../problem/problem.ts';
 import { isString, type Node, type ScalarNode } from './node.ts';
@@ -38,6 +38,21 @@ export function maskSecrets(source: Source, root: Node): void {
   for (const [{ text, span }, swept] of sweptStrings(root, null)) {
     mask(source, inner(source, span), swept, text);
   }
+}
+
+/** The texts of a definition as people may see them: references as they are written, without defaults, and no secrets. */
+export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
+  const shown = new Map<ScalarNode, string>();
+  for (const [node, swept] of sweptStrings(definition, null)) {
+    let text = '';
+    let from = 0;
+    for (const { start, end } of swept.parts()) {
+      text += `${node.text.slice(from, start)}${MASK}`;
+      from = end;
+    }
+    shown.set(node, text + node.text.slice(from));
+  }
+  return shown;
 }
 
 /** What is surely a secret in a definition as it is written, for the scrubber. */

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import { callersApart } from '../../model/caller-part.ts';
-import { isOwnProcess, type Server, type ToolFilter } from '../../model/server.ts';
+import { isOwnProcess, type Origin, type Server, type ToolFilter } from '../../model/server.ts';
 import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS } from '../client.ts';
 import { LONGEST_MS } from '../defaults.ts';
@@ -16,6 +16,7 @@ import { readDocker } from './read-docker.ts';
 import { readHttp, URL_KEYS } from './read-http.ts';
 import { readStdio } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
+import { keepDefinition } from './written-values.ts';
 
 /** `inputs` are the answers that are known. */
 type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> &
@@ -84,6 +85,8 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     const apart = callersApart(transport);
     const isolation = readIsolation(fields, values, transport);
     const { maxMessageBytes } = limits;
+    const origin: Origin = { file: source.file, ...source.position(definition.nameSpan.start) };
+    keepDefinition(origin, { node, source, secrets: context.secrets });
     return {
       name,
       transport,
@@ -105,7 +108,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       enabled,
       tools: readFilter(fields),
       limits,
-      origin: { file: source.file, ...source.position(definition.nameSpan.start) },
+      origin,
       connectionDigest: connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }),
     };
   } finally {

@@ -272,6 +272,17 @@ readonly lastAttempt: string | null;
 readonly nextRetryAfter: string | null
 };
 
+export type WrittenValue = {
+/** Such as `env.TOKEN` and `args[1]`. */
+readonly key: string;
+/** JSON text as it is written: references are not replaced, secrets are masked. */
+readonly value: string;
+/** `<run time>` for a server that was added at run time; null for a default. */
+readonly file: string | null;
+readonly line: number | null;
+readonly column: number | null
+};
+
 export type Outcome = {
 readonly outcome: "RESULT" | "NOT_SENT" | "UNKNOWN" | "REFUSED";
 /** The server's result, as it wrote it; present with RESULT. */
@@ -1071,6 +1082,14 @@ export function removeServer(input: { readonly name: string; readonly revision?:
 readonly removed: boolean
 }> {
   return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}${query({ revision: input.revision, node: input.node })}`, undefined, options);
+}
+
+/** How the server is defined: each value with the line that has it, and the defaults. */
+export function getServerConfiguration(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
+/** Those of the definition, then defaults. Empty for a server of the program. */
+readonly values: readonly (WrittenValue)[]
+}> {
+  return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}/configuration${query({ node: input.node })}`, undefined, options);
 }
 
 /** Stops and starts the server, at every node that runs it; answers when it is up again or has failed. */

@@ -11,6 +11,7 @@ import { Table } from '../../parts/table.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer, readServer, servers } from '../../servers.ts';
 import { SignIn } from '../connections.tsx';
+import { ServerConfiguration } from './server-configuration.tsx';
 import { ServerLog } from './server-log.tsx';
 
 const TICK_MS = 1_000;
@@ -46,6 +47,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
       <section class="panel" aria-label="Configuration">
         <h2>Configuration</h2>
         <Definition server={server} />
+        <ServerConfiguration name={name} />
       </section>
       <section class="panel" aria-label="Connections">
         <h2>Processes and sessions</h2>

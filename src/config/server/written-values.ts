@@ -1,0 +1,71 @@
+import { MASK } from '../../model/secret.ts';
+import type { Origin } from '../../model/server.ts';
+import { shownTexts } from '../document/mask-secrets.ts';
+import type { Node, ObjectNode, ScalarNode } from '../document/node.ts';
+import { filledIn } from '../document/shape.ts';
+import type { Source } from '../problem/problem.ts';
+import { serverJsonSchema } from '../schema-json.ts';
+
+/** One value of a definition: where it is written, or null for a default. */
+export interface WrittenValue {
+  /** `env.TOKEN`, `args[1]`. */
+  readonly key: string;
+  /** JSON text, as it is written: references are not replaced, and secrets are masked. */
+  readonly value: string;
+  readonly file: string | null;
+  readonly line: number | null;
+  readonly column: number | null;
+}
+
+interface KeptDefinition {
+  readonly node: ObjectNode;
+  readonly source: Source;
+  /** All that are known of the document. */
+  readonly secrets: ReadonlySet<string>;
+}
+
+const DEFINITIONS = new WeakMap<Origin, KeptDefinition>();
+
+/** Remembers the definition that a server with this origin was read from. */
+export function keepDefinition(origin: Origin, definition: KeptDefinition): void {
+  DEFINITIONS.set(origin, definition);
+}
+
+/** The values of the definition, then the defaults of what it leaves out; empty for one that no text defines. */
+export function writtenValues(origin: Origin): readonly WrittenValue[] {
+  const definition = DEFINITIONS.get(origin);
+  if (definition === undefined) return [];
+  const { node, source } = definition;
+  const secrets = [...definition.secrets].sort((one, other) => other.length - one.length);
+  const shown = shownTexts(node);
+  const values: WrittenValue[] = [];
+  for (const [key, leaf] of leavesOf(node, '')) {
+    const value = leaf.kind === 'string' ? JSON.stringify(without(secrets, shown.get(leaf) ?? leaf.text)) : leaf.text;
+    values.push({ key, value, file: source.file, ...source.position(leaf.span.start) });
+  }
+  const given = new Set(values.map(({ key }) => key));
+  for (const [key, value] of defaultsOf(filledIn(undefined, serverJsonSchema()), '')) {
+    if (!given.has(key)) values.push({ key, value, file: null, line: null, column: null });
+  }
+  return values;
+}
+
+/** Before it is JSON text: escapes would hide a secret from who looks for it. */
+function without(secrets: readonly string[], text: string): string {
+  return secrets.reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
+}
+
+function* leavesOf(node: Node, path: string): Generator<readonly [string, ScalarNode]> {
+  if (node.kind === 'object') {
+    for (const { key, value } of node.members) yield* leavesOf(value, path === '' ? key : `${path}.${key}`);
+  } else if (node.kind === 'array') {
+    for (const [at, item] of node.items.entries()) yield* leavesOf(item, `${path}[${at}]`);
+  } else yield [path, node];
+}
+
+function* defaultsOf(value: unknown, path: string): Generator<readonly [string, string]> {
+  if (typeof value !== 'object' || value === null) yield [path, JSON.stringify(value)];
+  else if (!Array.isArray(value)) {
+    for (const [key, inner] of Object.entries(value)) yield* defaultsOf(inner, path === '' ? key : `${path}.${key}`);
+  }
+}
