@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { until } from '../support/cluster-processes.ts';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
@@ -86,7 +87,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   assert.notEqual(await state(), 'suspended');
   for (let press = 0; press < 2; press++) await page.keyboard.press('Enter');
   await page.getByText('Suspend memory: done').waitFor();
-  assert.equal(await state(), 'suspended');
+  await until(async () => (await state()) === 'suspended', 'the server to be suspended');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('resume memory');
   await page.keyboard.press('Enter');

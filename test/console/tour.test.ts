@@ -40,7 +40,10 @@ test("a newcomer's tour: four servers, a call, a server that breaks, why, and it
   await page.getByRole('link', { name: 'Look' }).first().click();
   const heading = page.getByRole('heading', { level: 1 });
   await heading.getByText('failed').waitFor();
-  await page.getByText(/trunkline\.json:\d+/).waitFor();
+  await page
+    .getByText(/trunkline\.json:\d+/)
+    .first()
+    .waitFor();
 
   gateway.rewrite(FOUR_SERVERS);
   await heading.getByText('running').waitFor({ timeout: 45_000 });
