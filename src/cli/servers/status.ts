@@ -49,6 +49,9 @@ export async function status(input: StatusInput): Promise<ExitCode> {
   }
 }
 
+/** In place of a file. */
+const RUN_TIME = '<run time>';
+
 interface ShownValue {
   readonly key: string;
   readonly value: string;
@@ -65,7 +68,8 @@ async function writtenValues(running: RunningGateway, server: string): Promise<r
 function configuration(values: readonly ShownValue[]): string {
   const written = values.filter(({ file }) => file !== null);
   const width = Math.max(0, ...written.map(({ key }) => key.length));
-  const lines = written.map(({ key, value, file, line }) => `    ${key.padEnd(width)}  ${value}  ${file}:${line}`);
+  const place = ({ file, line }: ShownValue): string => (file === RUN_TIME ? 'added at run time' : `${file}:${line}`);
+  const lines = written.map((one) => `    ${one.key.padEnd(width)}  ${one.value}  ${place(one)}`);
   return lines.length === 0 ? '' : `  Configuration\n${lines.map((line) => `${printable(line)}\n`).join('')}`;
 }
 
