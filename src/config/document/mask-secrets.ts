@@ -43,7 +43,7 @@ export function maskSecrets(source: Source, root: Node): void {
 /** The texts of a definition as people may see them: references as they are written, without defaults, and no secrets. */
 export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
   const shown = new Map<ScalarNode, string>();
-  for (const [node, swept] of sweptStrings(definition, null)) {
+  for (const [node, swept] of sweptStrings(definition, null, '', isWritten)) {
     let text = '';
     let from = 0;
     for (const { start, end } of swept.parts()) {
@@ -62,24 +62,34 @@ export function secretsIn(definition: Node): Set<string> {
   return secrets;
 }
 
-function* sweptStrings(node: Node, keep: Keep | null, under = ''): Generator<readonly [ScalarNode, SweptText]> {
+/** A password may be a number. */
+function isWritten(node: Node): node is ScalarNode {
+  return node.kind === 'string' || node.kind === 'number';
+}
+
+function* sweptStrings(
+  node: Node,
+  keep: Keep | null,
+  under = '',
+  takes: (node: Node) => node is ScalarNode = isString,
+): Generator<readonly [ScalarNode, SweptText]> {
   const swept = (text: string): SweptText => new SweptText(text, [], keep, true);
   if (node.kind === 'array') {
     let before = '';
     for (const item of node.items) {
-      if (isString(item)) {
+      if (takes(item)) {
         const text = swept(item.text);
         yield [item, isSecretAssignment(under, item.text) ? text.whole() : text.argument(before)];
-      } else yield* sweptStrings(item, keep);
-      before = isString(item) ? item.text : '';
+      } else yield* sweptStrings(item, keep, '', takes);
+      before = takes(item) ? item.text : '';
     }
   }
   if (node.kind !== 'object') return;
   for (const { key, value } of node.members) {
-    if (isString(value)) {
+    if (takes(value)) {
       const secret = isSecret(under, key, value.text);
       yield [value, secret ? swept(value.text).whole() : swept(value.text).words(false)];
-    } else yield* sweptStrings(value, keep, key);
+    } else yield* sweptStrings(value, keep, key, takes);
   }
 }
 

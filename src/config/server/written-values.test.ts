@@ -69,3 +69,16 @@ test('a secret leaves no definition, however it is written', async () => {
   assert.equal(local.find(({ key }) => key === 'env.MODE')?.value, '"fast"');
   assert.equal(remote.find(({ key }) => key === 'headers.X-Token')?.value, '"${TOKEN}"');
 });
+
+test('a secret that is written as a number is masked, and other numbers are shown', async () => {
+  for (const definition of [
+    { command: 'x', env: { API_TOKEN: 48151623 } },
+    { command: 'x', args: ['--password', 48151623] },
+    { url: 'https://example.com/mcp', headers: { 'X-Api-Key': 48151623 } },
+  ]) {
+    const values = await valuesOf(JSON.stringify({ ...definition, timeoutMs: 1234 }));
+    assert.ok(!JSON.stringify(values).includes('48151623'), JSON.stringify(values));
+    assert.ok(values.some(({ value }) => value === '"[redacted]"'));
+    assert.equal(values.find(({ key }) => key === 'timeoutMs')?.value, '1234');
+  }
+});

@@ -40,7 +40,8 @@ export function writtenValues(origin: Origin): readonly WrittenValue[] {
   const shown = shownTexts(node);
   const values: WrittenValue[] = [];
   for (const [key, leaf] of leavesOf(node, '')) {
-    const value = leaf.kind === 'string' ? JSON.stringify(without(secrets, shown.get(leaf) ?? leaf.text)) : leaf.text;
+    const text = without(secrets, shown.get(leaf) ?? leaf.text);
+    const value = leaf.kind === 'string' || text !== leaf.text ? JSON.stringify(text) : text;
     values.push({ key, value, file: source.file, ...source.position(leaf.span.start) });
   }
   const given = new Set(values.map(({ key }) => key));
