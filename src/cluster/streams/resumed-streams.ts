@@ -4,7 +4,7 @@ import type { EventSink, LeftStream, Resumed, StreamsElsewhere } from '../../mod
 import type { ClusterParts } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { leaseKey } from '../nodes/lease-record.ts';
+import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { LeftStreams } from './stream-copies.ts';
 
@@ -15,8 +15,8 @@ interface ResumeHeader {
 
 const NAME = 'trunkline.resume';
 const LONGEST_MS = 7 * 24 * 3_600_000;
-/** A node that is silent and unreachable is gone after this time, or not at all. */
-const GONE_MS = 5_000;
+/** The lease of a silent node is over by then, also where no witnesses are left to end it. */
+const GONE_MS = LEASE_MS + 1_000;
 const PAUSE_MS = 100;
 const MAX_STREAMS = 10_000;
 /** Kind, digest of the session, node, number. */
