@@ -4,6 +4,7 @@ import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
+import { McpRegistry, namedRegistry, OFFICIAL_REGISTRY } from '../mcp-registry/mcp-registry.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -58,6 +59,10 @@ export function controlPlane(
     logs: serverLogs.journal,
     calls,
     runTime: rooms.runTime,
+    async mcpRegistry() {
+      const named = await namedRegistry(app.facts().files[0] ?? null, rooms.options.load.env);
+      return new McpRegistry(named ?? OFFICIAL_REGISTRY);
+    },
     recorder: rooms.recorder,
     console: rooms.console,
     logins: rooms.logins,

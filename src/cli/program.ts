@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
+import { RegistryError } from '../mcp-registry/registry-error.ts';
 import { launcherOf } from '../model/launchers.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
@@ -48,12 +49,17 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    const { exitCode: code, message } =
-      error instanceof CommandError ? error : { exitCode: EXIT.internal, message: stack(error) };
+    const { exitCode: code, message } = ending(error);
     const json = argv.includes('--json') || terminal.env['TRUNKLINE_JSON'] !== undefined;
     terminal.err(json ? `${JSON.stringify({ error: message, exitCode: code })}\n` : `trunkline: ${message}\n`);
     return code;
   }
+}
+
+function ending(error: unknown): Pick<CommandError, 'exitCode' | 'message'> {
+  if (error instanceof CommandError) return error;
+  if (!(error instanceof RegistryError)) return { exitCode: EXIT.internal, message: stack(error) };
+  return { exitCode: error.fault === 'unreachable' ? EXIT.unreachable : EXIT.usage, message: error.message };
 }
 
 interface CallFlags extends Omit<GatewayFlags, 'json'> {

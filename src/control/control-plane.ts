@@ -1,3 +1,4 @@
+import type { McpRegistry } from '../mcp-registry/mcp-registry.ts';
 import type { AccessTable, CallExplanation } from '../model/access.ts';
 import type { ClientLinks } from '../model/client-links.ts';
 import type { Clock } from '../model/clock.ts';
@@ -164,6 +165,8 @@ export interface ControlPlane {
   /** Browsers that are logged in at the console. */
   readonly console: ConsoleLogins;
   readonly runTime: RunTimeServers;
+  /** Where servers are found by name. */
+  mcpRegistry(): Promise<McpRegistry>;
   readonly recorder: Recorder;
   readonly logins: Logins;
   readonly secrets: SecretChanges;

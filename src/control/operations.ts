@@ -26,6 +26,7 @@ import {
 } from './operation.ts';
 import { PLAYGROUND_OPERATIONS } from './playground-operations.ts';
 import { RECORDING_OPERATIONS } from './recording-operations.ts';
+import { REGISTRY_OPERATIONS } from './registry-operations.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
 import { SECRET_OPERATIONS } from './secret-operations.ts';
@@ -298,6 +299,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...CLIENT_OPERATIONS,
   ...TASK_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
+  ...REGISTRY_OPERATIONS,
 ];
 
 function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {

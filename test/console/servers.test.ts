@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
+const registry = resolve(import.meta.dirname, '../fixtures/registry');
 const { memory, everything } = FOUR_SERVERS.mcpServers;
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
 before(async () => {
   gateway = await RunningGateway.start({
     config: {
+      registry,
       mcpServers: {
         memory: { ...memory, env: { API_KEY: 'key-of-memory-1' } },
         broken: { command: 'no-such-program' },
@@ -100,4 +102,46 @@ test('a pasted server needs the exec token, is added with it, shows its log, and
   await page.getByText('added is removed').waitFor();
   const { servers } = await gateway.control<Json>('/api/v1/servers');
   assert.ok(!servers.some(({ name }: Json) => name === 'added'));
+});
+
+test('a server of the registry is found, says what it needs, and is added with it; its secret is in no definition', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  const registry = page.getByRole('region', { name: 'From the registry' });
+  const words = registry.getByLabel(/words that a server of the registry has/);
+  await words.fill('nothing-like-it');
+  await registry.getByRole('button', { name: 'Search', exact: true }).click();
+  await registry.getByText(/No server of .* has these words/).waitFor();
+  await words.fill('bundle');
+  await registry.getByRole('button', { name: 'Search', exact: true }).click();
+  await registry.getByRole('row').getByText('com.example/bundle').click();
+  await registry.getByText('trunkline add com.example/bundle --via mcpb').waitFor();
+  await words.fill('graph');
+  await registry.getByRole('button', { name: 'Search', exact: true }).click();
+  await registry.getByRole('row').getByText('com.example/graph').click();
+  const form = registry.getByRole('form', { name: 'com.example/graph' });
+  await form.getByLabel('MEMORY_FILE_PATH').fill(join(gateway.folder, 'graph.json'));
+  await form.getByLabel('API_KEY').fill('key-of-graph-1');
+  await form.getByLabel('MODE').selectOption('safe');
+  await form
+    .getByText(
+      /trunkline add com\.example\/graph@1\.0\.0 --via npm --as graph --set MEMORY_FILE_PATH=.* --set 'API_KEY=…'/,
+    )
+    .waitFor();
+  await browser.assertAccessible();
+  await page.getByLabel(/Exec token/).fill('wrong');
+  await form.getByRole('button', { name: 'Add graph', exact: true }).click();
+  await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();
+  await page.getByLabel(/Exec token/).fill(readFileSync(join(gateway.folder, 'data', 'exec.token'), 'utf8').trim());
+  await form.getByRole('button', { name: 'Add graph', exact: true }).click();
+  await page.getByRole('heading', { level: 1 }).getByText('graph').waitFor();
+  const values = page.getByRole('table', { name: 'Values' });
+  await values.getByRole('row').filter({ hasText: 'env.MODE' }).getByText('"safe"').waitFor();
+  const { secrets } = await gateway.control<Json>('/api/v1/secrets');
+  assert.deepEqual(
+    secrets.map(({ name }: Json) => name),
+    ['graph-api_key'],
+  );
+  assert.ok(!(await page.content()).includes('key-of-graph-1'));
+  await gateway.control('/api/v1/servers/graph', 'DELETE');
 });

@@ -52,6 +52,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     locked = await ProtectedServer.start();
     gateway = await RunningGateway.start({
       config: {
+        registry: join(import.meta.dirname, '../fixtures/registry'),
         mcpServers: {
           good: manySided('good', { API_KEY: 'secret-value-1' }),
           dead: { command: 'no-such-program' },
@@ -145,6 +146,30 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get('/configuration');
     await get('/configuration/plan');
     assert.equal((await post('/configuration/reload')).result, 'unchanged');
+    assert.equal((await get('/registry/servers?search=graph', '/registry/servers')).servers.length, 1);
+    const prepare = (server: string, more = {}) =>
+      post('/registry/definition', '/registry/definition', { server, ...more });
+    const values = { MEMORY_FILE_PATH: '/g.json', API_KEY: 'a-secret' };
+    assert.deepEqual((await prepare('com.example/graph')).lacking, ['MEMORY_FILE_PATH', 'API_KEY']);
+    const prepared = await prepare('graph@1.0.0', { name: 'mine', values });
+    assert.deepEqual(prepared.secrets, { API_KEY: 'mine-api_key' });
+    assert.deepEqual(prepared.definition.env, {
+      MEMORY_FILE_PATH: '/g.json',
+      API_KEY: '${secret:mine-api_key}',
+      MODE: 'fast',
+    });
+    for (const [server, more, code] of [
+      ['com.example/grap', {}, 'registry_unknown'],
+      ['com.example/graph@2', {}, 'registry_unknown'],
+      ['com.example/graph', { via: 'pypi' }, 'registry_invalid'],
+      ['com.example/graph', { name: 'a b' }, 'registry_invalid'],
+      ['com.example/graph', { values: { ...values, MODE: 'slow' } }, 'registry_invalid'],
+      ['com.example/graph', { values: { ...values, COLOUR: 'red' } }, 'registry_invalid'],
+      ['com.example/bundle', {}, 'registry_invalid'],
+      ['com.example/nowhere', {}, 'registry_invalid'],
+      ['com.example/graph', { values: 'none' }, 'body_malformed'],
+    ] as const)
+      assert.equal((await prepare(server, more)).error.code, code, `${server} ${JSON.stringify(more)}`);
     await get('/tasks');
     await post('/tasks/none/cancel', '/tasks/{name}/cancel');
     assert.ok((await get('/clients')).clients.length > 10);

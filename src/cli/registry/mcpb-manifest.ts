@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { type Given, joined, literal, type Runs } from '../../mcp-registry/server-json.ts';
 import { printable } from '../../model/printable.ts';
 import {
   flag,
@@ -15,7 +16,6 @@ import {
   union,
 } from '../../model/schema.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
-import { type Given, joined, literal, type Runs } from './server-json.ts';
 
 const number: Schema<number> = { type: 'number' };
 const RUN = { command: optional(text), args: optional(list(text)), env: optional(record(text)) };

@@ -3,13 +3,14 @@ import { mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, utimes } from '
 import { basename, join, resolve } from 'node:path';
 import { guardedDownload } from '../../http/client/guarded-fetch.ts';
 import { Resolver } from '../../http/client/resolver.ts';
+import { nameOf } from '../../mcp-registry/given-inputs.ts';
+import type { Package } from '../../mcp-registry/server-json.ts';
 import { dataFolderOf } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
-import { Inputs, type NewServer, nameOf } from './inputs.ts';
+import { Inputs, type NewServer } from './inputs.ts';
 import { BundleArchive, MAX_ARCHIVE_BYTES } from './mcpb-archive.ts';
 import { bundleDefinition, manifestOf } from './mcpb-manifest.ts';
-import type { Package } from './server-json.ts';
 
 /** So much of the hash that no other bundle has the same, and not so much that it looks like a secret. */
 const HASH_LETTERS = 16;
@@ -45,7 +46,7 @@ export async function bundleServer(
     const versions = join(bundles, server);
     const folder = join(versions, archive.digest.slice(0, HASH_LETTERS));
     const place = { folder, cwd: input.terminal.cwd, given, has: archive.has.bind(archive) };
-    const added = given.server(await bundleDefinition(manifest, place));
+    const added = given.made(await bundleDefinition(manifest, place));
     const runtimes = Object.entries(manifest.compatibility?.runtimes ?? {}).map((one) => one.join(' '));
     if (runtimes.length > 0) input.terminal.err(`it needs ${runtimes.join(', ')}\n`);
     const isThere = existsSync(folder);

@@ -1498,3 +1498,59 @@ export function suspendServer(input: { readonly name: string; readonly node?: st
 export function resumeServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
   return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/resume${query({ node: input.node })}`, undefined, options);
 }
+
+/** Servers of the MCP registry whose name or description has the words. */
+export function searchRegistry(input: { readonly search?: string | undefined } = {}, options: CallOptions = {}): Promise<{
+/** Its address, or its file or folder. */
+readonly registry: string;
+readonly servers: readonly ({
+/** As the registry has it, such as io.github.owner/server. */
+readonly name: string;
+readonly version: string;
+readonly description: string;
+/** `active` or `deprecated`. */
+readonly status: string;
+/** How it can be run: `remote`, `sse`, `npm`, `pypi`, `oci`, `nuget`, `mcpb`. Empty: not here. */
+readonly ways: readonly (string)[]
+})[]
+}> {
+  return request('GET', `api/v1/registry/servers${query({ search: input.search })}`, undefined, options);
+}
+
+/** The definition of a server of the registry with these values of its inputs. Adds nothing and keeps nothing. */
+export function prepareServer(input: { readonly body: {
+/** The name in the registry; `@version` after it for another than the latest. */
+readonly server: string;
+/** One of `ways`; the first by default. */
+readonly via?: string;
+/** Of the server here; what follows the `/` by default. */
+readonly name?: string;
+/** Of inputs, by their names. Secrets are not kept by this operation. */
+readonly values?: Readonly<Record<string, string>>
+} }, options: CallOptions = {}): Promise<{
+/** As the registry has it, such as io.github.owner/server. */
+readonly name: string;
+readonly version: string;
+readonly description: string;
+/** `active` or `deprecated`. */
+readonly status: string;
+/** How it can be run: `remote`, `sse`, `npm`, `pypi`, `oci`, `nuget`, `mcpb`. Empty: not here. */
+readonly ways: readonly (string)[];
+readonly via: string;
+readonly inputs: readonly ({
+readonly name: string;
+readonly description: string;
+readonly required: boolean;
+readonly secret: boolean;
+readonly choices: readonly (string)[] | null;
+readonly default: string | null
+})[];
+/** Required inputs without a value. */
+readonly lacking: readonly (string)[];
+/** For which inputs which secrets are to be set (`PUT /api/v1/secrets/{name}`) before the server is added. */
+readonly secrets: Readonly<Record<string, string>>;
+/** For `POST /api/v1/servers`; null while inputs lack. */
+readonly definition: Readonly<Record<string, unknown>> | null
+}> {
+  return request('POST', `api/v1/registry/definition`, input.body, options);
+}

@@ -6,12 +6,13 @@ import { Failure } from '../../parts/notes.tsx';
 import { toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
+import { FromRegistry } from './from-registry.tsx';
 
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
 
 type Definition = Readonly<Record<string, unknown>>;
 
-/** Adds servers: from a name and a command or URL, or from the JSON that clients keep and pages of servers show. */
+/** Adds servers: from a name and a command or URL, from the JSON that clients keep and pages of servers show, or from a registry. */
 export function AddServer() {
   const name = useSignal('');
   const target = useSignal('');
@@ -19,11 +20,11 @@ export function AddServer() {
   const error = useSignal<Error | null>(null);
   /** Before the one that failed. */
   const kept = useSignal<readonly string[]>([]);
-  const submit = async (definitions: () => readonly Definition[]): Promise<void> => {
+  const submit = async (definitions: () => readonly Definition[] | Promise<readonly Definition[]>): Promise<void> => {
     error.value = null;
     const added: string[] = [];
     try {
-      for (const body of definitions()) {
+      for (const body of await definitions()) {
         const server = await addServer({ body });
         putServer(server);
         added.push(server.name);
@@ -82,6 +83,7 @@ export function AddServer() {
         </label>
         <button type="submit">Add all of it</button> <Command text="trunkline import" />
       </form>
+      <FromRegistry submit={submit} />
     </>
   );
 }

@@ -1,12 +1,24 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CommandError, EXIT, noSuch } from '../exit-code.ts';
-import type { ServerJson } from './server-json.ts';
+import { registryOf } from '../config/files/named-in.ts';
+import { suggest } from '../config/problem/problem.ts';
+import { RegistryError } from './registry-error.ts';
+import { type ServerJson, type Way, waysOf } from './server-json.ts';
 
 const ANSWER_MS = 15_000;
 const MAX_BYTES = 10 * 1024 * 1024;
 const PAGE = 50;
 const OFFICIAL = 'io.modelcontextprotocol.registry/official';
+
+/** Of the MCP project. */
+export const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The registry that the environment or the configuration file names; null for that of the MCP project. */
+export async function namedRegistry(file: string | null, env: Environment): Promise<string | null> {
+  return env['TRUNKLINE_REGISTRY'] || (file === null ? null : registryOf(file, env));
+}
 
 /** A server in a registry, and what the registry says of it. */
 export interface RegistryEntry {
@@ -14,13 +26,18 @@ export interface RegistryEntry {
   readonly status: string;
 }
 
+export interface RunnableEntry extends RegistryEntry {
+  readonly ways: readonly string[];
+  readonly way: Way;
+}
+
 /** A registry of MCP servers: its API v0.1, or `server.json` documents in a file or folder. */
-export class Registry {
-  readonly #source: string;
+export class McpRegistry {
+  readonly source: string;
   #documents: Promise<readonly RegistryEntry[]> | null = null;
 
   constructor(source: string) {
-    this.#source = source;
+    this.source = source;
   }
 
   /** The latest versions of servers whose name or description has the words. */
@@ -32,7 +49,7 @@ export class Registry {
         ...(text === '' ? {} : { search: text }),
       });
       const { servers } = (await this.#get(`servers?${query}`)) as { servers?: unknown };
-      return listedIn(servers, this.#source);
+      return listedIn(servers, this.source);
     }
     const words = text.toLowerCase().split(/\s+/);
     const latest = new Map((await this.#all()).map((one) => [one.server.name, one]));
@@ -49,25 +66,47 @@ export class Registry {
       : await this.#document(whole, version);
     if (found !== null) return found;
     const near = (await this.search(whole.split('/')[1] ?? whole)).map(({ server }) => server.name);
-    if (near.includes(whole)) throw usage(`${whole} has no version ${version} in ${this.#source}`);
-    throw noSuch(`server "${whole}" in ${this.#source}`, whole, near, '; trunkline search <words> finds servers');
+    if (near.includes(whole)) throw unknown(`${whole} has no version ${version} in ${this.source}`);
+    throw this.#noSuch(whole, near);
+  }
+
+  /** A server that can be run here, and the way that is taken: `via`, or its first one. `wanted`: name, or name@version. */
+  async runnable(wanted: string, via: string | undefined): Promise<RunnableEntry> {
+    const [, name = wanted, version = null] = /^([^@]+)@(.+)$/.exec(wanted) ?? [];
+    const { server, status } = await this.find(name, version);
+    if (status === 'deleted') throw unknown(`${server.name} was deleted from ${this.source}`);
+    const all = waysOf(server);
+    const ways = [...new Set(all.map((way) => way.via))];
+    const way = all.find((one) => via === undefined || one.via === via);
+    if (way !== undefined) return { server, status, ways, way };
+    const has =
+      ways.length === 0
+        ? 'has no way that runs here; ways are remotes, and npm, PyPI, OCI, NuGet and MCPB packages on stdio'
+        : `has: ${ways.join(', ')}`;
+    throw invalid(`${server.name} ${has}`);
   }
 
   get #isRemote(): boolean {
-    return /^https?:\/\//.test(this.#source);
+    return /^https?:\/\//.test(this.source);
   }
 
   async #wholeName(short: string): Promise<string> {
     const names = (await this.search(short)).map(({ server }) => server.name);
     const same = names.filter((name) => name.split('/')[1] === short);
     if (same.length === 1) return same[0]!;
-    if (same.length > 1) throw usage(`"${short}" can mean ${same.join(' or ')}: write the whole name`);
-    throw noSuch(`server "${short}" in ${this.#source}`, short, names, '; trunkline search <words> finds servers');
+    if (same.length > 1) throw unknown(`"${short}" can mean ${same.join(' or ')}: write the whole name`);
+    throw this.#noSuch(short, names);
+  }
+
+  #noSuch(name: string, names: readonly string[]): RegistryError {
+    const close = suggest(name, names);
+    const hint = close === null ? '; trunkline search <words> finds servers' : `; did you mean "${close}"?`;
+    return unknown(`there is no server "${name}" in ${this.source}${hint}`);
   }
 
   async #version(name: string, version: string): Promise<RegistryEntry | null> {
     const answer = await this.#get(`servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`, true);
-    return answer === null ? null : (listedIn([answer], this.#source)[0] ?? null);
+    return answer === null ? null : (listedIn([answer], this.source)[0] ?? null);
   }
 
   async #document(name: string, version: string | null): Promise<RegistryEntry | null> {
@@ -77,11 +116,11 @@ export class Registry {
 
   /** Relative to the API, whose version the address may have at its end. */
   async #get(path: string, mayLack = false): Promise<unknown> {
-    const base = this.#source.replace(/\/+$/, '').replace(/\/v0(\.\d+)?$/, '');
+    const base = this.source.replace(/\/+$/, '').replace(/\/v0(\.\d+)?$/, '');
     const url = `${base}/v0.1/${path}`;
-    const failed = (why: string, cause?: unknown): CommandError =>
-      new CommandError(
-        EXIT.unreachable,
+    const failed = (why: string, cause?: unknown): RegistryError =>
+      new RegistryError(
+        'unreachable',
         `the registry ${base} ${why}; name another one with --registry: an address, or a file or folder of server.json documents`,
         { cause },
       );
@@ -104,19 +143,19 @@ export class Registry {
 
   /** Of one name the latest version last. */
   #all(): Promise<readonly RegistryEntry[]> {
-    this.#documents ??= documentsAt(this.#source);
+    this.#documents ??= documentsAt(this.source);
     return this.#documents;
   }
 }
 
 async function documentsAt(path: string): Promise<readonly RegistryEntry[]> {
   const facts = await stat(path).catch((cause: Error) => {
-    throw new CommandError(EXIT.usage, `the registry ${path} cannot be read: ${cause.message}`, { cause });
+    throw new RegistryError('unreachable', `the registry ${path} cannot be read: ${cause.message}`, { cause });
   });
   const names = facts.isDirectory() ? await readdir(path, { recursive: true }) : [''];
   const files = names.filter((name) => name === '' || name.endsWith('.json')).map((name) => join(path, name));
   const found = (await Promise.all(files.map((file) => documentsIn(file, files.length > 1)))).flat();
-  if (found.length === 0) throw usage(`there is no server.json document in ${path}`);
+  if (found.length === 0) throw invalid(`there is no server.json document in ${path}`);
   return found.sort((a, b) => compareVersions(a.server.version, b.server.version));
 }
 
@@ -127,7 +166,7 @@ async function documentsIn(file: string, beside: boolean): Promise<readonly Regi
     if ((await stat(file)).size > MAX_BYTES) throw new Error('it has more than 10 MiB');
     value = JSON.parse((await readFile(file, 'utf8')).replace(/^\uFEFF/, ''));
   } catch (cause) {
-    throw new CommandError(EXIT.usage, `${file} is no server.json: ${(cause as Error).message}`, { cause });
+    throw new RegistryError('invalid', `${file} is no server.json: ${(cause as Error).message}`, { cause });
   }
   const { servers = [value] } = (value ?? {}) as { servers?: unknown };
   try {
@@ -140,7 +179,7 @@ async function documentsIn(file: string, beside: boolean): Promise<readonly Regi
 }
 
 function listedIn(value: unknown, where: string): RegistryEntry[] {
-  if (!Array.isArray(value)) throw usage(`${where} is no registry of API v0.1: its answer has no list of servers`);
+  if (!Array.isArray(value)) throw invalid(`${where} is no registry of API v0.1: its answer has no list of servers`);
   return value.map((one) => {
     const { server = one, _meta: meta } = (one ?? {}) as {
       server?: ServerJson;
@@ -148,7 +187,7 @@ function listedIn(value: unknown, where: string): RegistryEntry[] {
     };
     const { name, version } = (server ?? {}) as Partial<ServerJson>;
     if (typeof name !== 'string' || typeof version !== 'string')
-      throw usage(`${where} has a server without "name" or "version", which server.json has since 2025-09`);
+      throw invalid(`${where} has a server without "name" or "version", which server.json has since 2025-09`);
     const status = meta?.[OFFICIAL]?.status;
     return { server: server as ServerJson, status: typeof status === 'string' ? status : 'active' };
   });
@@ -162,6 +201,10 @@ function compareVersions(a: string, b: string): number {
   return a.includes('-') === b.includes('-') ? a.localeCompare(b, 'en', { numeric: true }) : a.includes('-') ? -1 : 1;
 }
 
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
+function unknown(message: string): RegistryError {
+  return new RegistryError('unknown', message);
+}
+
+function invalid(message: string): RegistryError {
+  return new RegistryError('invalid', message);
 }

@@ -1,0 +1,70 @@
+import { SERVER_NAME_PATTERN } from '../model/names.ts';
+import { RegistryError } from './registry-error.ts';
+import { type Given, type Input, literal } from './server-json.ts';
+
+/** What comes behind the `/`, in letters that a name may have. */
+export function nameOf(whole: string): string {
+  return (whole.split('/')[1] ?? whole).replaceAll(/[^A-Za-z0-9.-]+/g, '-').slice(0, 48);
+}
+
+type Ask = (name: string, input: Input) => Promise<string | null | undefined>;
+
+/** Values of the inputs of one server: the given one, else the default, else what `ask` gets. Secrets become references. */
+export class GivenInputs implements Given {
+  readonly server: string;
+  /** To be kept under these names before the server is added. */
+  readonly secrets = new Map<string, string>();
+  /** The name of the secret by that of its input. */
+  readonly secretNames: Record<string, string> = {};
+  readonly lacking = new Map<string, Input>();
+  /** The inputs that the server has. */
+  readonly inputs = new Map<string, Input>();
+  readonly #values: ReadonlyMap<string, readonly string[]>;
+  readonly #ask: Ask;
+  readonly #known = new Map<string, readonly string[] | null>();
+
+  constructor(server: string, values: ReadonlyMap<string, readonly string[]>, ask: Ask = async () => null) {
+    if (!SERVER_NAME_PATTERN.test(server)) throw new RegistryError('invalid', `"${server}" is no name of a server`);
+    this.server = server;
+    this.#values = values;
+    this.#ask = ask;
+  }
+
+  /** Given, but the server has no such inputs. */
+  get unknown(): readonly string[] {
+    return [...this.#values.keys()].filter((name) => !this.inputs.has(name));
+  }
+
+  async value(name: string, input: Input): Promise<readonly string[] | null> {
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    this.inputs.set(name, input);
+    const values = await this.#valuesOf(name, input);
+    const wrong = values?.find((value) => input.choices !== undefined && !input.choices.includes(value));
+    if (wrong !== undefined) throw new RegistryError('invalid', `${name} is one of: ${input.choices!.join(', ')}`);
+    const kept =
+      values === null ? null : input.isSecret === true ? [this.#secret(name, values[0]!)] : values.map(literal);
+    this.#known.set(name, kept);
+    return kept;
+  }
+
+  async #valuesOf(name: string, input: Input): Promise<readonly string[] | null> {
+    const set = this.#values.get(name);
+    if (set !== undefined) return set;
+    if (input.default !== undefined) return [input.default];
+    if (input.isRequired !== true) return null;
+    const answer = await this.#ask(name, input);
+    if (answer) return [answer];
+    this.lacking.set(name, input);
+    return null;
+  }
+
+  /** The reference to it; a reference that the user wrote stays one. */
+  #secret(name: string, value: string): string {
+    if (/^\$\{[^}]+\}$/.test(value)) return value;
+    const secret = `${this.server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');
+    this.secrets.set(secret, value);
+    this.secretNames[name] = secret;
+    return `\${secret:${secret}}`;
+  }
+}
