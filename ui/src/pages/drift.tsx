@@ -10,6 +10,7 @@ import {
 import { Action } from '../parts/action.tsx';
 import { shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Paged } from '../parts/paged.tsx';
 import { ago, clock, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
@@ -89,7 +90,7 @@ function Report({ report, after }: { report: DriftReport; after: () => void }) {
       {waiting.length > 1 ? (
         <div class="actions">
           <Action
-            label={`Approve all ${waiting.length} as shown`}
+            label={`Approve all ${waiting.length}`}
             command={`trunkline drift approve ${shellWord(server)} --all`}
             careful
             run={() => approveDefinitions({ name: server, body: { definitions: waiting.map(seen) } })}
@@ -98,20 +99,26 @@ function Report({ report, after }: { report: DriftReport; after: () => void }) {
           />
         </div>
       ) : null}
-      {waiting.map((one) => (
-        <Waiting key={`${one.list} ${one.key} ${one.digest}`} server={server} one={one} after={after} />
-      ))}
+      <Paged
+        what="definitions"
+        rows={waiting}
+        keyOf={(one) => `${one.list} ${one.key} ${one.digest}`}
+        show={(one) => <Waiting server={server} one={one} after={after} />}
+      />
       {findings.length === 0 ? null : (
         <>
           <h3>Suspicious texts</h3>
-          <ul class="plain-list">
-            {findings.map(({ list, key, kind, grave, pointer, excerpt }) => (
-              <li key={`${list} ${key} ${kind} ${pointer}`}>
+          <Paged
+            what="findings"
+            rows={findings}
+            keyOf={({ list, key, kind, pointer }) => `${list} ${key} ${kind} ${pointer}`}
+            show={({ list, key, kind, grave, pointer, excerpt }) => (
+              <p>
                 <Status tone={grave ? 'bad' : 'warn'} text={kind.replaceAll('_', ' ')} /> {list} <code>{key}</code>{' '}
                 <code>{pointer}</code> <q>{excerpt}</q>
-              </li>
-            ))}
-          </ul>
+              </p>
+            )}
+          />
         </>
       )}
     </section>
