@@ -60,7 +60,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     desired: registry,
     records: deps.records,
     sealing: deps.sealing,
-    fetch: (server, inside, hosts) => trace.through(server, guardedFetch(resolver, inside, hosts)),
+    fetch: (server, inside, hosts, other) => (other ?? trace).through(server, guardedFetch(resolver, inside, hosts)),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
     changed: ({ server, principal }, gone) => changed(server, principal, gone),
   });

@@ -2,6 +2,7 @@ import * as oauth from 'oauth4webapi';
 import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
 import type { Credential } from './credentials.ts';
 import type { Authority } from './discovery.ts';
+import { authorizationEndpoint, registrationEndpoint } from './endpoints.ts';
 import { loginRefused } from './login-errors.ts';
 import { authenticationOf, type OAuthClient, through } from './token-endpoint.ts';
 
@@ -14,16 +15,7 @@ export async function authorizationUrl(
   verifier: string,
   state: string,
 ): Promise<string> {
-  const { authorization_endpoint: endpoint, code_challenge_methods_supported: methods } = metadata;
-  if (endpoint === undefined || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
-    throw loginRefused(`its authorization server ${metadata.issuer} has no authorization endpoint`);
-  }
-  if (methods?.includes('S256') !== true) {
-    throw loginRefused(
-      `its authorization server ${metadata.issuer} does not offer PKCE with S256, which OAuth 2.1 demands`,
-    );
-  }
-  const url = new URL(endpoint);
+  const url = new URL(authorizationEndpoint(metadata));
   const parameters = {
     response_type: 'code',
     client_id: client.id,
@@ -95,15 +87,8 @@ export async function registered(
   metadata: oauth.AuthorizationServer,
   redirectUri: string | null,
 ): Promise<OAuthClient> {
-  const {
-    issuer,
-    registration_endpoint: endpoint,
-    token_endpoint_auth_methods_supported: methods = ['none'],
-  } = metadata;
-  if (endpoint === undefined) {
-    const advice = 'register a client there and set auth.clientId (and auth.clientSecret) in the definition';
-    throw loginRefused(`its authorization server ${issuer} registers no clients; ${advice}`);
-  }
+  const { issuer, token_endpoint_auth_methods_supported: methods = ['none'] } = metadata;
+  const endpoint = registrationEndpoint(metadata);
   const wantedMethod = methods.includes('none') ? 'none' : methods[0]!;
   const body = JSON.stringify({
     client_name: 'Trunkline',

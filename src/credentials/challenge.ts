@@ -1,3 +1,5 @@
+import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+
 /** What a server says in `WWW-Authenticate` of how to get in (RFC 6750 §3, RFC 9728 §5.1). */
 export interface BearerChallenge {
   readonly resourceMetadata: string | null;
@@ -28,6 +30,12 @@ export function bearerChallenge(header: string | null): BearerChallenge {
     scope: found.get('scope') || null,
     error: found.get('error') ?? null,
   };
+}
+
+/** Has a server say what it wants, as a client without a token hears it. */
+export function askedWithoutToken(fetch: GuardedFetch, url: string): Promise<Response> {
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  return fetch(url, { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
 }
 
 /** Scopes as a list without repetitions. */

@@ -13,6 +13,7 @@ import { type Authority, discover } from './discovery.ts';
 import type { ExecCredentials } from './exec-credentials.ts';
 import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
 import { RETRY_MS, RenewalRetries } from './retries.ts';
+import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
 /** What is kept of a server. */
@@ -39,7 +40,7 @@ export interface CredentialsDeps {
   readonly desired: { readonly state: Pick<DesiredState, 'agents' | 'servers'> };
   readonly sealing: Sealing;
   /** For what a server names. `inside`: the server is on this machine or its network; `hosts`: those that the operator has named. */
-  readonly fetch: (server: string, inside: boolean, hosts: readonly string[]) => GuardedFetch;
+  readonly fetch: (server: string, inside: boolean, hosts: readonly string[], trace?: SignInTrace) => GuardedFetch;
   /** Credentials that programs print; absent where no definition can name one. */
   readonly programs?: ExecCredentials;
   /** URL of the gateway's client id metadata document; null where it has none. */
@@ -90,14 +91,14 @@ export class ServerCredentials {
 
   /**
    * For what the server with this URL names, and its authorization server. They may lead inside where the operator has named
-   * them: by the URL of the server, or by `auth.issuer` (proto:T10).
+   * them: by the URL of the server, or by `auth.issuer` (proto:T10). `trace`: what hears of requests instead of the gateway's.
    */
-  fetchFor(name: string, url: string): GuardedFetch {
+  fetchFor(name: string, url: string, trace?: SignInTrace): GuardedFetch {
     const definition = this.deps.desired.state.servers.get(name);
     const issuer = definition === undefined ? null : authOf(definition).issuer;
     const anywhere = definition === undefined || !('publicOnly' in definition.transport);
     const named = anywhere ? [url, issuer].flatMap((one) => URL.parse(one ?? '')?.host ?? []) : [];
-    return this.deps.fetch(name, isInside(new URL(url)), named);
+    return this.deps.fetch(name, isInside(new URL(url)), named, trace);
   }
 
   /** The tokens for requests to the server; null without. */
@@ -144,11 +145,11 @@ export class ServerCredentials {
     await this.#reread(key);
   }
 
-  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). */
-  wantedScopes(server: Server, authority: Authority): readonly string[] {
+  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). `said`: by it just now. */
+  wantedScopes(server: Server, authority: Authority, said?: BearerChallenge): readonly string[] {
     const key = keyOf(ownerAt(server));
     const before = this.#known.get(key)?.value;
-    const asked = this.#challenges.get(key)?.scope;
+    const asked = (said ?? this.#challenges.get(key))?.scope;
     const own = authOf(server).scopes;
     const now = own ?? (asked == null ? (authority.scopes ?? []) : scopesOf(asked));
     const sameServer = own === null && before?.authority.metadata.issuer === authority.metadata.issuer;
@@ -156,12 +157,12 @@ export class ServerCredentials {
     return [...new Set([...(sameServer ? before.scopes : []), ...now, ...(offline ? ['offline_access'] : [])])];
   }
 
-  async discover(server: Server, fetch: GuardedFetch): Promise<Authority> {
+  async discover(server: Server, fetch: GuardedFetch, said?: BearerChallenge): Promise<Authority> {
     const { transport } = server;
     if (!('url' in transport)) throw loginRefused('it is not behind a URL, so there is nothing to sign in to');
     const key = keyOf(ownerAt(server));
     await this.#reread(key);
-    const { resourceMetadata } = this.#challenges.get(key) ?? { resourceMetadata: null };
+    const { resourceMetadata } = said ?? this.#challenges.get(key) ?? { resourceMetadata: null };
     const auth = authOf(server);
     const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
     const { issuer } = authority.metadata;

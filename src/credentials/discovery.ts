@@ -31,14 +31,16 @@ export async function discover(
   }
   if (!covers(resource.resource, url)) {
     throw loginRefused(
-      `its metadata is for another resource (${short(resource.resource)}), not for ${short(url.href)}`,
+      `its metadata is for another resource (${short(resource.resource)}), not for ${short(url.href)}; if that is the server, make it the url of the definition`,
     );
   }
   const issuers = resource.authorization_servers ?? [];
   const issuer = onlyIssuer === null ? issuers[0] : issuers.find((one) => one === onlyIssuer);
   if (issuer === undefined) {
     const named = issuers.map(short).join(', ') || 'none';
-    throw loginRefused(`it names the authorization servers ${named}, and not ${onlyIssuer ?? 'one'}`);
+    throw loginRefused(
+      `it names the authorization servers ${named}, and not ${onlyIssuer ?? 'one'}; set auth.issuer to one of them`,
+    );
   }
   const metadata = await issuerMetadata(fetch, issuer);
   if (metadata === null) throw loginRefused(`its authorization server ${short(issuer)} publishes no metadata`);

@@ -6,10 +6,12 @@ import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
+import { askedWithoutToken } from './challenge.ts';
 import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
 import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
+import { readDocument } from './endpoints.ts';
 import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
@@ -219,24 +221,19 @@ export class OAuthLogins implements Logins {
     return this.#credentials.list().find((one) => one.server === server && one.principal === principal);
   }
 
-  /** Has the server say what it wants, as a client without a token would hear it. */
+  /** The operator's own URL may redirect, and need not answer. */
   async #provoke(server: Server, fetch: GuardedFetch): Promise<void> {
     const { transport } = server;
     if (!('url' in transport)) return;
-    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-    const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
-    // The operator's own URL, through the guard all the same: it may redirect, and need not answer.
-    const response = await fetch(transport.url, { method: 'POST', headers, body }).catch(() => null);
+    const response = await askedWithoutToken(fetch, transport.url).catch(() => null);
     const challenge = response?.status === 401 ? response.headers.get('www-authenticate') : null;
     if (challenge !== null) this.#credentials.challenged(server, challenge);
   }
 
   /** The gateway's metadata document where the authorization server reads it, else a registration (proto:T8). */
   async #client(fetch: GuardedFetch, { metadata }: Authority, redirectUri: string | null): Promise<OAuthClient> {
-    const document = this.#credentials.deps.clientMetadataUrl();
-    if (document !== null && metadata['client_id_metadata_document_supported'] === true) {
-      return { id: document, secret: null, privateKey: null, authMethod: 'none' };
-    }
+    const document = readDocument(this.#credentials.deps.clientMetadataUrl(), metadata);
+    if (document !== null) return { id: document, secret: null, privateKey: null, authMethod: 'none' };
     const key = JSON.stringify([metadata.issuer, redirectUri]);
     const known = await this.#clients.get(key);
     if (known !== null) return known.value;

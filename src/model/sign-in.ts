@@ -48,6 +48,21 @@ function oneOfStatus() {
   return { type: 'integer', minimum: 100, maximum: 599 } as typeof milliseconds;
 }
 
+const FINDING = named(
+  'SignInFinding',
+  object({
+    step: described(
+      oneOf(['challenge', 'resource metadata', 'issuer metadata', 'registration', 'authorization', 'token']),
+      'As in SignInStep. A step that fails is the last.',
+    ),
+    state: oneOf(['ok', 'warning', 'failed']),
+    text: described(text, 'What was found, or what is wrong.'),
+    fix: described(nullable(text), 'What to do; null where nothing has to be done.'),
+    requests: described(list(STEP), 'What was asked for it, in order; empty where nothing had to be.'),
+  }),
+);
+export type SignInFinding = Infer<typeof FINDING>;
+
 export const SIGN_IN = named(
   'SignIn',
   object({

@@ -1,8 +1,8 @@
 import type { OpenProblem } from '../app-options.ts';
 
 /** One thing that was looked at. The first that fails is the last. */
-export interface DoctorStep {
-  readonly step: string;
+export interface DoctorStep<S extends string = string> {
+  readonly step: S;
   readonly state: 'ok' | 'warning' | 'failed';
   /** What was found. */
   readonly text: string;
@@ -10,16 +10,16 @@ export interface DoctorStep {
   readonly fix: string | null;
 }
 
-export function ok(step: string, text: string): DoctorStep {
+export function ok<S extends string>(step: S, text: string): DoctorStep<S> {
   return { step, state: 'ok', text, fix: null };
 }
 
-export function warning(step: string, text: string, fix: string): DoctorStep {
+export function warning<S extends string>(step: S, text: string, fix: string): DoctorStep<S> {
   return { step, state: 'warning', text, fix };
 }
 
 /** Messages that end in their remedy are taken apart. */
-export function failed(step: string, text: string, fix: string | null = null): DoctorStep {
+export function failed<S extends string>(step: S, text: string, fix: string | null = null): DoctorStep<S> {
   const [what, remedy] = splitFix(text);
   return { step, state: 'failed', text: what, fix: fix ?? remedy };
 }
@@ -27,6 +27,14 @@ export function failed(step: string, text: string, fix: string | null = null): D
 function splitFix(text: string): readonly [string, string | null] {
   const at = text.indexOf('; fix: ');
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + '; fix: '.length)];
+}
+
+/** Without the words that say only which server it is; and the remedy in it, where there is one. */
+export function apart(text: string, name: string): readonly [string, string | null] {
+  const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
+  const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);
+  const [, what = bare, remedy = null] = /^(.*?); (.*?)\.?$/s.exec(bare) ?? [];
+  return [what, remedy];
 }
 
 /** The data folder and the store, where they keep a gateway from being built. */

@@ -11,8 +11,9 @@ import { resolveCommand } from '../../upstream/process/command.ts';
 import { childEnvironment, missingVariables } from '../../upstream/process/environment.ts';
 import { overSsh } from '../../upstream/process/spawn-child.ts';
 import type { App } from '../app.ts';
-import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
+import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 import { addressesOf, certificateOf, connectionOf, versionOf } from './probes.ts';
+import { hasSignIn, signInSteps } from './sign-in-steps.ts';
 
 /** A certificate that has fewer days left is mentioned. */
 const SOON_DAYS = 14;
@@ -49,8 +50,10 @@ export async function serverSteps(tried: TriedServer): Promise<readonly DoctorSt
         : ofContainer(tried, passed);
   const place = `${server.origin.file}:${server.origin.line}:${server.origin.column}`;
   const steps = [ok('definition', server.origin.file === '' ? 'added at run time' : place), ...found];
-  if (last !== null) return [...steps, await failedStep(tried, last)];
-  return [...steps, ...ofProtocol(tried)];
+  if (last === null) return [...steps, ...ofProtocol(tried)];
+  const signIn = last === 'login' && hasSignIn(server) ? await signInSteps(server, tried.app.rooms.credentials) : [];
+  if (signIn.some(({ state }) => state === 'failed')) return [...steps, ...signIn];
+  return [...steps, ...signIn, await failedStep(tried, last)];
 }
 
 function resumeAdvice({ name }: Server): string {
@@ -106,14 +109,6 @@ function ofContainer({ heard }: TriedServer, passed: Passed): DoctorStep[] {
     ...(passed.includes('connection') ? [ok('connection', 'the container engine answers')] : []),
     ...(passed.includes('start') ? [ok('start', `container ${id ?? 'started'}`)] : []),
   ];
-}
-
-/** Without the words that say only which server it is; and the remedy in it, where there is one. */
-function apart(text: string, name: string): readonly [string, string | null] {
-  const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
-  const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);
-  const [, what = bare, remedy = null] = /^(.*?); (.*?)\.?$/s.exec(bare) ?? [];
-  return [what, remedy];
 }
 
 async function shownBy(spec: HttpSpec): Promise<string> {

@@ -134,8 +134,9 @@ const WORDS = {
 };
 
 function section(title: string, steps: readonly DoctorStep[], stderr: readonly string[] = []): string {
+  const width = Math.max(12, ...steps.map(({ step }) => step.length));
   const lines = steps.flatMap(({ step, state, text, fix }) => [
-    `  ${WORDS[state]}  ${step.padEnd(12)} ${text.replaceAll('\n', `\n${' '.repeat(8)}`)}`,
+    `  ${WORDS[state]}  ${step.padEnd(width)} ${text.replaceAll('\n', `\n${' '.repeat(8)}`)}`,
     ...(fix === null || text.includes(`fix: ${fix}`) ? [] : [`        ${styleText('bold', 'fix:')} ${fix}`]),
   ]);
   return `${styleText('bold', title)}\n${[...lines, ...stderr.map((line) => `        | ${line}`)].join('\n')}\n\n`;

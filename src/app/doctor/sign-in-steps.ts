@@ -1,0 +1,145 @@
+import type { ResourceServer } from 'oauth4webapi';
+import { askedWithoutToken, type BearerChallenge, bearerChallenge } from '../../credentials/challenge.ts';
+import type { ServerCredentials } from '../../credentials/credentials.ts';
+import type { Authority } from '../../credentials/discovery.ts';
+import { authorizationEndpoint, readDocument, registrationEndpoint } from '../../credentials/endpoints.ts';
+import { loginRefused, noLogin, plainly } from '../../credentials/login-errors.ts';
+import { whyNoLogin } from '../../credentials/logins.ts';
+import { SignInTrace } from '../../credentials/sign-in-trace.ts';
+import { printable } from '../../model/printable.ts';
+import { authOf, type Server, takesTokens } from '../../model/server.ts';
+import type { SignInFinding, SignInStep } from '../../model/sign-in.ts';
+import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
+
+type Name = SignInFinding['step'];
+type Found = DoctorStep<Name>;
+
+/** Documents of others are quoted. */
+const MAX_TEXT = 1_000;
+
+/** What to do where the error itself does not say it. */
+const REMEDIES: Readonly<Record<Name, string>> = {
+  challenge: 'start the server, or mend the url of its definition',
+  'resource metadata': 'have the server publish what RFC 9728 demands',
+  'issuer metadata': 'have the authorization server publish what RFC 8414 demands',
+  registration: 'register a client there and set auth.clientId in the definition',
+  authorization: 'have the authorization server offer it (RFC 8414, RFC 7636)',
+  token: 'have the authorization server offer it (RFC 8414)',
+};
+
+/** Whether there is anything to look for: the gateway gets tokens for the server itself. */
+export function hasSignIn(server: Server): boolean {
+  return takesTokens(server) && authOf(server).exec === null;
+}
+
+/**
+ * What a sign-in at the server asks before a browser opens, up to the step that fails. Registers no client and keeps nothing,
+ * so a registration that is refused shows in a sign-in alone. Rejects where the server takes no tokens.
+ */
+export async function signInSteps(server: Server, credentials: ServerCredentials): Promise<readonly SignInFinding[]> {
+  const { name, transport } = server;
+  if (!('url' in transport) || !hasSignIn(server)) throw noLogin(`${name}: ${whyNoLogin(server)}`);
+  const { clock, clientMetadataUrl } = credentials.deps;
+  const trace = new SignInTrace(clock);
+  const fetch = credentials.fetchFor(name, transport.url, trace);
+  const found: SignInFinding[] = [];
+  const asked = (step: Name) => trace.of(name).filter((request) => request.step === step);
+  const tell = ({ text, ...rest }: Found): void => {
+    found.push({ ...rest, text: printable(text).slice(0, MAX_TEXT), requests: asked(rest.step) });
+  };
+  let at: Name = 'challenge';
+  try {
+    const { status, headers } = await askedWithoutToken(fetch, transport.url);
+    const said = bearerChallenge(status === 401 ? headers.get('www-authenticate') : null);
+    const challenge = challengeStep(status, said);
+    tell(challenge);
+    if (challenge.state === 'failed') return found;
+    at = 'resource metadata';
+    const authority = await credentials.discover(server, fetch, said);
+    const published = authority.resource !== null;
+    if (status !== 401 && !published && asked('issuer metadata').every(({ problem }) => problem !== null)) {
+      tell(ok('resource metadata', 'it publishes none, and asks for no credentials: there is nothing to sign in to'));
+      return found;
+    }
+    tell(resourceStep(asked('resource metadata'), published));
+    tell(issuerStep(authority, asked('issuer metadata')));
+    const scopes = credentials.wantedScopes(server, authority, said);
+    for (const [step, words] of toCome(server, authority, clientMetadataUrl(), scopes)) {
+      at = step;
+      tell(ok(step, words()));
+    }
+  } catch (error) {
+    if (at === 'resource metadata' && asked('issuer metadata').length > 0) {
+      tell(resourceStep(asked('resource metadata')));
+      at = 'issuer metadata';
+    }
+    const [what, remedy] = apart(plainly(name, error).message, name);
+    tell(failed(at, what, remedy ?? REMEDIES[at]));
+  }
+  return found;
+}
+
+function challengeStep(status: number, { resourceMetadata, scope }: BearerChallenge): Found {
+  if (status === 404 || status >= 500) return failed('challenge', `HTTP ${status}`, REMEDIES.challenge);
+  if (status !== 401) return ok('challenge', `HTTP ${status} without a token: it asks for no credentials here`);
+  const place = resourceMetadata === null ? 'it does not say where its metadata is' : `metadata ${resourceMetadata}`;
+  return ok('challenge', `HTTP 401: ${place}${scope === null ? '' : `, scope ${scope}`}`);
+}
+
+/** `requests`: those for it; the last one that was answered well is the document. */
+function resourceStep(requests: readonly SignInStep[], published = true): Found {
+  const document = requests.findLast(({ problem }) => problem === null);
+  if (document === undefined || !published) {
+    const words = 'it publishes none; its own origin is taken for the authorization server, as in 2025-03-26';
+    return warning('resource metadata', words, REMEDIES['resource metadata']);
+  }
+  const { authorization_servers: issuers, scopes_supported: scopes } = (document.answer ??
+    {}) as Partial<ResourceServer>;
+  const words = `authorization server ${listed(issuers)}, scopes ${listed(scopes)}`;
+  return ok('resource metadata', `${document.url}: ${words}`);
+}
+
+/** A list in a document that anyone may have written. */
+function listed(value: unknown): string {
+  return (Array.isArray(value) ? value.join(' ') : '') || 'not named';
+}
+
+function issuerStep({ metadata }: Authority, requests: readonly SignInStep[]): Found {
+  const document = requests.findLast(({ problem }) => problem === null);
+  if (document !== undefined) return ok('issuer metadata', `${document.url} of ${metadata.issuer}`);
+  const words = `${metadata.issuer} publishes none; the endpoints of 2025-03-26 are assumed`;
+  return warning('issuer metadata', words, REMEDIES['issuer metadata']);
+}
+
+/** What a sign-in does next, each step with the words for it, which throw where it cannot be done. */
+function* toCome(
+  server: Server,
+  { metadata }: Authority,
+  document: string | null,
+  scopes: readonly string[],
+): Generator<readonly [Name, () => string]> {
+  const { clientId, grant } = authOf(server);
+  const byUser = grant === 'authorization_code';
+  yield [
+    'registration',
+    () => {
+      if (clientId !== null) return `the definition names the client ${clientId}`;
+      if (!byUser) throw loginRefused(`there is no client for ${grant}; set auth.clientId in the definition`);
+      const read = readDocument(document, metadata);
+      return read === null ? `a sign-in registers at ${registrationEndpoint(metadata)}` : `the client is ${read}`;
+    },
+  ];
+  const asked = scopes.length === 0 ? 'without scopes' : `for ${scopes.join(' ')}`;
+  if (byUser) {
+    const typed = metadata.device_authorization_endpoint === undefined ? '' : ', or a code is typed in';
+    yield ['authorization', () => `${authorizationEndpoint(metadata)} ${asked}, with PKCE${typed}`];
+  }
+  yield [
+    'token',
+    () => {
+      const { issuer, token_endpoint: endpoint } = metadata;
+      if (endpoint === undefined) throw loginRefused(`its authorization server ${issuer} has no token endpoint`);
+      return byUser ? endpoint : `${endpoint} ${asked}, grant ${grant}`;
+    },
+  ];
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { SignInFinding } from '../../src/model/sign-in.ts';
+import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { trunkline } from '../support/run-trunkline.ts';
+
+describe('what a sign-in asks of a server and of its authorization server, step by step', { timeout: 120_000 }, () => {
+  let server: ProtectedServer;
+  let closed: ProtectedServer;
+  let lost: ProtectedServer;
+  let folder = '';
+  let mcpServers: Record<string, object> = {};
+  before(async () => {
+    server = await ProtectedServer.start();
+    closed = await ProtectedServer.start({ registers: false });
+    lost = await ProtectedServer.start({ named: `http://127.0.0.1:${await freePort()}` });
+    mcpServers = {
+      web: { type: 'http', url: server.url },
+      other: { type: 'http', url: server.url, auth: { issuer: closed.issuer } },
+      closed: { type: 'http', url: closed.url },
+      known: { type: 'http', url: closed.url, auth: { clientId: 'our-client' } },
+      lost: { type: 'http', url: lost.url },
+    };
+    folder = mkdtempSync(join(tmpdir(), 'trunkline-sign-in-check-'));
+    writeFileSync(join(folder, 'servers.json'), JSON.stringify({ mcpServers }));
+  });
+  after(async () => {
+    for (const one of [server, closed, lost]) await one?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const ALL = ['challenge', 'resource metadata', 'issuer metadata', 'registration', 'authorization', 'token'];
+
+  /** What is found for each server: the names of the good steps, and the step that fails. */
+  function assertFound(name: string, steps: readonly SignInFinding[]): void {
+    const failing: Record<string, [string, RegExp, RegExp]> = {
+      other: ['resource metadata', /it names the authorization servers http.*, and not http/, /set auth\.issuer/],
+      closed: ['registration', /registers no clients/, /set auth\.clientId/],
+      lost: ['issuer metadata', /cannot be reached \(ECONNREFUSED\)/, /RFC 8414/],
+    };
+    const [fails, words, fix] = failing[name] ?? [null];
+    const passed = fails === null ? ALL : ALL.slice(0, ALL.indexOf(fails));
+    const found = steps.map(({ step, state }) => (state === 'ok' ? step : `${step} ${state}`));
+    assert.deepEqual(found, fails === null ? passed : [...passed, `${fails} failed`], JSON.stringify(steps));
+    const last = steps.at(-1)!;
+    if (words !== undefined) assert.match(last.text, words);
+    if (fix !== undefined) assert.match(last.fix ?? '', fix);
+    const sent = steps.flatMap(({ requests }) => requests.map(({ method, status }) => `${method} ${status}`));
+    const documents = ['POST 401', 'GET 200'];
+    if (name !== 'other') documents.push(name === 'lost' ? 'GET null' : 'GET 200');
+    assert.deepEqual(sent, documents, 'no client was registered');
+  }
+
+  test('goal:G18 trunkline doctor says at which step a sign-in would fail, and what to do', async () => {
+    const words = ['doctor', 'servers.json', '--data-dir', join(folder, 'data'), '--port', '0', '--control-port', '0'];
+    const { code, out, err } = await trunkline([...words, '--json'], { cwd: folder });
+    assert.equal(code, 4, err);
+    const { servers } = JSON.parse(out) as { servers: { name: string; steps: SignInFinding[] }[] };
+    assert.deepEqual(
+      servers.map(({ name }) => name),
+      Object.keys(mcpServers),
+    );
+    for (const { name, steps } of servers) {
+      const signIn = steps.filter(({ step }) => ALL.includes(step));
+      assertFound(name, signIn);
+      const rest = steps.slice(steps.indexOf(signIn.at(-1)!) + 1).map(({ step, fix }) => `${step}: ${fix}`);
+      if (signIn.at(-1)!.state === 'failed') assert.deepEqual(rest, []);
+      else assert.match(rest.join('\n'), new RegExp(`^login: .*trunkline login ${name}$`));
+    }
+    const [web, , , known] = servers;
+    const text = (of: typeof web, step: string) => of!.steps.find((one) => one.step === step)!.text;
+    assert.match(text(web, 'challenge'), /^HTTP 401: metadata http.*, scope tools$/);
+    assert.match(text(web, 'registration'), /^a sign-in registers at http.*\/reg$/);
+    assert.match(text(web, 'authorization'), /\/auth for tools offline_access, with PKCE, or a code is typed in$/);
+    assert.match(text(known, 'registration'), /names the client our-client/);
+    const shown = await trunkline([...words, 'closed'], { cwd: folder });
+    assert.match(shown.out, /FAIL.* registration +its authorization server .*\n.*fix:.* register a client there/);
+  });
+});
