@@ -28,7 +28,7 @@ export class LogFile {
 
   constructor(path: string, logger: Logger) {
     this.#path = path;
-    this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub));
+    this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub), true);
   }
 
   close(): void {

@@ -95,7 +95,7 @@ export class ExchangeRecord {
     const { logger, clock } = this.#deps;
     const failure = outcome.kind === 'failure' ? outcome.error : null;
     const failed = failure !== null && failure.outcome !== 'REFUSED';
-    if (!failed && !logger.writes('info')) return;
+    if (!failed && !logger.takesCalls) return;
     if (!failed && logger.level !== 'debug') {
       const second = Math.floor(clock.turnNow() / 1000);
       if (second !== this.#second) {
@@ -115,7 +115,7 @@ export class ExchangeRecord {
       leftOut,
     };
     if (failed) logger.info('call_failed', fields);
-    else logger.access('call', fields);
+    else logger.call(fields);
   }
 }
 

@@ -19,7 +19,8 @@ interface LoggerCore {
   readonly format: LogFormat;
   readonly now: () => number;
   readonly scrubber: Scrubber;
-  readonly keepers: Set<LogKeeper>;
+  /** Those with `true` hear of each call too. */
+  readonly keepers: Map<LogKeeper, boolean>;
 }
 
 /**
@@ -31,7 +32,7 @@ export class Logger {
   readonly #fields: LogFields;
 
   constructor(options: LoggerOptions | LoggerCore, fields: LogFields = {}) {
-    const own = { scrubber: new Scrubber(), keepers: new Set<LogKeeper>() };
+    const own = { scrubber: new Scrubber(), keepers: new Map<LogKeeper, boolean>() };
     this.#shared = 'scrubber' in options ? options : { format: formatJson, now: Date.now, ...options, ...own };
     this.#fields = fields;
   }
@@ -72,9 +73,9 @@ export class Logger {
   }
 
   /** Has a keeper hear what is logged, by this logger and its whole family. The returned function ends that. */
-  keptBy(keeper: LogKeeper): () => void {
+  keptBy(keeper: LogKeeper, calls = false): () => void {
     const { keepers } = this.#shared;
-    keepers.add(keeper);
+    keepers.set(keeper, calls);
     return () => void keepers.delete(keeper);
   }
 
@@ -83,10 +84,17 @@ export class Logger {
     if (this.#shared.keepers.size > 0) this.#tellKeepers(this.#entry('info', event, fields));
   }
 
-  /** Writes a line at `info` and tells no keeper: for what is kept elsewhere. */
-  access(event: string, fields: LogFields = {}): void {
-    const { write, format, scrubber } = this.#shared;
-    if (this.writes('info')) write(`${scrubber.scrub(format(this.#entry('info', event, fields)))}\n`);
+  /** Whether something takes a line per call. */
+  get takesCalls(): boolean {
+    return this.writes('info') || this.#shared.keepers.values().some((calls) => calls);
+  }
+
+  /** A line at `info` about a call. Other records of calls are elsewhere: only keepers that asked for calls hear it. */
+  call(fields: LogFields): void {
+    const { keepers } = this.#shared;
+    const entry = this.#entry('info', 'call', fields);
+    for (const [keeper, calls] of keepers) if (calls) keeper(entry, (text) => this.redact(text));
+    if (this.writes('info')) this.#write(entry);
   }
 
   debug(event: string, fields: LogFields = {}): void {
@@ -106,13 +114,18 @@ export class Logger {
   }
 
   #log(level: LogLevel, event: string, fields: LogFields): void {
-    const { keepers, write, format, scrubber } = this.#shared;
+    const { keepers } = this.#shared;
     const isKept = level !== 'debug' && keepers.size > 0;
     const isWritten = this.writes(level);
     if (!isKept && !isWritten) return;
     const entry = this.#entry(level, event, fields);
     if (isKept) this.#tellKeepers(entry);
-    if (isWritten) write(`${scrubber.scrub(format(entry))}\n`);
+    if (isWritten) this.#write(entry);
+  }
+
+  #write(entry: LogEntry): void {
+    const { write, format, scrubber } = this.#shared;
+    write(`${scrubber.scrub(format(entry))}\n`);
   }
 
   #entry(level: LogLevel, event: string, fields: LogFields): LogEntry {
@@ -120,6 +133,6 @@ export class Logger {
   }
 
   #tellKeepers(entry: LogEntry): void {
-    for (const keeper of this.#shared.keepers) keeper(entry, (text) => this.redact(text));
+    for (const keeper of this.#shared.keepers.keys()) keeper(entry, (text) => this.redact(text));
   }
 }

@@ -62,6 +62,7 @@ test('start --background returns when the gateway listens; stop lets its calls f
   assert.match(stopped.out, /^stopped the gateway at http/);
   assert.deepEqual([await call.exited, call.out], [0, 'slept\n'], call.err);
   await until(() => !isAlive(gateway.pid), 'the end of the process');
+  assert.match((await run('logs')).out, /\bcall\b.*\bsleep\b/, 'a call is a line of the log');
   const none = await run('stop');
   assert.equal(none.code, 4);
   assert.match(none.err, /no gateway runs for .*\.mcp\.json/);
