@@ -329,6 +329,15 @@ const settingsShape = {
         .describe(
           'What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too.',
         ),
+      streamCopiesBytes: z
+        .int()
+        .min(16 * 1024 * 1024)
+        .max(64 * 1024 * 1024 * 1024)
+        .default(DEFAULTS.streamCopiesBytes)
+        .optional()
+        .describe(
+          'Memory of NATS for copies of streams, with which clients of a dead node resume; the same value at all nodes. A session gets a sixteenth for its own streams and a sixteenth for its answers, and less while they are nearly full.',
+        ),
       store: z
         .string()
         .min(1)

@@ -30,6 +30,7 @@ export const DEFAULTS = {
   execTimeoutMs: 10_000,
   traceSample: 1,
   metricsIntervalMs: 60_000,
+  streamCopiesBytes: 64 * 1024 * 1024,
   logLevel: 'info',
 } as const;
 

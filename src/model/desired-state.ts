@@ -104,6 +104,8 @@ export interface ClusterSettings {
   readonly tls: NatsTls | null;
   /** What becomes of what only this node may own, while NATS cannot be reached: refused, or served at the risk of two owners. */
   readonly onBusLoss: 'fence' | 'serve';
+  /** In the memory of NATS, for all sessions of the cluster. */
+  readonly streamCopiesBytes: number;
   /** `postgresql://…`, where the nodes keep what is decided at run time; null: such changes are refused. */
   readonly store: Secret | null;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs. */

@@ -22,7 +22,7 @@ export function sharedLogContract(harness: LogHarness): void {
         const bench = await harness.start();
         try {
           const [a, b] = bench.nodes;
-          await eventually(async () => a.append('ready', text('')) && (await b.read('ready')).position > 0);
+          await eventually(async () => a.append('ready.1', text('')) && (await b.read('ready.1')).position > 0);
           await run(a, b, `g${randomBytes(4).toString('hex')}.${randomBytes(8).toString('hex')}1`);
         } finally {
           await bench.dispose();
@@ -77,6 +77,37 @@ export function sharedLogContract(harness: LogHarness): void {
       assert.equal(entries.length, 1_024);
       assert.equal(entries[0]!.toString(), '76');
     });
+
+    scenario(
+      'names with the same first word that are flooded lose their own oldest entries, no others',
+      async (a, b) => {
+        const others = ['g0000000f.a', 'p0000000e.a', 'g0000000e1.a'];
+        const flooded = ['g0000000e.a', 'g0000000e.b'];
+        const early = Array.from({ length: 20 }, (_, at) => text(`early ${at}`));
+        for (const entry of early) for (const name of [...others, ...flooded]) assert.ok(a.append(name, entry));
+        const size = 50_000;
+        for (let at = 0; at < 400; at++) {
+          const entry = Buffer.alloc(size, `${at} `);
+          await eventually(async () => a.append(flooded[at % 2]!, entry));
+        }
+        const read = (): Promise<Buffer[][]> =>
+          Promise.all(flooded.map(async (name) => [...(await b.read(name)).entries]));
+        await eventually(async () => {
+          const left = (await read()).flat().length;
+          return left <= 90 && left > 60;
+        });
+        const [even, odd] = (await read()) as [Buffer[], Buffer[]];
+        const numbers = (entries: Buffer[]): number[] => entries.map((entry) => Number.parseInt(entry.toString(), 10));
+        const upTo = (last: number, count: number): number[] =>
+          Array.from({ length: count }, (_, at) => last - 2 * (count - 1 - at));
+        assert.deepEqual(numbers(even), upTo(398, even.length));
+        assert.deepEqual(numbers(odd), upTo(399, odd.length));
+        assert.ok(Math.abs(even.length - odd.length) <= 2, `${even.length} and ${odd.length}`);
+        for (const name of others) assert.deepEqual((await b.read(name)).entries, early);
+        await eventually(async () => a.append(flooded[0]!, text('later')));
+        await eventually(async () => (await b.read(flooded[0]!)).entries.at(-1)!.toString() === 'later');
+      },
+    );
 
     scenario('a sealed entry is readable with the secret only, and under its own name', async (a, b, name) => {
       const one = new SealedLog(a, new KeyRing([SECRET]), '0123456789abcdef');

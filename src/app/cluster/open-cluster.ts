@@ -38,6 +38,7 @@ export async function openNats(
     credentials,
     tls,
     secrets,
+    streamCopiesBytes: maxBytes,
   }: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
   logger: Logger,
 ): Promise<Messenger> {
@@ -50,7 +51,7 @@ export async function openNats(
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
   }
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
-  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const log = new NatsSharedLog({ wire, clock: systemClock, logger, reach: () => state.reach(), maxBytes });
   const judge = async (): Promise<void> => {
     const lack = wire.connected ? await state.lack() : null;
     if (lack !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack });

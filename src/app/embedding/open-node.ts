@@ -56,6 +56,7 @@ export type NatsMessengerSettings = Pick<
   | 'nkey'
   | 'credentials'
   | 'tls'
+  | 'streamCopiesBytes'
 >;
 
 /**

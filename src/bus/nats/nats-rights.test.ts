@@ -36,7 +36,7 @@ describe('S0.21 the documented rights of a node at NATS are enough, and each is 
   after(() => nats[Symbol.asyncDispose]());
 
   test('a node with exactly these rights does all that a node does', async () => {
-    assert.equal(rights.length, 12);
+    assert.equal(rights.length, 13);
     assert.equal(streams.length, 9);
     assert.deepEqual(await failures(nats, 0), []);
   });
@@ -92,6 +92,12 @@ async function failures(nats: NatsServer, user: number): Promise<readonly string
     await until(async () => (await a.log.read('s')).entries.length === 2);
     return true;
   });
+  await check('shares of logs', async () => {
+    const count = async (): Promise<number> => (await a.log.read('g.1')).entries.length;
+    for (let at = 0; at < 40; at++) a.log.append('g.1', Buffer.alloc(60_000));
+    await until(async () => (await count()) < 20);
+    return (await count()) < 20;
+  });
   await check('calls', async () => {
     b.bus.serve('trunkline.rights', async (serving) => serving.answer(serving.payload));
     a.bus.serve('trunkline.rights', async (serving) => serving.answer(serving.payload));
@@ -128,7 +134,7 @@ async function node(nats: NatsServer, user: string, cluster: string | null) {
       if (status.type === 'error') denied.push(String(status.error));
   })();
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
-  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach(), maxBytes: 16 * 1024 * 1024 });
   const keys = new KeyRing([SECRET], cluster);
   const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger: Logger.silent() });
   const close = async (): Promise<void> => {

@@ -2,35 +2,48 @@ import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { LogReading, SharedLog } from '../shared-log.ts';
 import { apiCode, makeStream, type NatsStateDeps, type Reach, stateFailure, WRONG_REVISION } from './jetstream.ts';
+import { LogShares, type LogsState } from './log-shares.ts';
 import { PendingRecords } from './pending-records.ts';
 
 const STREAM = 'trunkline_logs';
 const SUBJECT = 'trunkline.logs';
 const MAX_AGE_MS = 5 * 60_000;
-const MAX_BYTES = 64 * 1024 * 1024;
+const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 1_024;
 const ROOM_BYTES = 1_024;
+/** Of an entry in the store of nats-server, without name and content. */
+const ENTRY_BYTES = 16;
 const NANOS = 1_000_000;
 const READ_MS = 5_000;
 const RETRY_MS = 1_000;
 /** Beyond it entries are dropped. */
 const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
 
-export interface NatsSharedLogDeps extends Pick<NatsStateDeps, 'wire' | 'clock'> {
+export interface NatsSharedLogDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'> {
   readonly reach: () => Promise<Reach>;
+  /** Of all logs, in the memory of NATS. */
+  readonly maxBytes?: number;
 }
 
 /** All shared logs are one JetStream stream in memory, a subject each. Appending is plain publishing without acknowledgement. */
 export class NatsSharedLog implements SharedLog {
   readonly #deps: NatsSharedLogDeps;
+  readonly #maxBytes: number;
+  readonly #shares: LogShares;
   readonly #unfollow: () => void;
   #stopRetry: () => void = () => {};
   #unsent = 0;
   #flushing = false;
   #closed = false;
+  #refused = '';
 
   constructor(deps: NatsSharedLogDeps) {
+    const { maxBytes = DEFAULT_MAX_BYTES, clock } = deps;
     this.#deps = deps;
+    this.#maxBytes = maxBytes;
+    const state = (): Promise<LogsState> => this.#state();
+    const drop = (group: string, upTo: number): Promise<void> => this.#drop(group, upTo);
+    this.#shares = new LogShares({ maxBytes, maxAgeMs: MAX_AGE_MS, state, drop }, clock);
     // A restarted server has lost what was in memory.
     this.#unfollow = deps.wire.onChange(({ type }) => {
       if (type === 'connected') void this.#make();
@@ -46,6 +59,7 @@ export class NatsSharedLog implements SharedLog {
     const { wire } = this.#deps;
     if (wire.status.state !== 'connected' || entry.length > this.maxEntryBytes) return false;
     if (this.#unsent + entry.length > MAX_UNSENT_BYTES) return false;
+    if (!this.#shares.take(groupOf(name), ENTRY_BYTES + SUBJECT.length + name.length + entry.length)) return false;
     wire.publish(`${SUBJECT}.${name}`, entry);
     this.#unsent += entry.length;
     void this.#sent();
@@ -83,6 +97,7 @@ export class NatsSharedLog implements SharedLog {
 
   close(): void {
     this.#closed = true;
+    this.#shares.close();
     this.#stopRetry();
     this.#unfollow();
   }
@@ -127,6 +142,18 @@ export class NatsSharedLog implements SharedLog {
     this.#flushing = false;
   }
 
+  async #state(): Promise<LogsState> {
+    const { manager } = await this.#deps.reach();
+    const { created, state } = await manager.streams.info(this.#deps.wire.scoped(STREAM));
+    return { incarnation: created, bytes: state.bytes, position: state.last_seq };
+  }
+
+  async #drop(group: string, upTo: number): Promise<void> {
+    const { manager } = await this.#deps.reach();
+    const filter = this.#subjectOf(`${group}.>`);
+    await manager.streams.purge(this.#deps.wire.scoped(STREAM), { filter, seq: upTo + 1 });
+  }
+
   #subjectOf(name: string): string {
     return `${this.#deps.wire.scoped(SUBJECT)}.${name}`;
   }
@@ -134,15 +161,28 @@ export class NatsSharedLog implements SharedLog {
   async #make(): Promise<void> {
     this.#stopRetry();
     try {
-      const same = ({ max_age, max_bytes }: StreamConfig): boolean =>
-        max_age === CONFIG.max_age && max_bytes === CONFIG.max_bytes;
       const { wire, reach } = this.#deps;
-      const wanted = { ...CONFIG, subjects: [`${wire.scoped(SUBJECT)}.>`] };
+      const wanted = { ...CONFIG, max_bytes: this.#maxBytes, subjects: [`${wire.scoped(SUBJECT)}.>`] };
+      const same = ({ max_age, max_bytes }: StreamConfig): boolean =>
+        max_age === wanted.max_age && max_bytes === wanted.max_bytes;
       await makeStream(await reach(), wire.scoped(STREAM), wanted, same);
-    } catch {
+      this.#refused = '';
+    } catch (error) {
+      this.#tell(error);
       if (!this.#closed) this.#stopRetry = this.#deps.clock.after(RETRY_MS, () => void this.#make());
     }
   }
+
+  #tell(error: unknown): void {
+    const { cause } = error as { readonly cause?: unknown };
+    if (apiCode(cause) === 0 || String(cause) === this.#refused) return;
+    this.#refused = String(cause);
+    this.#deps.logger?.warn('stream_copies_refused', { reason: this.#refused, maxBytes: this.#maxBytes });
+  }
+}
+
+function groupOf(name: string): string {
+  return name.split('.', 1)[0]!;
 }
 
 type Consumer = Awaited<ReturnType<Reach['client']['consumers']['getPushConsumer']>>;
@@ -150,7 +190,6 @@ type Consumer = Awaited<ReturnType<Reach['client']['consumers']['getPushConsumer
 const CONFIG = {
   max_msgs_per_subject: MAX_ENTRIES,
   max_age: MAX_AGE_MS * NANOS,
-  max_bytes: MAX_BYTES,
   storage: 'memory',
   retention: 'limits',
   discard: 'old',

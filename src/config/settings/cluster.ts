@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/desired-state.ts';
 import { Secret } from '../../model/secret.ts';
+import { DEFAULTS } from '../defaults.ts';
 import { child, isString, type ObjectNode, objectAt, type ScalarNode } from '../document/node.ts';
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
@@ -75,6 +76,7 @@ class ClusterReader {
       credentials: this.#credentials(addresses),
       tls: this.#tls(),
       onBusLoss: this.#text('onBusLoss') === 'serve' ? 'serve' : 'fence',
+      streamCopiesBytes: this.#number('streamCopiesBytes', DEFAULTS.streamCopiesBytes),
       store: this.#store(),
       publicSubjects: publicSubjects?.kind === 'boolean' && publicSubjects.value === true,
       publicPrincipal,
@@ -182,6 +184,11 @@ class ClusterReader {
 
   #text(key: string, node = child(this.#root, key)): string | null {
     return isString(node) ? this.#reading.setting!.expander.expandPlace(node, `cluster.${key}`) : null;
+  }
+
+  #number(key: string, fallback: number): number {
+    const node = child(this.#root, key);
+    return node?.kind === 'number' ? Number(node.value) : fallback;
   }
 
   #secret(key: string): Secret | null {

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { NatsSharedLog } from '../../src/bus/nats/nats-shared-log.ts';
+import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
+import { loadNats, NatsWire } from '../../src/bus/nats/nats-wire.ts';
+import { KeyRing } from '../../src/bus/trust/key-ring.ts';
+import { SealedLog } from '../../src/bus/trust/sealed-log.ts';
+import { CopiesOfStreams, LeftStreams } from '../../src/cluster/streams/stream-copies.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import type { LeftStream, StreamCopy } from '../../src/model/stream-copies.ts';
+import { SECRET } from '../support/cluster-bench.ts';
+import { eventually } from '../support/nats-cluster.ts';
+import { NatsServer } from '../support/nats-server.ts';
+
+const MIB = 1024 * 1024;
+const KIB = 1024;
+
+test('check:C9 a session whose events are more than NATS keeps loses its own oldest ones, other sessions none', {
+  timeout: 120_000,
+}, async () => {
+  await using nodes = await TwoNodes.start();
+  const quiet = nodes.begin(1);
+  for (let seq = 1; seq <= 40; seq++) quiet.say(seq, 10 * KIB);
+  await nodes.written(quiet, 40);
+  const loud = nodes.begin(2);
+  // Twice of what all copies together may have.
+  for (let seq = 1; seq <= 2_048; seq++) {
+    loud.say(seq, 64 * KIB);
+    if (seq % 4 === 0) await nodes.sent();
+  }
+  await nodes.written(loud, 2_048);
+  const left = (await loud.after(0))!.events;
+  assert.equal(left[0]!.eventId, null, 'what is gone is reported');
+  const kept = left.slice(1).map(({ eventId, message }) => {
+    assert.ok(message !== null);
+    return loud.seqOf(eventId!);
+  });
+  assert.deepEqual(
+    kept,
+    Array.from({ length: kept.length }, (_, at) => 2_048 - kept.length + 1 + at),
+  );
+  assert.ok(kept.length * 64 * KIB > 2 * MIB, `${kept.length} events are there`);
+  assert.ok((await nodes.bytes()) < 9 * MIB);
+  assert.deepEqual(await quiet.kept(), { count: 40, gaps: 0 });
+});
+
+test('check:C9 many sessions with more than NATS keeps make room for each other, and take nothing from those with little', {
+  timeout: 120_000,
+}, async () => {
+  await using nodes = await TwoNodes.start({ maxBytes: 16 * MIB });
+  const quiet = Array.from({ length: 50 }, (_, at) => nodes.begin(at + 1));
+  for (const stream of quiet) for (let seq = 1; seq <= 4; seq++) stream.say(seq, 4 * KIB);
+  for (const stream of quiet) await nodes.written(stream, 4);
+  // 1 MiB of each is its largest share.
+  const loud = Array.from({ length: 40 }, (_, at) => nodes.begin(at + 1_000));
+  for (let seq = 1; seq <= 64; seq++) {
+    for (const stream of loud) {
+      stream.say(seq, 16 * KIB);
+      await nodes.sent();
+    }
+  }
+  for (const stream of loud) await nodes.written(stream, 64);
+  assert.ok((await nodes.bytes()) < 14 * MIB, `${await nodes.bytes()}`);
+  for (const stream of quiet) assert.deepEqual(await stream.kept(), { count: 4, gaps: 0 });
+  for (const stream of loud) {
+    const { count, gaps } = await stream.kept();
+    assert.ok(count >= 3 && count < 64 && gaps === 1, `${count} events, ${gaps} gaps`);
+  }
+});
+
+/** The log as the node with the streams writes it, and as another node reads it. */
+class TwoNodes implements AsyncDisposable {
+  readonly #server: NatsServer;
+  readonly #wires: readonly NatsWire[];
+  readonly #state: NatsSharedState;
+  readonly #logs: readonly SealedLog[];
+  readonly copies: CopiesOfStreams;
+  readonly reader: LeftStreams;
+
+  private constructor(server: NatsServer, made: readonly Awaited<ReturnType<typeof opened>>[]) {
+    const [a, b] = made;
+    this.#server = server;
+    this.#wires = made.map(({ wire }) => wire);
+    this.#logs = made.map(({ log }) => log);
+    this.#state = a!.state;
+    this.copies = new CopiesOfStreams(a!.log, systemClock);
+    this.reader = new LeftStreams(b!.log);
+  }
+
+  static async start(settings: { maxBytes?: number } = {}): Promise<TwoNodes> {
+    const server = await NatsServer.start();
+    const made = [await opened(server, 'a1', settings), await opened(server, 'b2', settings)];
+    await eventually(async () => assert.ok(await made[0]!.log.appendAfter('ready.1', Buffer.from('x'), 0)));
+    return new TwoNodes(server, made);
+  }
+
+  begin(session: number): SaidStream {
+    return new SaidStream(this, session);
+  }
+
+  /** As much as a client that reads at 50 MB/s would let through. */
+  async sent(): Promise<void> {
+    this.copies.flush();
+    await this.#wires[0]!.flush();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+
+  async written(stream: SaidStream, last: number): Promise<void> {
+    this.copies.flush();
+    await eventually(async () => assert.ok((await stream.after(last - 1))?.events.at(-1)?.message));
+  }
+
+  async bytes(): Promise<number> {
+    const { manager } = await this.#state.reach();
+    return (await manager.streams.info('trunkline_logs')).state.bytes;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const log of this.#logs) log.close();
+    for (const wire of this.#wires) await wire.close();
+    await this.#server[Symbol.asyncDispose]();
+  }
+}
+
+class SaidStream {
+  readonly #nodes: TwoNodes;
+  readonly #session: string;
+  readonly #name: string;
+  readonly #copy: StreamCopy;
+
+  constructor(nodes: TwoNodes, session: number) {
+    this.#nodes = nodes;
+    this.#session = `s${session}`;
+    this.#name = `g${session.toString(16).padStart(8, '0')}.00000000000000a11`;
+    this.#copy = nodes.copies.begin({ name: this.#name, sessionId: this.#session, principal: 'p', owed: () => [] });
+  }
+
+  say(seq: number, bytes: number): void {
+    this.#copy.add(`${this.#name}~${seq.toString(36)}`, Buffer.alloc(bytes, `${seq} `), null);
+  }
+
+  after(seq: number): Promise<LeftStream | null> {
+    return this.#nodes.reader.after(this.#session, 'p', `${this.#name}~${seq.toString(36)}`);
+  }
+
+  seqOf(eventId: string): number {
+    return Number.parseInt(eventId.slice(this.#name.length + 1), 36);
+  }
+
+  /** Since its beginning. */
+  async kept(): Promise<{ readonly count: number; readonly gaps: number }> {
+    const events = (await this.after(0))?.events ?? [];
+    const gaps = events.filter(({ eventId }) => eventId === null).length;
+    return { count: events.length - gaps, gaps };
+  }
+}
+
+async function opened(server: NatsServer, peer: string, settings: { maxBytes?: number }) {
+  const { core, jetStream } = await loadNats();
+  const clock = systemClock;
+  const wire = new NatsWire(core, { servers: [server.url], name: 'test', credentials: null, tls: null }, clock);
+  await wire.firstAttempt;
+  const state = new NatsSharedState({ wire, core, jetStream, clock });
+  const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach(), ...settings });
+  return { wire, state, log: new SealedLog(stored, new KeyRing([SECRET]), peer.padStart(16, '0')) };
+}
