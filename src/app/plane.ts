@@ -19,6 +19,7 @@ import { clientLinks } from './control-planes/client-links.ts';
 import { clusterPlane } from './control-planes/cluster-plane.ts';
 import { signInView } from './control-planes/sign-in-view.ts';
 import { taskPlane } from './control-planes/task-plane.ts';
+import { checkedSignIn } from './doctor/sign-in-steps.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import { replay } from './replay/replay.ts';
 import type { Rooms } from './rooms.ts';
@@ -68,6 +69,7 @@ export function controlPlane(
     logins: rooms.logins,
     clients: (agent) => clientLinks(rooms, app.facts(), agent),
     signIn: (server) => signInView(server, rooms),
+    checkSignIn: (server) => checkedSignIn(server, rooms.credentials),
     tools: toolsPlane(rooms),
     playground: app.playground,
     appFrames: new AppFrames(clock),

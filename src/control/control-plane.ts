@@ -8,7 +8,7 @@ import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../
 import type { Upstreams } from '../model/ports.ts';
 import type { Replay, ReplayOptions } from '../model/recordings.ts';
 import type { Server } from '../model/server.ts';
-import type { SignInView } from '../model/sign-in.ts';
+import type { SignInCheck, SignInView } from '../model/sign-in.ts';
 import type { TaskView } from '../model/task-view.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
@@ -174,6 +174,8 @@ export interface ControlPlane {
   clients(agent: string | null): ClientLinks | null;
   /** How signing in at the server went, step by step. */
   signIn(server: Server): Promise<SignInView>;
+  /** What a sign-in at the server would ask, asked now. Rejects with GatewayError where the server takes no tokens. */
+  checkSignIn(server: Server): Promise<SignInCheck>;
   readonly tools: ToolsPlane;
   readonly playground: PlaygroundPlane;
   readonly appFrames: AppFrames;

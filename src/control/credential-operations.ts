@@ -2,7 +2,7 @@ import { pause } from '../model/clock.ts';
 import { CREDENTIAL, CREDENTIALS, LOGIN } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { described, nullable, object, optional, text } from '../model/schema.ts';
-import { SIGN_IN } from '../model/sign-in.ts';
+import { SIGN_IN, SIGN_IN_CHECK } from '../model/sign-in.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import {
   type ApiOperation,
@@ -80,6 +80,21 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     async run({ name }, plane) {
       const server = plane.server(name);
       return server === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(await plane.signIn(server));
+    },
+  }),
+  operation({
+    id: 'checkSignIn',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/login/check',
+    summary:
+      'Asks what a sign-in at the server would ask before a browser opens, step by step, up to the one that fails. Registers no client.',
+    query: NODE_PARAMETER,
+    schema: SIGN_IN_CHECK,
+    errors: { ...NO_SUCH_SERVER, 409: 'The gateway gets no tokens for the server: the message says why.' },
+    run({ name }, plane) {
+      const server = plane.server(name);
+      if (server === null) return noSuchServer(name, plane.upstreams.statuses());
+      return refusable(async () => ok(await plane.checkSignIn(server)));
     },
   }),
   operation({

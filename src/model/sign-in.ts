@@ -63,6 +63,16 @@ const FINDING = named(
 );
 export type SignInFinding = Infer<typeof FINDING>;
 
+export const SIGN_IN_CHECK = named(
+  'SignInCheck',
+  object({
+    server: text,
+    ok: described(flag, 'Whether no step failed.'),
+    steps: list(FINDING),
+  }),
+);
+export type SignInCheck = Infer<typeof SIGN_IN_CHECK>;
+
 export const SIGN_IN = named(
   'SignIn',
   object({

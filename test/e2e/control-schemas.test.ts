@@ -242,6 +242,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     assert.equal((await get('/credentials')).credentials.length, 1);
     assert.ok((await get('/servers/locked/login', login)).steps.length >= 6);
     for (const name of ['none', 'good']) await get(`/servers/${name}/login`, login);
+    for (const name of ['none', 'good', 'locked']) await post(`/servers/${name}/login/check`, `${login}/check`);
     for (let i = 0; i < 2; i++) await answered(`${v1}/servers/locked/login`, v1 + login, 'delete');
     const documented = Object.entries<Json>(openApi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),

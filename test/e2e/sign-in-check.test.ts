@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { SignInFinding } from '../../src/model/sign-in.ts';
+import type { SignInCheck, SignInFinding } from '../../src/model/sign-in.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { freePort } from '../support/free-port.ts';
+import type { Json } from '../support/raw-http.ts';
 import { trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
 
 describe('what a sign-in asks of a server and of its authorization server, step by step', { timeout: 120_000 }, () => {
   let server: ProtectedServer;
@@ -54,6 +56,23 @@ describe('what a sign-in asks of a server and of its authorization server, step 
     if (name !== 'other') documents.push(name === 'lost' ? 'GET null' : 'GET 200');
     assert.deepEqual(sent, documents, 'no client was registered');
   }
+
+  test('the control API finds the same, and leaves the steps of the last sign-in alone', async (t) => {
+    const stdio = { command: 'cat' };
+    const gateway = await RunningGateway.start({ config: { mcpServers: { ...mcpServers, stdio } } });
+    t.after(() => gateway.dispose());
+    const login = (name: string) => `/api/v1/servers/${name}/login`;
+    for (const name of Object.keys(mcpServers)) {
+      const found = await gateway.control<SignInCheck>(`${login(name)}/check`, 'POST');
+      assert.deepEqual([found.server, found.ok], [name, name === 'web' || name === 'known']);
+      assertFound(name, found.steps);
+      assert.deepEqual((await gateway.control<Json>(login(name))).steps, []);
+    }
+    await assert.rejects(
+      gateway.control(`${login('stdio')}/check`, 'POST'),
+      /409 .*login_not_possible.*not behind a URL/,
+    );
+  });
 
   test('goal:G18 trunkline doctor says at which step a sign-in would fail, and what to do', async () => {
     const words = ['doctor', 'servers.json', '--data-dir', join(folder, 'data'), '--port', '0', '--control-port', '0'];

@@ -8,7 +8,7 @@ import { whyNoLogin } from '../../credentials/logins.ts';
 import { SignInTrace } from '../../credentials/sign-in-trace.ts';
 import { printable } from '../../model/printable.ts';
 import { authOf, type Server, takesTokens } from '../../model/server.ts';
-import type { SignInFinding, SignInStep } from '../../model/sign-in.ts';
+import type { SignInCheck, SignInFinding, SignInStep } from '../../model/sign-in.ts';
 import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 
 type Name = SignInFinding['step'];
@@ -77,6 +77,11 @@ export async function signInSteps(server: Server, credentials: ServerCredentials
     tell(failed(at, what, remedy ?? REMEDIES[at]));
   }
   return found;
+}
+
+export async function checkedSignIn(server: Server, credentials: ServerCredentials): Promise<SignInCheck> {
+  const steps = await signInSteps(server, credentials);
+  return { server: server.name, ok: steps.every(({ state }) => state !== 'failed'), steps };
 }
 
 function challengeStep(status: number, { resourceMetadata, scope }: BearerChallenge): Found {

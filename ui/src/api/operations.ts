@@ -739,6 +739,25 @@ readonly answer: unknown;
 readonly problem: string | null
 };
 
+export type SignInCheck = {
+readonly server: string;
+/** Whether no step failed. */
+readonly ok: boolean;
+readonly steps: readonly (SignInFinding)[]
+};
+
+export type SignInFinding = {
+/** As in SignInStep. A step that fails is the last. */
+readonly step: "challenge" | "resource metadata" | "issuer metadata" | "registration" | "authorization" | "token";
+readonly state: "ok" | "warning" | "failed";
+/** What was found, or what is wrong. */
+readonly text: string;
+/** What to do; null where nothing has to be done. */
+readonly fix: string | null;
+/** What was asked for it, in order; empty where nothing had to be. */
+readonly requests: readonly (SignInStep)[]
+};
+
 export type StoredSecret = {
 readonly name: string;
 /** `unreadable`: the key that sealed it is gone; it has to be set again. */
@@ -1351,6 +1370,11 @@ export function revokeCredential(input: { readonly name: string; readonly princi
 readonly removed: boolean
 }> {
   return request('DELETE', `api/v1/servers/${encodeURIComponent(input.name)}/login${query({ principal: input.principal, node: input.node })}`, undefined, options);
+}
+
+/** Asks what a sign-in at the server would ask before a browser opens, step by step, up to the one that fails. Registers no client. */
+export function checkSignIn(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<SignInCheck> {
+  return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/login/check${query({ node: input.node })}`, undefined, options);
 }
 
 /** Ends a login with the address that the browser was sent back to. */
