@@ -5,8 +5,19 @@ import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
-import type { Served } from './calls/attempts.ts';
-import { deadlineOf, elsewhere, isListen, isRoomless, isUnbegun, notHere, notPassedOn } from './calls/attempts.ts';
+import {
+  deadlineOf,
+  elsewhere,
+  failedAttempt,
+  isListen,
+  isRoomless,
+  isUnbegun,
+  notHere,
+  notPassedOn,
+  type Served,
+  wasTried,
+  wasTriedHere,
+} from './calls/attempts.ts';
 import { LeftCalls } from './calls/left-calls.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
@@ -184,8 +195,8 @@ export class ClusterCalls {
   #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
     const since = this.#parts.deps.clock.now();
     return tried.then((outcome) => {
-      if (!this.#goesInstead(server, outcome, exchange)) return outcome;
-      this.#wasTried(exchange, since);
+      if (outcome.kind === 'answer' || !this.#goesInstead(server, outcome, exchange)) return outcome;
+      wasTriedHere(exchange, since, this.#parts.deps.clock, outcome.error);
       return this.#callSomewhere(server, request, exchange);
     });
   }
@@ -202,8 +213,9 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     const since = this.#parts.deps.clock.now();
     return called.then(async (outcome) => {
-      if ((await this.#letGo(claim, outcome, exchange, claim.client)) === null) return outcome;
-      this.#wasTried(exchange, since);
+      if ((await this.#letGo(claim, outcome, exchange, claim.client)) === null || outcome.kind === 'answer')
+        return outcome;
+      wasTriedHere(exchange, since, this.#parts.deps.clock, outcome.error);
       return this.#callSomewhere(claim.server, request, exchange);
     });
   }
@@ -242,12 +254,6 @@ export class ClusterCalls {
     if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
-  }
-
-  /** The deadline counts on while a node tried it. */
-  #wasTried(exchange: Exchange, since: number): void {
-    exchange.begunAt ??= since;
-    exchange.triedMs = (exchange.triedMs ?? 0) + this.#parts.deps.clock.now() - since;
   }
 
   #callHere(place: Place, request: Message, exchange: Exchange, by = this.#parts.deps.bus.peer): Promise<Outcome> {
@@ -310,7 +316,9 @@ export class ClusterCalls {
     const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
     if (late || soughtMs >= PLACE_MS)
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
+    const attempts = failedAttempt(exchange, clock, { outcome: 'NOT_SENT', message: why });
     await pause(clock, PAUSE_MS);
+    attempts.begins(clock.turnNow());
     return this.#try(server, request, exchange);
   }
 
@@ -365,12 +373,11 @@ export class ClusterCalls {
     const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
     this.#sentElsewhere++;
     exchange.servedBy = instance.node.id;
-    exchange.tries = (exchange.tries ?? 0) + 1;
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
         if (key !== null) this.#instances.forget(name, key);
-        this.#wasTried(exchange, askedAt);
+        wasTried(exchange, askedAt, clock);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }
       if (tried.outcome.kind === 'answer') this.#catalogs.learn(name, exchange.client, tried.key, tried.own);

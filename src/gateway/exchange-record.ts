@@ -134,9 +134,11 @@ function callOf(
   from: number,
   startedAt: number,
 ): EndedCall {
-  const { request, client, target, sentAt, servedBy, tries, trace } = exchange;
+  const { request, client, target, sentAt, servedBy, attempts, trace } = exchange;
   const failure = outcome.kind === 'failure' ? outcome.error : null;
   const name = target === undefined ? nameOf(exchange) : typeof target.name === 'string' ? target.name : null;
+  const how = failure === null ? 'RESULT' : failure.outcome;
+  const reason = failure === null ? null : failure.message;
   return {
     request: exchange.id,
     startedAt,
@@ -147,13 +149,14 @@ function callOf(
     client,
     server: failure?.data.server ?? target?.server ?? (endpoint.server === '' ? null : endpoint.server),
     name: name === '' ? null : name,
-    outcome: failure === null ? 'RESULT' : failure.outcome,
+    outcome: how,
     error,
-    reason: failure === null ? null : failure.message,
+    reason,
     requestBytes: request.bytes.length,
     answerBytes: outcome.kind === 'answer' ? outcome.message.bytes.length : 0,
     servedBy: servedBy ?? null,
-    tries: tries ?? (sentAt === undefined ? 0 : 1),
+    tries: attempts?.count ?? (sentAt === undefined ? 0 : 1),
+    attempts: attempts?.upTo(from, ms, { node: servedBy ?? null, outcome: how, reason }) ?? null,
     trace: trace === undefined ? null : trace.split('-')[1]!,
   };
 }

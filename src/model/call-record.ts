@@ -1,6 +1,37 @@
-import { count, described, type Infer, isoTime, milliseconds, named, nullable, object, oneOf, text } from './schema.ts';
+import {
+  count,
+  described,
+  type Infer,
+  integer,
+  isoTime,
+  list,
+  milliseconds,
+  named,
+  nullable,
+  object,
+  oneOf,
+  optional,
+  text,
+} from './schema.ts';
 
 export const CALL_OUTCOMES = ['RESULT', 'NOT_SENT', 'UNKNOWN', 'REFUSED'] as const;
+
+const CALL_ATTEMPT = named(
+  'CallAttempt',
+  object({
+    atMs: described(milliseconds, 'When it began, from the arrival of the call.'),
+    ms: described(milliseconds, 'Until it ended.'),
+    node: described(nullable(text), 'The node that had it; null for a lone gateway.'),
+    connection: described(
+      nullable(text),
+      'The connection to the server that had it; null where none had, or is known.',
+    ),
+    pid: described(nullable(integer), "The server's process at that connection."),
+    outcome: oneOf(CALL_OUTCOMES),
+    reason: described(nullable(text), 'Why it failed; null for one that was answered.'),
+  }),
+);
+export type CallAttempt = Infer<typeof CALL_ATTEMPT>;
 
 export const CALL = named(
   'Call',
@@ -28,7 +59,11 @@ export const CALL = named(
     answerBytes: count,
     node: described(nullable(text), 'The node that its client is connected to; null for a lone gateway.'),
     servedBy: described(nullable(text), 'The other node that had the server; null where it was this one.'),
-    tries: described(count, 'How often it was given to a node; more than 1 where nodes failed before it began.'),
+    tries: described(count, 'How often it was tried: more than 1 where a node, or a connection to its server, failed.'),
+    attempts: described(
+      optional(list(CALL_ATTEMPT)),
+      'The last of them, oldest first; absent where the first was the only one.',
+    ),
     trace: described(nullable(text), 'Trace id; null where no trace was recorded.'),
   }),
   'One request of a client, from its arrival to its answer.',

@@ -1,4 +1,4 @@
-import type { CallRecord } from './call-record.ts';
+import type { CallAttempt, CallRecord } from './call-record.ts';
 
 /** What a call was made of: the tool with its server, or the method. */
 export function callName({ server, name, method }: CallRecord): string {
@@ -14,4 +14,14 @@ export function ending({ outcome, error }: CallRecord): string {
 
 export function duration(ms: number): string {
   return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Who had an attempt: the node, the connection to the server, and its process. */
+export function attemptCarrier({ node, connection, pid }: CallAttempt): string {
+  const words = [
+    node === null ? [] : `node ${node}`,
+    connection === null ? [] : `connection ${connection}`,
+    pid === null ? [] : `process ${pid}`,
+  ];
+  return words.flat().join(', ');
 }

@@ -1,3 +1,4 @@
+import type { CallAttempts } from './call-attempts.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { GatewayError } from './gateway-error.ts';
 import type { Message } from './message.ts';
@@ -35,8 +36,8 @@ export interface Exchange {
   sentAt?: number | undefined;
   /** The other node that it was last given to; absent where it stayed here. */
   servedBy?: string | undefined;
-  /** How often it was given to another node. */
-  tries?: number | undefined;
+  /** Absent for a call that needed one attempt. */
+  attempts?: CallAttempts | undefined;
   /** Monotonic: when the current call began to look for a node; its deadline counts from then. */
   begunAt?: number | undefined;
   /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */

@@ -23,6 +23,7 @@ const CALL: EndedCall = {
   answerBytes: 2_000,
   servedBy: null,
   tries: 1,
+  attempts: null,
   trace: null,
 };
 
@@ -38,7 +39,7 @@ function log(kept: number, ...calls: Partial<EndedCall>[]): CallLog {
 test('a call is kept with all its facts, and found by its id', () => {
   const calls = log(4, {});
   const [call] = calls.last(1);
-  const { startedAt: _, ...facts } = CALL;
+  const { startedAt: _, attempts: __, ...facts } = CALL;
   assert.deepEqual(call, {
     ...facts,
     id: 'run-1',

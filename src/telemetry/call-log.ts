@@ -1,4 +1,4 @@
-import type { CallRecord } from '../model/call-record.ts';
+import type { CallAttempt, CallRecord } from '../model/call-record.ts';
 import { CALL_OUTCOMES } from '../model/call-record.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { printable } from '../model/printable.ts';
@@ -7,10 +7,11 @@ import { sessionLabel } from './session-label.ts';
 
 /** What is known of a call when it ends; the meaning of each member is that of `CallRecord`. */
 export interface EndedCall
-  extends Omit<CallRecord, 'id' | 'time' | 'client' | 'principal' | 'session' | 'revision' | 'node'> {
+  extends Omit<CallRecord, 'id' | 'time' | 'client' | 'principal' | 'session' | 'revision' | 'node' | 'attempts'> {
   /** Wall clock. */
   readonly startedAt: number;
   readonly client: ClientProfile;
+  readonly attempts: readonly CallAttempt[] | null;
 }
 
 /** What follows a position in the log, oldest first. */
@@ -22,7 +23,7 @@ interface CallsPart {
   readonly lost: boolean;
 }
 
-/** 2.5 MB with the texts of usual calls, 20 MB where clients choose the longest ones. */
+/** 2.5 MB with the texts of usual calls, 20 MB where clients choose the longest ones; attempts up to 2 kB more each. */
 const KEPT = 10_000;
 const MAX_TEXT = 256;
 const MAX_INFO = 1_024;
@@ -43,6 +44,7 @@ export class CallLog {
   readonly #redact: (text: string) => string;
   readonly #texts: (string | null)[];
   readonly #numbers: Float64Array;
+  readonly #attempts: (readonly CallAttempt[] | null)[];
   #end = 0;
 
   /** `run` is of this process alone, and unique over nodes. `redact` masks secrets in texts of clients. */
@@ -53,6 +55,7 @@ export class CallLog {
     this.#redact = redact;
     this.#texts = new Array<string | null>(kept * TEXTS).fill(null);
     this.#numbers = new Float64Array(kept * NUMBERS);
+    this.#attempts = new Array<readonly CallAttempt[] | null>(kept).fill(null);
   }
 
   /** The position behind the last call. */
@@ -88,6 +91,8 @@ export class CallLog {
     texts[at++] = this.#bounded(call.reason);
     texts[at++] = call.servedBy;
     texts[at] = call.trace;
+    const { attempts } = call;
+    this.#attempts[slot] = attempts?.map((attempt) => ({ ...attempt, reason: this.#bounded(attempt.reason) })) ?? null;
     const numbers = this.#numbers;
     at = slot * NUMBERS;
     numbers[at++] = call.startedAt;
@@ -134,6 +139,16 @@ export class CallLog {
     return Buffer.from(shownText(text, this.#redact, MAX_TEXT)).toString();
   }
 
+  #shown({ atMs, ms, node, reason, ...attempt }: CallAttempt): CallAttempt {
+    return {
+      atMs: rounded(atMs),
+      ms: rounded(ms),
+      node: node ?? this.node,
+      ...attempt,
+      reason: reason === null ? null : shownText(reason, this.#redact, 2 * MAX_TEXT),
+    };
+  }
+
   /** What is at this position or before is not kept. */
   get #first(): number {
     return Math.max(0, this.#end - this.#kept);
@@ -157,6 +172,7 @@ export class CallLog {
       servedBy,
       trace,
     ] = this.#texts.slice(from, from + TEXTS);
+    const attempts = this.#attempts[slot] ?? null;
     const at = slot * NUMBERS;
     const [startedAt, ms, waitedMs, requestBytes, answerBytes, outcome, tries] = this.#numbers.subarray(
       at,
@@ -184,6 +200,7 @@ export class CallLog {
       node: this.node,
       servedBy: servedBy ?? null,
       tries: tries!,
+      ...(attempts === null ? {} : { attempts: attempts.map((attempt) => this.#shown(attempt)) }),
       trace: trace ?? null,
     };
   }

@@ -1,3 +1,4 @@
+import { CallAttempts } from '../model/call-attempts.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
@@ -30,6 +31,10 @@ const MAX_ATTEMPTS = 3;
 const MAX_PATIENCE_MS = 30_000;
 
 const AT_ONCE = 0;
+const OUTDATED_HEADERS = {
+  outcome: 'REFUSED',
+  message: 'the server refused headers that were made from an outdated definition of the tool',
+} as const;
 
 /**
  * After how many milliseconds a call is tried again, unseen by the client; null for not at all. What never left the gateway
@@ -162,7 +167,8 @@ export class Dispatcher implements CallOwner {
     const tool = name === null ? null : this.#shown.tool(client, name);
     const againMs = retryAfter(error, call.attempts, this.#context.server, tool);
     if (againMs !== null && againMs > AT_ONCE) {
-      this.#clock.after(againMs, () => this.#dispatch(call));
+      this.#failed(call, error, carrier);
+      this.#clock.after(againMs, () => this.#dispatchAgain(call));
       return;
     }
     // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
@@ -173,8 +179,10 @@ export class Dispatcher implements CallOwner {
         this.#parts.health.callUnsent(this.#parts.connections.ready(client));
       }
       const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
-      if (againMs !== null || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
-      else call.fail(advised(afterAttempts(error, call), this.#context.server));
+      if (againMs !== null || (disowned && call.attempts < MAX_SESSIONS)) {
+        this.#failed(call, error, carrier);
+        this.#dispatchAgain(call);
+      } else call.fail(advised(afterAttempts(error, call), this.#context.server));
     });
   }
 
@@ -199,6 +207,21 @@ export class Dispatcher implements CallOwner {
     if (last.timeoutMs === timeoutMs && last.maxTimeoutMs === maxTimeoutMs) return last;
     this.#lastTiming = { timeoutMs, maxTimeoutMs };
     return this.#lastTiming;
+  }
+
+  /** Records an attempt that another one is to follow. */
+  #failed(
+    { exchange, startedAt }: Call,
+    error: Pick<GatewayError, 'outcome' | 'message'>,
+    carrier: RequestCarrier | null,
+  ) {
+    exchange.attempts ??= new CallAttempts();
+    exchange.attempts.add(startedAt, this.#clock.turnNow(), error, carrier);
+  }
+
+  #dispatchAgain(call: Call): void {
+    if (!call.done) call.exchange.attempts?.begins(this.#clock.turnNow());
+    this.#dispatch(call);
   }
 
   #dispatch(call: Call): void {
@@ -266,8 +289,9 @@ export class Dispatcher implements CallOwner {
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
     call.mayHaveRun = false;
+    this.#failed(call, OUTDATED_HEADERS, null);
     this.#shown.refresh(call.client).then(
-      () => this.#dispatch(call),
+      () => this.#dispatchAgain(call),
       () => call.succeed(refusal),
     );
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { callable, onCluster, ownerOf, type Who, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import type { Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
@@ -71,6 +72,11 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     // Beside the process of another session, which runs.
     const young = await WireClient.open(a.serverUrl('own'));
     assert.equal(await young.callText('count'), '1');
+    const [call] = (await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count%20tries>1')).calls;
+    const [failed, last] = call!.attempts;
+    assert.deepEqual([failed.node, failed.outcome, last.node, last.outcome], ['a', 'NOT_SENT', 'b', 'RESULT']);
+    assert.match(failed.reason, /exited with code 3/);
+    assert.ok(failed.atMs + failed.ms <= last.atMs + 1 && last.atMs + last.ms <= call!.ms + 1, JSON.stringify(call));
     assert.equal((await ownerOf([a, b], (await who(young)).pid)).name, 'b');
     assert.equal(await old.callText('count'), '3');
     // A process that ends by itself, and one that is ended by us.

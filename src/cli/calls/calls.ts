@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
-import type { CallRecord } from '../../model/call-record.ts';
-import { callName, duration, ending } from '../../model/call-words.ts';
+import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
+import { attemptCarrier, callName, duration, ending } from '../../model/call-words.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
@@ -67,14 +67,15 @@ const WIDTH = 40;
 
 /** The call as bars over its time, and the facts below. */
 function traceText(call: CallRecord): string {
-  const { ms, waitedMs, node, servedBy, tries } = call;
+  const { ms, waitedMs, node, servedBy, tries, attempts = [] } = call;
   const here = node === null ? 'gateway' : `node ${node}`;
   const spans: [string, number, number][] = [[`${call.client ?? 'client'} → ${here}`, 0, ms]];
   if (waitedMs !== null) {
     if (waitedMs >= 0.05) spans.push([`${here}: until it is sent`, 0, waitedMs]);
-    const way = servedBy === null ? '' : ` (at node ${servedBy}${tries > 1 ? `, try ${tries}` : ''})`;
-    spans.push([`${here} → ${call.server}${way}`, waitedMs, ms]);
+    spans.push([`${here} → ${call.server}${servedBy === null ? '' : ` (at node ${servedBy})`}`, waitedMs, ms]);
   }
+  const first = Math.max(1, tries - attempts.length + 1);
+  for (const [i, { atMs, ms: took }] of attempts.entries()) spans.push([`  attempt ${first + i}`, atMs, atMs + took]);
   const width = Math.max(...spans.map(([name]) => name.length));
   const bar = ([name, from, to]: [string, number, number]): string => {
     const start = ms === 0 ? 0 : Math.min(WIDTH - 1, Math.floor((from / ms) * WIDTH));
@@ -95,6 +96,17 @@ function traceText(call: CallRecord): string {
   return [
     styleText('bold', callName(call)),
     ...spans.map(bar),
-    ...Object.entries(facts).map(([name, value]) => `  ${styleText('gray', name.padEnd(7))} ${value}`),
+    ...Object.entries(facts).map(([name, value]) => fact(name, value)),
+    ...attempts.map((attempt, i) => fact('attempt', attemptText(first + i, attempt))),
   ].join('\n');
+}
+
+function fact(name: string, value: string): string {
+  return `  ${styleText('gray', name.padEnd(7))} ${value}`;
+}
+
+function attemptText(number: number, attempt: CallAttempt): string {
+  const { atMs, outcome, reason } = attempt;
+  const end = `${outcome}${reason === null ? '' : `: ${reason}`}`;
+  return `${[`${number} at ${duration(atMs)}`, attemptCarrier(attempt)].filter(Boolean).join(', ')}: ${end}`;
 }

@@ -1,3 +1,5 @@
+import { CallAttempts } from '../../model/call-attempts.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -25,6 +27,29 @@ export function isUnbegun(outcome: Outcome): boolean {
 
 export function isRoomless(outcome: Outcome): boolean {
   return outcome.kind === 'failure' && outcome.error instanceof NoRoom;
+}
+
+/** The deadline counts on while a node tried it. */
+export function wasTried(exchange: Exchange, since: number, clock: Clock): void {
+  exchange.begunAt ??= since;
+  exchange.triedMs = (exchange.triedMs ?? 0) + clock.now() - since;
+}
+
+/** It did not begin here, and its next attempt does. */
+export function wasTriedHere(exchange: Exchange, since: number, clock: Clock, error: GatewayError): void {
+  wasTried(exchange, since, clock);
+  failedAttempt(exchange, clock, error).begins(clock.turnNow());
+}
+
+type Failing = Pick<GatewayError, 'outcome' | 'message'>;
+
+/** Records an attempt that another one is to follow. */
+export function failedAttempt(exchange: Exchange, clock: Clock, error: Failing): CallAttempts {
+  const attempts = (exchange.attempts ??= new CallAttempts());
+  const now = clock.turnNow();
+  attempts.add(exchange.begunAt ?? now, now, error, attempts.carrier, exchange.servedBy);
+  exchange.servedBy = undefined;
+  return attempts;
 }
 
 /** Errors on the way to another node; rejects with errors that are no outcome of a call. */

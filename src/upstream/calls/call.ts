@@ -107,6 +107,7 @@ export class Call implements PendingRequest {
     this.#carrier = carrier;
     this.#id = id;
     this.attempts++;
+    if (this.exchange.attempts !== undefined) this.exchange.attempts.carrier = carrier;
   }
 
   answered(message: Message): void {

@@ -1,4 +1,5 @@
 import { ByNumber } from '../../model/by-number.ts';
+import type { AttemptCarrier } from '../../model/call-attempts.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
@@ -36,7 +37,7 @@ export interface PendingRequest {
 export type PendingById = Pick<ByNumber<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
 
 /** Who has a pending request in flight, as the request sees it. */
-export interface RequestCarrier {
+export interface RequestCarrier extends AttemptCarrier {
   /** Why it ended by itself; null while it lives or was closed by us. */
   readonly ended: ClosedReason | null;
   /** Forgets the request and notifies the server. Nothing follows. False when the server certainly knows nothing of it. */

@@ -103,9 +103,13 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return this.transport.pid;
   }
 
+  get label(): string {
+    return `c${this.#number}`;
+  }
+
   /** What a recording knows it by. */
   get tapped(): TappedConnection {
-    return { server: this.#deps.server, label: `c${this.#number}`, sessionId: sessionOf(this.tenancy) };
+    return { server: this.#deps.server, label: this.label, sessionId: sessionOf(this.tenancy) };
   }
 
   open(): Promise<void> {

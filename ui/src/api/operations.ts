@@ -424,10 +424,28 @@ readonly answerBytes: number;
 readonly node: string | null;
 /** The other node that had the server; null where it was this one. */
 readonly servedBy: string | null;
-/** How often it was given to a node; more than 1 where nodes failed before it began. */
+/** How often it was tried: more than 1 where a node, or a connection to its server, failed. */
 readonly tries: number;
+/** The last of them, oldest first; absent where the first was the only one. */
+readonly attempts?: readonly (CallAttempt)[];
 /** Trace id; null where no trace was recorded. */
 readonly trace: string | null
+};
+
+export type CallAttempt = {
+/** When it began, from the arrival of the call. */
+readonly atMs: number;
+/** Until it ended. */
+readonly ms: number;
+/** The node that had it; null for a lone gateway. */
+readonly node: string | null;
+/** The connection to the server that had it; null where none had, or is known. */
+readonly connection: string | null;
+/** The server's process at that connection. */
+readonly pid: number | null;
+readonly outcome: "RESULT" | "NOT_SENT" | "UNKNOWN" | "REFUSED";
+/** Why it failed; null for one that was answered. */
+readonly reason: string | null
 };
 
 export type Live = {

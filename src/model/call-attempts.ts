@@ -1,0 +1,81 @@
+import type { CallAttempt } from './call-record.ts';
+import type { FailureOutcome } from './error-catalogue.ts';
+import type { GatewayError } from './gateway-error.ts';
+
+/** The connection to a server that had an attempt. */
+export interface AttemptCarrier {
+  /** Unique among the connections of its process; recordings name it so, too. */
+  readonly label: string;
+  readonly pid: number | null;
+}
+
+/** An attempt that another one followed, or was to follow. */
+interface FailedAttempt {
+  /** The other node that it was given to; null for this one. */
+  readonly node: string | null;
+  readonly connection: string | null;
+  readonly pid: number | null;
+  /** Monotonic. */
+  readonly from: number;
+  to: number;
+  readonly outcome: FailureOutcome;
+  readonly reason: string;
+}
+
+/** More than most calls need: of others the oldest are left out. */
+const KEPT = 6;
+
+/** What became of a call before its last attempt. A call that needs one attempt has none of these. */
+export class CallAttempts {
+  readonly failed: FailedAttempt[] = [];
+  /** Attempts begun, those that are left out included. */
+  count = 1;
+  /** Monotonic: when the last one began; null while it is waited for. */
+  since: number | null = null;
+  /** The connection that has the last one; null where none has it yet, or another node's. */
+  carrier: AttemptCarrier | null = null;
+
+  /** The present attempt failed, and is not the last. `from`: when the first one began. */
+  add(
+    from: number,
+    to: number,
+    { outcome, message: reason }: Pick<GatewayError, 'outcome' | 'message'>,
+    carrier: AttemptCarrier | null,
+    node: string | null = null,
+  ): void {
+    const last = this.failed.at(-1);
+    const connection = carrier?.label ?? null;
+    this.carrier = null;
+    // A search for a node goes on: the same over and over, which counts once.
+    if (connection === null && last?.connection === null && last.node === node && last.reason === reason) {
+      last.to = to;
+      this.count--;
+    } else {
+      const began = Math.max(from, this.since ?? 0);
+      this.failed.push({ node, connection, pid: carrier?.pid ?? null, from: began, to, outcome, reason });
+      if (this.failed.length > KEPT) this.failed.shift();
+    }
+    this.since = null;
+  }
+
+  /** All of them as a record has them, of a call that came in at `from` and ended so after `ms`. */
+  upTo(from: number, ms: number, end: Pick<CallAttempt, 'node' | 'outcome' | 'reason'>): readonly CallAttempt[] {
+    const { failed, since, carrier } = this;
+    const all = failed.map(
+      ({ from: began, to, ...attempt }): CallAttempt => ({ ...attempt, ...span(began, to, from) }),
+    );
+    if (since === null) return all;
+    const [connection, pid] = [carrier?.label ?? null, carrier?.pid ?? null];
+    return [...all, { ...span(since, from + ms, from), ...end, connection, pid }];
+  }
+
+  /** The next attempt begins. */
+  begins(now: number): void {
+    this.since = now;
+    this.count++;
+  }
+}
+
+function span(began: number, ended: number, from: number): Pick<CallAttempt, 'atMs' | 'ms'> {
+  return { atMs: Math.max(0, began - from), ms: Math.max(0, ended - began) };
+}
