@@ -5,7 +5,6 @@ import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
@@ -29,7 +28,7 @@ import { ProcessOwnership } from './ownership/process-ownership.ts';
 import { Paced } from './paced.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
-import { type Side, SideMessages, type SideReceiver } from './streams/side-messages.ts';
+import { SideMessages, type SideReceiver } from './streams/side-messages.ts';
 import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
@@ -211,12 +210,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       servedForOthers: this.#served.count,
       servedByOthers: this.#router.calls.sentElsewhere,
     };
-  }
-
-  /** To all other nodes: one of them may have the call or input request that the message is for. */
-  forward(sessionId: string, message: Message): void {
-    const side: Side = { kind: 'client', sessionId, message: headOf(message) };
-    for (const { peer } of this.peers.others()) this.#messages.tell(peer, side, message);
   }
 
   /** By name or peer. False if there is none. Rejects with GatewayError if it does not answer. */

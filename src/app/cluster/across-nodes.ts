@@ -23,7 +23,7 @@ export function followSessions(records: SharedSessionRecords, downstream: Downst
 /** What the clients' side reports to the other nodes. */
 export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'streaming' | 'others' | 'copies'> {
   return {
-    relay: (sessionId, message) => cluster.forward(sessionId, message),
+    relay: (sessionId, message) => cluster.streams.forward(sessionId, message),
     streaming: (sessionId) => void cluster.clients.subscriptions.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),

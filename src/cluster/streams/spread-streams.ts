@@ -8,6 +8,8 @@ import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
 const MAX_SESSIONS = 65_536;
 const MAX_PER_MESSAGE = 1_000;
+/** Of a request that a node sent to a client (`PendingAsks`). */
+const NODE_IN_ID = /^"([0-9a-f]{16})-\d+"$/;
 
 /** Sends what is for a session to the node with its stream; without one it waits at the node that had it last. */
 export class SpreadStreams implements ClientStreams, OpenStreams {
@@ -16,10 +18,10 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   /** Empty: at a node that is gone. */
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
-  readonly #own: Pick<ClusterParts, 'downstream'>;
+  readonly #own: Pick<ClusterParts, 'downstream' | 'bus'>;
 
   /** `own` needs this object to be constructed, and is read later. */
-  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterParts, 'downstream'>) {
+  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterParts, 'downstream' | 'bus'>) {
     this.#messages = messages;
     this.#nodes = nodes;
     this.#own = own;
@@ -82,8 +84,23 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     return this.#own.downstream.ask(sessionId, request, server);
   }
 
+  /**
+   * What a client sent that belongs to nothing here. The id of an answer names the node that asked; only a cancellation goes to all
+   * others, because the client chose the id, and the call may be at any of them.
+   */
+  forward(sessionId: string, message: Message): void {
+    const side: Side = { kind: 'client', sessionId, message: headOf(message) };
+    for (const peer of this.#meant(message)) this.#messages.tell(peer, side, message);
+  }
+
   sessionsFor(server: string): ReturnType<ClientStreams['sessionsFor']> {
     return this.#own.downstream.sessionsFor(server);
+  }
+
+  #meant({ kind, id }: Message): readonly string[] {
+    if (kind === 'notification') return Array.from(this.#nodes.others(), ({ peer }) => peer);
+    const [, named] = NODE_IN_ID.exec(id) ?? [];
+    return named === undefined || named === this.#own.bus.peer ? [] : [named];
   }
 
   #tellAll(peer: string): void {
