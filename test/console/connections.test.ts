@@ -7,17 +7,22 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
 let server: ProtectedServer;
+/** Registers no clients. */
+let closed: ProtectedServer;
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
 before(async () => {
   server = await ProtectedServer.start();
-  gateway = await RunningGateway.start({ config: { mcpServers: { web: { type: 'http', url: server.url } } } });
+  closed = await ProtectedServer.start({ registers: false });
+  const mcpServers = { web: { type: 'http', url: server.url }, closed: { type: 'http', url: closed.url } };
+  gateway = await RunningGateway.start({ config: { mcpServers } });
   browser = await ConsoleBrowser.open(gateway, '#/connections');
 });
 after(async () => {
   await browser?.close();
   await gateway?.dispose();
   await server?.stop();
+  await closed?.stop();
 });
 
 const credentials = async (): Promise<Json> => (await gateway.control<Json>('/api/v1/credentials')).credentials;
@@ -68,6 +73,34 @@ test('each step of the sign-in is there, without a token', async () => {
   for (const token of server.issued) assert.ok(!shown.includes(token), 'a token shows');
   await browser.assertAccessible();
   await browser.screenshots('sign-in');
+});
+
+test('the page checks a sign-in step by step, and says at which step it fails', async () => {
+  const { page } = browser;
+  const check = page.getByRole('region', { name: 'Check' });
+  const checked = check.getByRole('list', { name: 'Checked steps' }).locator(':scope > li');
+  const names = () => checked.evaluateAll((steps) => steps.map((step) => step.getAttribute('aria-label')));
+  const run = check.getByRole('button', { name: 'Check step by step' });
+  await check.getByText('trunkline doctor web', { exact: true }).waitFor();
+  await run.click();
+  await check.getByText('No step fails before the browser opens.').waitFor();
+  const all = ['challenge', 'resource metadata', 'issuer metadata', 'registration', 'authorization', 'token'];
+  assert.deepEqual(await names(), all);
+  const metadata = checked.nth(2);
+  await metadata.getByText(`GET ${server.issuer}/.well-known/oauth-authorization-server`, { exact: true }).waitFor();
+  await metadata.getByText(/^HTTP 200/).waitFor();
+  await browser.visit('#/sign-in/closed');
+  await check.getByText('trunkline doctor closed', { exact: true }).waitFor();
+  assert.equal(await checked.count(), 0, 'what was found for another server is not shown');
+  await run.click();
+  await check.getByText('A sign-in fails at registration.').waitFor();
+  assert.deepEqual(await names(), all.slice(0, 4));
+  await checked
+    .last()
+    .getByText(/register a client there and set auth\.clientId/)
+    .waitFor();
+  await browser.assertAccessible();
+  await browser.screenshots('sign-in-check');
 });
 
 test('a connection is revoked', async () => {

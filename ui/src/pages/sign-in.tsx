@@ -6,18 +6,8 @@ import { Status } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
 import { serverList, servers } from '../servers.ts';
 import { SignIn as Begin } from './connections.tsx';
-
-const MEANING: Readonly<Record<SignInStep['step'], string>> = {
-  challenge: 'a request without a token, to hear what the server wants',
-  'resource metadata': 'what the server says of itself and its authorization server (RFC 9728)',
-  'issuer metadata': 'the endpoints of the authorization server (RFC 8414, OpenID)',
-  registration: 'the gateway registers as a client (RFC 7591)',
-  authorization: 'where the browser of the user is sent (PKCE, RFC 8707)',
-  redirect: 'what the browser brings back',
-  token: 'the code, or the old token, for a new token',
-  'user code': 'a code that the user types in (RFC 8628)',
-  revocation: 'the token is given back (RFC 7009)',
-};
+import { Check } from './sign-in/check.tsx';
+import { MEANING, Request } from './sign-in/request.tsx';
 
 export default function SignInDebugger() {
   const [server] = route.value.rest;
@@ -105,6 +95,8 @@ function Steps({ server }: { server: string }) {
           <Begin server={server} principal={null} label="Sign in" after={found.again} />
         </div>
       ) : null}
+      {auth === null ? null : <Check key={`${server} ${node}`} server={server} node={node} />}
+      <h2>The last sign-in</h2>
       {steps.length === 0 ? (
         <Empty title="No sign-in was seen">
           <p>
@@ -123,34 +115,15 @@ function Steps({ server }: { server: string }) {
   );
 }
 
-function Step({ step: { step, at, method, url, status, ms, request, answer, problem } }: { step: SignInStep }) {
-  const sent = Object.entries(request);
+function Step({ step }: { step: SignInStep }) {
   return (
     <li class="panel">
-      <h2>
-        <Status tone={problem === null ? 'good' : 'bad'} text={step} />{' '}
-        <span class="soft">
-          {status === null ? '' : `HTTP ${status}`} {ms === null ? '' : `${ms} ms`} {ago(at)}
-        </span>
-      </h2>
-      <p class="soft">{MEANING[step]}</p>
-      {problem === null ? null : <p role="alert">{problem}</p>}
-      <pre>
-        {method === null ? '' : `${method} `}
-        {url}
-      </pre>
-      {sent.length === 0 ? null : (
-        <details>
-          <summary>{sent.length} parameters</summary>
-          <pre>{sent.map(([name, value]) => `${name} = ${value}`).join('\n')}</pre>
-        </details>
-      )}
-      {answer === null ? null : (
-        <details open={problem !== null}>
-          <summary>Answer</summary>
-          <pre>{typeof answer === 'string' ? answer : JSON.stringify(answer, null, 2)}</pre>
-        </details>
-      )}
+      <h3>
+        <Status tone={step.problem === null ? 'good' : 'bad'} text={step.step} />{' '}
+        <span class="soft">{ago(step.at)}</span>
+      </h3>
+      <p class="soft">{MEANING[step.step]}</p>
+      <Request of={step} />
     </li>
   );
 }
