@@ -8,7 +8,7 @@ import { HintingServer } from '../fixtures/http/hinting.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses } from '../support/cluster-processes.ts';
 import { freePort } from '../support/free-port.ts';
-import { pipInstalled } from '../support/made-once.ts';
+import { goPrograms, pipInstalled } from '../support/made-once.ts';
 import { OtlpTestReceiver } from '../support/otlp-receiver.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -16,8 +16,7 @@ const DECODE = resolve(import.meta.dirname, '../fixtures/otlp/decode.py');
 const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
 const LINKED = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
 const AWAY = '00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00';
-/** A program of the OpenTelemetry Collector with `otlpreceiver`, `debugexporter` and the `file` provider. */
-const COLLECTOR = process.env['TRUNKLINE_OTELCOL'] ?? '';
+const COLLECTOR = resolve(import.meta.dirname, '../fixtures/otlp/collector');
 
 interface Served {
   readonly received: unknown[];
@@ -122,7 +121,9 @@ test('the Protobuf definitions of OpenTelemetry read both signals of two nodes',
   for (const side of ['server', 'client']) assert.ok(metrics.includes(`mcp.${side}.operation.duration histogram s`));
 });
 
-test('the OpenTelemetry Collector understands both signals', { skip: COLLECTOR === '' && 'no collector' }, async () => {
+test('the OpenTelemetry Collector understands both signals', async (context) => {
+  const programs = await goPrograms('otel-collector', COLLECTOR).catch((error: unknown) => String(error));
+  if (!isAbsolute(programs)) return context.skip(`the Collector could not be built: ${programs.slice(0, 200)}`);
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-otlp-'));
   const port = await freePort();
   const config = {
@@ -137,7 +138,7 @@ test('the OpenTelemetry Collector understands both signals', { skip: COLLECTOR =
     },
   };
   writeFileSync(join(folder, 'config.yaml'), JSON.stringify(config));
-  const collector = spawn(COLLECTOR, ['--config', `file:${join(folder, 'config.yaml')}`]);
+  const collector = spawn(join(programs, 'collector'), ['--config', `file:${join(folder, 'config.yaml')}`]);
   const ended = new Promise((done) => collector.once('exit', done));
   let said = '';
   collector.stderr.setEncoding('utf8').on('data', (text: string) => void (said += text));

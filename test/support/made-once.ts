@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 /** Outlives the checkout: to build and to install what tests run takes minutes of processor time. */
 const CACHE = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'trunkline-tests');
 const WAIT_MS = 480_000;
-const MAKE_MS = 240_000;
+const MAKE_MS = 420_000;
 const SQLITE_BUSY = 5;
 const OLDEST_GO = 1.25;
 const run = promisify(execFile);
