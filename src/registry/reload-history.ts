@@ -26,13 +26,12 @@ export class ReloadHistory {
     return this.#records.toReversed();
   }
 
-  /** Whether it is worth a record. The files are read every 30 s: a refusal for the same reasons is one. */
+  /** Whether it is worth a record: with other problems than before. `changed` records what is put in force. */
   read(reload: Reload): boolean {
-    if (reload.kind !== 'refused') return false;
-    const last = this.#records.at(-1);
-    const { problems } = reload;
-    if (last?.result === 'refused' && isDeepStrictEqual(last.problems, problems)) return false;
-    this.#push({ result: 'refused', servers: [], settings: [], problems });
+    if (reload.kind === 'applied') return false;
+    const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;
+    if (isDeepStrictEqual(this.#records.at(-1)?.problems, problems)) return false;
+    this.#push({ result: problems.length > 0 ? 'refused' : 'applied', servers: [], settings: [], problems });
     return true;
   }
 

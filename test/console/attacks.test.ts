@@ -155,6 +155,10 @@ test('a logout that the gateway does not get is no logout, and one that it gets 
   await other.getByRole('button', { name: 'Log out' }).click();
   for (const tab of [other, page]) await tab.getByText('This browser is not logged in').waitFor();
   await other.close();
+  // A link that is opened in a page that shows the login.
+  const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+  await browser.visit(new URL(url).hash);
+  await page.getByText('Live', { exact: true }).waitFor();
 });
 
 test('the console works under a path of a proxy, and a logout ends its session', async () => {

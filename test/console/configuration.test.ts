@@ -46,6 +46,19 @@ test('a mistake shows with its code frame; a reload says that it is refused', as
   await browser.screenshots('configuration');
 });
 
+test('a mistake in one server reaches the overview and the history as it is made; the others follow the file', async () => {
+  const { page } = browser;
+  gateway.rewrite({ mcpServers: { memory } });
+  await page.getByRole('region', { name: 'Problems' }).waitFor({ state: 'detached', timeout: 30_000 });
+  await browser.visit('#/');
+  await page.getByText('Nothing: all servers do what they should.').waitFor();
+  gateway.rewrite({ mcpServers: { memory: { ...memory, comand: 'x' } } });
+  await page.getByText('The configuration file has a mistake').waitFor({ timeout: 30_000 });
+  await browser.visit('#/configuration');
+  const newest = page.getByRole('region', { name: 'History' }).getByRole('listitem').first();
+  await newest.getByText(/TL1301 .*comand/).waitFor();
+});
+
 test('a reload puts the mended file in force', async () => {
   const { page } = browser;
   const before = (await gateway.control<Json>('/api/v1/configuration')).version;

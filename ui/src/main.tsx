@@ -1,3 +1,4 @@
+import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './app.tsx';
 import { startLive } from './live.ts';
@@ -9,5 +10,5 @@ import './style.css';
 startTheme();
 followServers();
 startLive();
-void beginLogin();
+effect(() => void beginLogin());
 render(<App />, document.getElementById('app')!);

@@ -26,6 +26,11 @@ export async function readServers(): Promise<void> {
   }
 }
 
+async function readGateway(): Promise<void> {
+  // Where it does not answer, the live stream ends too, and its next `hello` reads everything.
+  gateway.value = await getGateway().catch(() => gateway.value);
+}
+
 /** Puts in what an operation answered with, before an event says the same. */
 export function putServer(server: Server): void {
   servers.value = new Map(servers.value ?? []).set(server.name, server);
@@ -42,6 +47,11 @@ export function followServers(): void {
       return;
     }
     const { server: name } = event;
+    // It is about the gateway, or about a list that a page reads.
+    if (name === '') {
+      if (event.type === 'changed' && (event.list === 'configuration' || event.list === 'nodes')) void readGateway();
+      return;
+    }
     if (due.has(name)) return;
     const timer = setTimeout(() => {
       due.delete(name);

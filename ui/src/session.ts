@@ -8,7 +8,7 @@ import { replace, route } from './router.ts';
 export const loginError = signal<Error | null>(null);
 export const loggingIn = signal(false);
 
-/** Takes the word of a login link out of the address, and uses it. */
+/** Takes the word of a login link out of the address, and uses it. Such a link may be opened in a page that is there already. */
 export async function beginLogin(): Promise<void> {
   const { page, rest } = route.value;
   if (page !== 'login') return;

@@ -87,7 +87,7 @@ function rows(
     const times = rates.filter((rate) => rate.server === server).flatMap((rate) => of(rate) ?? []);
     return times.length === 0 ? '-' : duration(Math.max(...times));
   };
-  const head = `${sum(({ calls }) => calls)} calls/s   ${sum(({ sessions }) => sessions)} sessions   ${nodes.length > 1 ? `${nodes.length} nodes   ` : ''}Ctrl-C ends`;
+  const head = `${sum(({ calls }) => calls)} calls/s   ${sum(({ sessions }) => sessions)} active sessions   ${nodes.length > 1 ? `${nodes.length} nodes   ` : ''}Ctrl-C ends`;
   const names = [...states.keys()].sort(
     (a, b) => total(b, ({ calls }) => calls) - total(a, ({ calls }) => calls) || (a < b ? -1 : 1),
   );

@@ -118,7 +118,7 @@ function Plan({ node }: { node: string | undefined }) {
         <p class="soft">
           {plan.value.value.problems.length === 0
             ? 'A reload would change nothing.'
-            : 'The files have problems: what was in force before stays in force.'}
+            : 'A reload would change nothing: what has problems stays as it was before.'}
         </p>
       ) : (
         <Changes {...plan.value.value} />

@@ -47,7 +47,7 @@ function Figures() {
   const figures = [
     ['Calls per second', perSecond < 10 ? perSecond.toFixed(1) : String(Math.round(perSecond))],
     ['Errors per second', errors.toFixed(1)],
-    ['Sessions', String(sessions)],
+    ['Active sessions', String(sessions)],
     ['p50', time(p50)],
     ['p95', time(p95)],
     ['p99', time(p99)],

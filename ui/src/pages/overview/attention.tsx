@@ -58,7 +58,7 @@ export function Attention() {
             tone="bad"
             title="The configuration file has a mistake"
             text={configProblem}
-            more="The gateway goes on with the one before."
+            more="What it concerns stays as it was before."
             command="trunkline check"
             page="configuration"
           />,

@@ -236,7 +236,7 @@ function nodeBoxes(nodes: readonly Node[]): Box[] {
   const own = {
     key: '',
     label: 'this gateway',
-    detail: counted(nodeStats.value.get('')?.sessions ?? 0, 'session'),
+    detail: counted(nodeStats.value.get('')?.sessions ?? 0, 'active session'),
     tone: 'good',
     href: href(['configuration']),
   };
