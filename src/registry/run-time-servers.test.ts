@@ -261,6 +261,16 @@ test('without the right to read files and variables a refusal does not reveal th
     { ...url, headers: { 'x-a': '${NOT_SET}' } },
     { ...url, headers: { 'x-a': '${file:/nowhere/at/all}' } },
     { command: 'x', envFile: import.meta.filename },
+    { transport: { ...url, bearer_token_env_var: 'SET' } },
+    {
+      ...url,
+      auth: {
+        grant: 'token_exchange',
+        clientId: 'x',
+        issuer: 'https://idp.example',
+        subjectTokenFile: '/etc/hostname',
+      },
+    },
   ];
   for (const definition of definitions) {
     await assert.rejects(servers.add(text('one', definition), PLAIN), { code: 'exec_required', problems: [] });

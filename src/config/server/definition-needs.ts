@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import { isPublicAddress } from '../../model/host-address.ts';
 import type { Server } from '../../model/server.ts';
-import type { Node, ObjectNode } from '../document/node.ts';
+import { type Node, type ObjectNode, objectAt } from '../document/node.ts';
+import { flattened } from './flattened.ts';
 
 /**
  * What a definition does beyond connecting to a public address. Definitions in files may do all of it; definitions
@@ -26,6 +27,7 @@ const READING_KEYS = new Set([
   'inheritEnv',
   'env_vars',
   'env_keys',
+  'subjectTokenFile',
 ]);
 
 /** Variables of loaders, shells and interpreters. */
@@ -52,7 +54,9 @@ export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[
 /** What of the gateway the definition reads; known before any of it is read. */
 export function readsOf(node: ObjectNode): readonly Need[] {
   const reads: Need[] = [];
-  for (const { key } of node.members) if (READING_KEYS.has(key)) reads.push({ kind: 'reads', what: key });
+  const whole = flattened(node);
+  const keys = [whole, objectAt(whole, 'auth'), objectAt(whole, 'oauth')].flatMap((map) => map?.members ?? []);
+  for (const { key } of keys) if (READING_KEYS.has(key)) reads.push({ kind: 'reads', what: key });
   if (refers(node)) reads.push({ kind: 'reads', what: '${…}' });
   return reads;
 }

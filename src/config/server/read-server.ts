@@ -6,11 +6,12 @@ import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS } from '../client.ts';
 import { LONGEST_MS } from '../defaults.ts';
 import { Expander, type ExpanderOptions } from '../document/expand.ts';
-import { child, type Member, type Node, type ObjectNode } from '../document/node.ts';
+import { child, type Node } from '../document/node.ts';
 import { checkShape, type Filled, filledIn } from '../document/shape.ts';
 import type { WrittenDefinition } from '../files/containers.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 import { FieldReader, type ReadingContext } from './field-reader.ts';
+import { flattened } from './flattened.ts';
 import { connectionDigest } from './plain-server.ts';
 import { readDocker } from './read-docker.ts';
 import { readHttp, URL_KEYS } from './read-http.ts';
@@ -119,22 +120,6 @@ export function readServer(definition: WrittenDefinition, name: string, context:
 /** Whether it is written as a remote server. */
 export function hasUrl({ node }: WrittenDefinition): boolean {
   return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
-}
-
-/** Members that some clients put into an inner object come up to the server: Continue's `transport`
- * and `requestOptions`, Zed's `command`. */
-function flattened(node: ObjectNode): ObjectNode {
-  const members: Member[] = [];
-  for (const member of node.members) {
-    const { key, value } = member;
-    if (value.kind === 'object' && key === 'transport') members.push(...value.members);
-    else if (value.kind === 'object' && key === 'requestOptions') {
-      members.push(...value.members.filter((inner) => inner.key === 'headers'));
-    } else if (value.kind === 'object' && key === 'command') {
-      members.push(...value.members.map((inner) => (inner.key === 'path' ? { ...inner, key: 'command' } : inner)));
-    } else members.push(member);
-  }
-  return { kind: 'object', span: node.span, members };
 }
 
 function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<Filled<ServerInput>>): boolean {
