@@ -25,3 +25,8 @@ export function attemptCarrier({ node, connection, pid }: CallAttempt): string {
   ];
   return words.flat().join(', ');
 }
+
+/** How an attempt ended: the outcome word, and why. */
+export function attemptEnding({ outcome, reason }: CallAttempt): string {
+  return reason === null ? outcome : `${outcome}: ${reason}`;
+}

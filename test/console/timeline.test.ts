@@ -5,6 +5,41 @@ import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
 
+test('the timeline: the attempts of a call whose process died, as spans of the call', async (t) => {
+  const gateway = await RunningGateway.start({
+    config: { mcpServers: { dies: manySided('dies', {}, { retry: 'always' }) } },
+  });
+  t.after(() => gateway.dispose());
+  await gateway.ready('dies');
+  const client = await WireClient.open(gateway.mcpUrl);
+  const { pid } = JSON.parse(await client.callText('dies__who'));
+  const slept = client.callText('dies__sleep', { ms: 600 });
+  await new Promise((done) => setTimeout(done, 200));
+  process.kill(pid, 'SIGKILL');
+  assert.equal(await slept, 'slept');
+  const browser = await ConsoleBrowser.open(gateway, '#/timeline');
+  t.after(() => browser.close());
+  const { page } = browser;
+  const rows = page.getByRole('table', { name: 'Calls' }).getByRole('row');
+  await rows.filter({ hasText: 'dies.who' }).click();
+  await page.getByRole('region', { name: 'Call dies.who' }).waitFor();
+  assert.equal(await page.getByText('Attempt 1').count(), 0, 'one attempt is the call itself');
+  await rows.filter({ hasText: 'dies.sleep' }).click();
+  const spans = page.getByRole('region', { name: 'Call dies.sleep' }).getByRole('listitem');
+  const [first, second] = [spans.filter({ hasText: 'Attempt 1' }), spans.filter({ hasText: 'Attempt 2' })];
+  await first.getByText(`process ${pid}`).waitFor();
+  assert.match((await first.textContent())!, /connection c\d+.*UNKNOWN: .*ended by SIGKILL/);
+  assert.match((await second.textContent())!, /process \d+began after \d+ ms, RESULT/);
+  const [before, after] = [
+    await first.locator('.span-bar').boundingBox(),
+    await second.locator('.span-bar').boundingBox(),
+  ];
+  assert.ok(before!.x + before!.width <= after!.x + 2, 'the second begins where the first has failed');
+  assert.ok(after!.width > before!.width);
+  await browser.assertAccessible();
+  await browser.screenshots('timeline-attempts');
+});
+
 test('the timeline: calls in lanes and in a table, as they come; filter, pause, one call in detail', async (t) => {
   const gateway = await RunningGateway.start({
     config: { mcpServers: { good: manySided('good'), slow: manySided('slow', {}, { timeoutMs: 200 }) } },

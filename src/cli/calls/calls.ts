@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
-import { attemptCarrier, callName, duration, ending } from '../../model/call-words.ts';
+import { attemptCarrier, attemptEnding, callName, duration, ending } from '../../model/call-words.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
@@ -106,7 +106,6 @@ function fact(name: string, value: string): string {
 }
 
 function attemptText(number: number, attempt: CallAttempt): string {
-  const { atMs, outcome, reason } = attempt;
-  const end = `${outcome}${reason === null ? '' : `: ${reason}`}`;
-  return `${[`${number} at ${duration(atMs)}`, attemptCarrier(attempt)].filter(Boolean).join(', ')}: ${end}`;
+  const who = [`${number} at ${duration(attempt.atMs)}`, attemptCarrier(attempt)].filter(Boolean).join(', ');
+  return `${who}: ${attemptEnding(attempt)}`;
 }

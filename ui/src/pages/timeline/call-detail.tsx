@@ -1,5 +1,6 @@
-import { callName, duration, ending } from '../../../../src/model/call-words.ts';
-import type { Call } from '../../api/operations.ts';
+import type { ComponentChildren } from 'preact';
+import { attemptCarrier, attemptEnding, callName, duration, ending } from '../../../../src/model/call-words.ts';
+import type { Call, CallAttempt } from '../../api/operations.ts';
 import { Command } from '../../parts/command.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
@@ -14,9 +15,8 @@ export function toneOfCall({ outcome, error }: Call): Tone {
 /** One call: where its time went on both sides of the gateway, and everything that is known of it. */
 export function CallDetail({ call, onClose }: { readonly call: Call; readonly onClose: () => void }) {
   const here = call.node === null ? 'gateway' : `node ${call.node}`;
-  const { waitedMs, ms, servedBy, tries } = call;
+  const { waitedMs, ms, servedBy, tries, attempts = [] } = call;
   const crossed = servedBy === null ? '' : ` at node ${servedBy}`;
-  const again = tries > 1 ? `, after ${tries - 1} ${tries === 2 ? 'node' : 'nodes'} that failed before it began` : '';
   const facts: readonly (readonly [string, string | null])[] = [
     ['Method', call.method],
     ['Client', call.client],
@@ -47,9 +47,12 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
             {waitedMs < WORTH_SHOWING_MS ? null : (
               <Span label={`${here}: until it was sent`} from={0} to={waitedMs} of={ms} />
             )}
-            <Span label={`${here} → ${call.server}${crossed}${again}`} from={waitedMs} to={ms} of={ms} />
+            <Span label={`${here} → ${call.server}${crossed}`} from={waitedMs} to={ms} of={ms} />
           </>
         )}
+        {attempts.map((attempt, i) => (
+          <Attempt key={attempt.atMs} number={Math.max(1, tries - attempts.length + 1) + i} attempt={attempt} of={ms} />
+        ))}
       </ol>
       <dl class="facts">
         {facts.map(([name, value]) =>
@@ -72,13 +75,40 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
   );
 }
 
-function Span({ label, from, to, of }: { label: string; from: number; to: number; of: number }) {
+function Attempt({ number, attempt, of }: { number: number; attempt: CallAttempt; of: number }) {
+  const { atMs, ms, outcome } = attempt;
+  const label = [`Attempt ${number}`, attemptCarrier(attempt)].filter(Boolean).join(', ');
+  return (
+    <Span label={label} from={atMs} to={atMs + ms} of={of} failed={outcome !== 'RESULT'}>
+      <span class="span-note soft">
+        began after {duration(atMs)}, {attemptEnding(attempt)}
+      </span>
+    </Span>
+  );
+}
+
+interface SpanProps {
+  readonly label: string;
+  readonly from: number;
+  readonly to: number;
+  readonly of: number;
+  readonly failed?: boolean;
+  readonly children?: ComponentChildren;
+}
+
+function Span({ label, from, to, of, failed = false, children }: SpanProps) {
   const share = (value: number): number => (of === 0 ? 0 : (value / of) * 100);
   return (
     <li>
-      <span class="span-label">{label}</span>
+      <span class="span-label">
+        {label}
+        {children}
+      </span>
       <span class="span-track" aria-hidden="true">
-        <span class="span-bar" style={{ left: `${share(from)}%`, width: `${Math.max(0.5, share(to - from))}%` }} />
+        <span
+          class={failed ? 'span-bar failed' : 'span-bar'}
+          style={{ left: `${share(from)}%`, width: `${Math.max(0.5, share(to - from))}%` }}
+        />
       </span>
       <span class="span-time">{duration(to - from)}</span>
     </li>
