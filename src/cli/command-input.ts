@@ -17,7 +17,7 @@ export interface Terminal {
 export interface CommandInput {
   /** Configuration file as the user wrote it; undefined for the nearest one. */
   readonly file: string | undefined;
-  /** Words behind `--`; empty without. */
+  /** Words behind `--`, for commands that take a server's; else empty. */
   readonly serverCommand: readonly string[];
   readonly flags: GatewayFlags;
   readonly terminal: Terminal;

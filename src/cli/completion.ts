@@ -3,6 +3,7 @@ import { clientsHere } from '../app/clients/clients.ts';
 import { ControlClient } from './access/control-client.ts';
 import { findRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
+import { takesServerCommand } from './command-line.ts';
 import { EXIT, type ExitCode } from './exit-code.ts';
 
 /** Who presses Tab waits no longer for a gateway. */
@@ -47,7 +48,7 @@ function placeOf(words: readonly string[], program: Command): CursorPlace {
   let position = 0;
   const flags: Record<string, string> = {};
   for (const word of words) {
-    if (word === '--') return { command, option: null, position, flags, cut: true };
+    if (word === '--' && takesServerCommand(command)) return { command, option: null, position, flags, cut: true };
     if (option !== null) {
       flags[option.attributeName()] = word;
       option = null;

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
 import { RegistryError } from '../mcp-registry/registry-error.ts';
-import { launcherOf } from '../model/launchers.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
+import { commandLine } from './command-line.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
@@ -29,8 +29,6 @@ import { addServerCommands } from './servers/server-commands.ts';
 /**
  * Runs one command line and resolves with the exit code. Commands are loaded when they are run, so that starting the
  * gateway does not pay for the others.
- *
- * Words behind a bare `--` are a server's command line and are never read as flags of ours.
  */
 export async function runProgram(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const serverCommand: string[] = [];
@@ -39,13 +37,9 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
     exitCode = code;
   });
   try {
-    const words = argv.includes('--') ? argv : withCut(argv, program);
-    const cut = words.indexOf('--');
-    if (cut >= 0) serverCommand.push(...words.slice(cut + 1));
-    if (cut >= 0 && serverCommand.length === 0) {
-      throw usage('nothing follows "--"; for example: trunkline -- npx -y some-server');
-    }
-    await program.parseAsync(cut < 0 ? [...words] : words.slice(0, cut), { from: 'user' });
+    const { words, serverCommand: behind } = commandLine(argv, program);
+    serverCommand.push(...behind);
+    await program.parseAsync([...words], { from: 'user' });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
@@ -356,33 +350,6 @@ function unknownWord(word: string, { commands }: Command, what: string): Command
   if (known !== undefined) return usage(`there is no ${what}; ${known}`);
   const names = commands.map((command) => command.name());
   return noSuch(what, word, names, '; trunkline --help lists the commands');
-}
-
-/**
- * The words of `add` with `--` before the server's command where the user has left it out: where an option follows the
- * command that `add` does not have, as in `add fs npx -y some-server`; and where a program that runs others stands for the
- * name, as in `add npx -y some-server`.
- */
-function withCut(argv: readonly string[], program: Command): readonly string[] {
-  const at = argv.indexOf('add');
-  const add = program.commands.find((command) => command.name() === 'add');
-  if (at < 0 || add === undefined) return argv;
-  const operands: number[] = [];
-  for (let i = at + 1; i < argv.length && operands.length < 2; i++) {
-    const word = argv[i]!;
-    if (!word.startsWith('-')) operands.push(i);
-    else if (!word.includes('=') && optionOf(add, word)?.required === true) i++;
-  }
-  const [name, target] = operands;
-  if (target === undefined || URL.canParse(argv[target]!)) return argv;
-  if (launcherOf(argv[name!]!) !== null && launcherOf(argv[target]!) === null) return argv.toSpliced(name!, 0, '--');
-  const foreign = argv.slice(target + 1).some((word) => word.startsWith('-') && optionOf(add, word) === undefined);
-  return foreign ? argv.toSpliced(target, 0, '--') : argv;
-}
-
-function optionOf({ options }: Command, word: string): Option | undefined {
-  const [flag] = word.split('=');
-  return options.find(({ long, short }) => long === flag || short === flag);
 }
 
 const COMMON: ReadonlySet<string> = new Set(['--data-dir', '--config', '--json', '--help']);

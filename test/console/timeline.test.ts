@@ -74,6 +74,10 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await rows.filter({ hasText: 'good.echo' }).waitFor({ state: 'detached' });
     assert.ok(page.url().includes('filter=server'));
     await page.getByText('trunkline calls server:slow status:error').waitFor();
+    await filter.fill('ms>50 -client:codex');
+    await page.getByText("trunkline calls 'ms>50' -client:codex").waitFor();
+    await filter.fill('server:slow -json');
+    await page.getByText('trunkline calls -- server:slow -json').waitFor();
     await filter.fill('colour:red');
     await page.getByText('there is no key "colour"').waitFor();
     await filter.fill('');

@@ -67,6 +67,14 @@ describe('the calls of clients', () => {
     const listed = await trunkline(['calls', 'server:slow', ...data], { cwd: gateway.folder });
     assert.match(listed.out, /UNKNOWN +slow\.sleep wire 1 \(anonymous\) {2}([0-9a-f]+-\d+)/);
     const [, id] = /([0-9a-f]{8}-\d+)/.exec(listed.out)!;
+    for (const words of [
+      [...data, 'ms>150', '-client:codex', '-echo'],
+      [...data, '--', '-echo', 'ms>150', '-client:codex'],
+    ]) {
+      const { code, out, err } = await trunkline(['calls', ...words], { cwd: gateway.folder });
+      assert.deepEqual([code, err], [0, ''], words.join(' '));
+      assert.match(out, /^.* slow\.sleep wire 1 .*\n$/, words.join(' '));
+    }
     const traced = await trunkline(['trace', id!, ...data], { cwd: gateway.folder });
     assert.match(traced.out, /wire 1 → gateway +█+/);
     assert.match(traced.out, /gateway → slow +█+ +2\d\d ms/);

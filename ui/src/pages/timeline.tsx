@@ -176,8 +176,7 @@ export default function Timeline() {
           />
           <p class="soft">
             {listed.length} of {calls.length} calls in sight. Drag to look closer; Ctrl and wheel zoom, Shift and wheel
-            pan.{' '}
-            <Command text={`trunkline calls${words === '' ? '' : ` ${words.split(/\s+/).map(shellWord).join(' ')}`}`} />
+            pan. <Command text={`trunkline calls${words === '' ? '' : ` ${filterWords(words)}`}`} />
           </p>
           {open === undefined ? null : <CallDetail call={open} onClose={() => select(null)} />}
           <Table
@@ -198,6 +197,13 @@ export default function Timeline() {
       )}
     </div>
   );
+}
+
+/** Behind `--` where a word could be taken for an option. */
+function filterWords(text: string): string {
+  const words = text.split(/\s+/);
+  const cut = words.some((word) => /^-(?!\w+[:<>=])/.test(word)) ? '-- ' : '';
+  return cut + words.map(shellWord).join(' ');
 }
 
 function extent(calls: readonly TimedCall[]): TimeWindow {

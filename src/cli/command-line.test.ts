@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { EXIT } from './exit-code.ts';
+import { runProgram } from './program.ts';
+
+async function run(...argv: string[]) {
+  let err = '';
+  const exitCode = await runProgram(argv, {
+    out: () => {},
+    err: (text) => {
+      err += text;
+    },
+    env: { TRUNKLINE_TOKEN: 'token' },
+    cwd: '/',
+    version: '1.2.3',
+    ask: null,
+  });
+  return { exitCode, err };
+}
+
+test('the words of a filter may begin with "-", and reach the gateway in their order', async (t) => {
+  const asked: string[] = [];
+  const gateway = createServer((request, response) => {
+    const { searchParams } = new URL(request.url!, 'http://localhost');
+    asked.push(`${searchParams.get('limit')} ${searchParams.get('filter')}`);
+    response.end('{"calls":[]}');
+  }).listen(0, '127.0.0.1');
+  t.after(() => gateway.close());
+  await once(gateway, 'listening');
+  const server = ['--server', `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`];
+  for (const [words, expected] of [
+    [['ms>500', '-client:codex'], '20 ms>500 -client:codex'],
+    [['-client:codex', 'ms>500'], '20 -client:codex ms>500'],
+    [['-ms>500', '-waited<=3', '-tries=1', '-error:-32602'], '20 -ms>500 -waited<=3 -tries=1 -error:-32602'],
+    // They begin as -n and -f do, and as --server does.
+    [['-node:a', '-name:n5', '-fetch', '-server:x'], '20 -node:a -name:n5 -fetch -server:x'],
+    [['a', '-n', '5', '-timeout', '-n6', 'b'], '6 a -timeout b'],
+    [['-reason:"connection', 'refused"', '-"two', 'words"'], '20 -reason:"connection refused" -"two words"'],
+    [['-n', '7', '--', 'ms>1', '-client:codex', '-json', '--', '-n', '1'], '7 ms>1 -client:codex -json -- -n 1'],
+    [['--'], '20 '],
+  ] as const) {
+    const { exitCode, err } = await run('calls', ...server, ...words);
+    assert.deepEqual([exitCode, asked.pop()], [EXIT.ok, expected], `${words.join(' ')}\n${err}`);
+  }
+});
+
+test('a mistyped option of a command with a filter is still one, and named', async () => {
+  for (const [words, message] of [
+    [['-json'], /unknown option '-json'\n\(Did you mean --json\? .*trunkline calls -- -json\)/],
+    [['-folow'], /unknown option '-folow'\n\(Did you mean --follow\?/],
+    [['-config=a.json'], /unknown option '-config=a\.json'\n\(Did you mean --config\?/],
+    [['--folow', '-client:codex'], /unknown option '--folow'\n\(Did you mean --follow\?/],
+    [['--client:codex'], /unknown option '--client:codex'/],
+    [['-x'], /unknown option '-x'/],
+    [['-n', 'many'], /The number of lines is a whole number/],
+    [['-n5x'], /The number of lines is a whole number/],
+    [['-fn'], /'-n, --lines <number>' argument missing/],
+  ] as const) {
+    const { exitCode, err } = await run('calls', ...words);
+    assert.equal(exitCode, EXIT.usage, words.join(' '));
+    assert.match(err, message);
+  }
+});
+
+test('behind "--" a command that starts no server has its plain arguments', async () => {
+  for (const [words, message] of [
+    [['top', '--', 'x'], /too many arguments for 'top'/],
+    [['trace', '--', 'x', '-y'], /too many arguments for 'trace'.*: x, -y/],
+    [['secret', 'set', '--'], /missing required argument 'name'/],
+    [['help', '--', '-zzz'], /there is no command "-zzz"/],
+    // These take the command line of a server there.
+    [['--data-dir', 'calls', '--'], /nothing follows "--"/],
+    [['check', '--'], /nothing follows "--"/],
+  ] as const) {
+    const { exitCode, err } = await run(...words);
+    assert.equal(exitCode, EXIT.usage, words.join(' '));
+    assert.match(err, message);
+  }
+});
