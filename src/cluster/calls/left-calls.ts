@@ -30,7 +30,9 @@ interface CallName {
 
 interface CallForOther {
   readonly exchange: ServedExchange;
-  /** Null: it was not made here, or its answer is too large to be kept. */
+  /** A client asks for it, perhaps before this node knows that the other one is gone. */
+  wanted: boolean;
+  /** Null: it was not made here, its answer is too large to be kept, or no client needs it. */
   readonly outcome: Promise<Outcome | null>;
 }
 
@@ -60,7 +62,14 @@ export class LeftCalls {
     if (client.sessionId === null || client.passing === true || isListen(request)) return;
     exchange.outlivesCaller = true;
     const key = keyOf(nameOf(server, exchange));
-    const call: CallForOther = { exchange, outcome: running.then(keepable, () => null) };
+    const call: CallForOther = {
+      exchange,
+      wanted: false,
+      outcome: running.then(
+        (served) => (call.wanted || exchange.callerLost ? keepable(served) : null),
+        () => null,
+      ),
+    };
     this.#calls.set(key, call);
     void call.outcome.then((outcome) => this.#ended(key, call, outcome));
   }
@@ -120,7 +129,10 @@ export class LeftCalls {
 
   #find(name: CallName): Promise<Outcome | null> | Outcome | undefined {
     const key = keyOf(name);
-    return this.#calls.get(key)?.outcome ?? this.#kept.get(key);
+    const call = this.#calls.get(key);
+    if (call === undefined) return this.#kept.get(key);
+    call.wanted = true;
+    return call.outcome;
   }
 
   async #serve(serving: BusServing): Promise<void> {
@@ -139,7 +151,7 @@ function nameOf(server: string, { client, request }: Exchange): CallName {
 }
 
 function keyOf({ server, sessionId, principal, id }: CallName): string {
-  return JSON.stringify([server, sessionId, principal, id]);
+  return `${server} ${sessionId} ${principal} ${id}`;
 }
 
 function bytesOf(outcome: Outcome): number {
