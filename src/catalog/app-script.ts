@@ -39,7 +39,10 @@ function scriptOf(server: string, tools: readonly ExposedItem[]): string {
   return `<script>${SCRIPT}("${server}","${server}${TOOL_NAME_DELIMITER}",${names})</script>`;
 }
 
-/** Replaces the window's parent, to translate messages to the real one and, before the app, from it. */
+/**
+ * Replaces the window's parent, to translate messages to the real one and, before the app, from it. What no window has is
+ * undefined there: a parent of another origin throws, and frameworks (Vue) look for marks of their own.
+ */
 const SCRIPT = `((server, prefix, names) => {
   const real = window.parent;
   if (real === window) return;
@@ -68,6 +71,7 @@ const SCRIPT = `((server, prefix, names) => {
   const seeming = new Proxy({}, {
     get: (_, key) => {
       if (key === "postMessage") return post;
+      if (!(key in window)) return undefined;
       const value = real[key];
       return typeof value === "function" ? value.bind(real) : value;
     },

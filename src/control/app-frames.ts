@@ -19,8 +19,9 @@ interface AppDocument {
 
 /** A console shows a document at once; what is older than this, or the oldest of more than so many, is dropped. */
 const KEPT_MS = 60_000;
-const KEPT = 16;
-export const MOST_APP_BYTES = 2 * 1_024 * 1_024;
+const KEPT = 4;
+/** Apps hold all their code: that of the official PDF viewer has 4.2 MiB. */
+export const MOST_APP_BYTES = 8 * 1_024 * 1_024;
 const ORIGIN = /^(?:https?|wss?):\/\/(\*\.)?([A-Za-z0-9.-]+)(?::\d{1,5})?$/;
 
 /**
@@ -71,14 +72,18 @@ export class AppFrames {
   }
 }
 
-/** The restrictive policy of ext-apps, with the origins that the app declares. */
+/**
+ * The restrictive policy of ext-apps, with the origins that the app declares. All scripts of the document run anyway:
+ * those that it evaluates, makes or runs in a worker have its origin and this policy too.
+ */
 function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources): string {
   const origins = (domains: readonly string[] = []): string => domains.filter(isPublicOrigin).join(' ');
   const from = origins(resourceDomains);
   return [
     'sandbox allow-scripts',
     "default-src 'none'",
-    `script-src 'unsafe-inline' ${from}`,
+    `script-src 'unsafe-inline' 'unsafe-eval' blob: data: ${from}`,
+    'worker-src blob:',
     `style-src 'unsafe-inline' ${from}`,
     `img-src data: blob: ${from}`,
     `font-src data: ${from}`,

@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { runAtNodes } from './at-nodes.ts';
 import { carriesOne, digestOf } from './bearer.ts';
 import type { ConsoleSession } from './console-logins.ts';
-import type { ControlPlane } from './control-plane.ts';
+import type { ControlPlane, TellStep } from './control-plane.ts';
 import type { ApiOperation, StepsAnswer, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
@@ -125,7 +125,6 @@ export class ControlApi {
     return false;
   }
 
-  /** A client that does not keep up misses steps, and not the end. */
   async #steps(
     context: RequestContext,
     { steps }: StepsAnswer,
@@ -135,7 +134,8 @@ export class ControlApi {
     const writer = context.openSse();
     const release = this.#endWith(session, () => gone.abort());
     try {
-      writer.event(null, [await steps((json) => void writer.event(null, [Buffer.from(json)], true))]);
+      const tell: TellStep = (json, needed = false) => void writer.event(null, [Buffer.from(json)], !needed);
+      writer.event(null, [await steps(tell)]);
     } catch (error) {
       this.#deps.logger.error('control_failed', { operation: context.path, error });
     } finally {

@@ -96,10 +96,13 @@ export interface TaskPlane {
   cancel(key: string): Promise<TaskView | null>;
 }
 
+/** Tells one step as JSON text. A client that does not keep up misses those that are not `needed`. */
+export type TellStep = (json: string, needed?: boolean) => void;
+
 /** Calls in the place of clients. Implemented by `app/`; bodies were checked. */
 export interface PlaygroundPlane {
   /** `tell` gets each step but the last, with which it resolves, as JSON texts. Never rejects. */
-  run(body: Buffer, gone: AbortSignal, tell: (step: string) => void): Promise<string>;
+  run(body: Buffer, gone: AbortSignal, tell: TellStep): Promise<string>;
   /** Whether the call waited for this; null where no such call is under way. */
   answer(run: string, body: Buffer): boolean | null;
 }

@@ -3,7 +3,7 @@ import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ConsoleSession } from './console-logins.ts';
-import type { ControlPlane } from './control-plane.ts';
+import type { ControlPlane, TellStep } from './control-plane.ts';
 
 /** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
 export interface ControlRequest {
@@ -44,9 +44,9 @@ export interface StreamAnswer {
   readonly stream: (writer: EventWriter, ended: () => void) => { close(): void };
 }
 
-/** An event stream of its own: `steps` tells what happens, as JSON texts, and resolves with the last of them. */
+/** An event stream of its own: `steps` tells what happens, and resolves with the last step, which no client misses. */
 export interface StepsAnswer {
-  readonly steps: (tell: (json: string) => void) => Promise<Buffer>;
+  readonly steps: (tell: TellStep) => Promise<Buffer>;
 }
 
 /** A query parameter: what it means and which values are valid. */

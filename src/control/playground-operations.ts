@@ -86,7 +86,7 @@ function answerFault({ question, result, error, cancel }: Given): string | null 
 
 function appFault(given: Given | null): string | null {
   if (given === null || typeof given['html'] !== 'string') return 'the body has to be an object with `html`, a text';
-  if (Buffer.byteLength(given['html']) > MOST_APP_BYTES) return '`html` has more than 2 MiB';
+  if (Buffer.byteLength(given['html']) > MOST_APP_BYTES) return '`html` has more than 8 MiB';
   const csp = given['csp'] ?? {};
   const isList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'string');
   if (isObject(csp) && Object.values(csp as Given).every(isList)) return null;

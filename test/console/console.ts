@@ -27,6 +27,8 @@ interface AxeFinding {
  */
 export class ConsoleBrowser {
   readonly page: Page;
+  /** What apps of other people may write to the console of the browser. */
+  tolerated: RegExp | null = null;
   readonly #browser: Browser;
   readonly #problems: string[] = [];
 
@@ -36,8 +38,8 @@ export class ConsoleBrowser {
     page.on('pageerror', (error) => this.#problems.push(`thrown: ${error.message}`));
     page.on('console', (message) => {
       // The browser itself says so of every refused request.
-      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
-        this.#problems.push(message.text());
+      if (message.type() !== 'error' || message.text().startsWith('Failed to load resource')) return;
+      if (this.tolerated?.test(message.text()) !== true) this.#problems.push(message.text());
     });
   }
 

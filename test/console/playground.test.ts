@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import type { Frame, Page } from 'playwright-core';
 import { ClusterProcesses, until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
@@ -26,7 +29,7 @@ before(async () => {
         modern: { command: process.execPath, args: [fixture('matrix/stdio.ts'), '2026-07-28'] },
         side: manySided('side'),
         hostile: { command: process.execPath, args: [fixture('stdio/hostile.mjs')] },
-        app: { command: process.execPath, args: [fixture('apps/server.ts'), 'app', 'text'] },
+        app: { command: process.execPath, args: [fixture('apps/server.ts'), 'app', 'text'], isolation: 'shared' },
       },
       agents: { narrow: { key: 'a-key-of-an-agent-1', servers: ['side'] } },
     },
@@ -230,13 +233,32 @@ function askedBy(app: Frame, requests: readonly (readonly [string, object])[]): 
   );
 }
 
-test('an MCP App is shown in a frame that shares nothing with the console', async () => {
+/** Whether a worker of the app, which has the policy of its document, reaches another service of this machine. */
+async function reachedByWorker(app: Frame, t: TestContext): Promise<string> {
+  const service = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+  t.after(() => void service.close());
+  await once(service, 'listening');
+  return app.evaluate(
+    (port) =>
+      new Promise<string>((done) => {
+        const code = `fetch('http://127.0.0.1:${port}', { mode: 'no-cors' }).then(() => postMessage('reached'), () => postMessage('refused'))`;
+        const worker = new Worker(URL.createObjectURL(new Blob([code])));
+        worker.onmessage = ({ data }) => done(data);
+        worker.onerror = () => done('no worker');
+      }),
+    (service.address() as AddressInfo).port,
+  );
+}
+
+test('an MCP App is shown in a frame that shares nothing with the console', async (t) => {
   await open('app', 'who', `&args=${encodeURIComponent('{"tools/call":"who"}')}`);
   await call();
   const frame = page.frameLocator('iframe.app-frame');
   const output = frame.locator('output:not(:empty)');
   const shown = JSON.parse(await output.innerText());
   assert.equal(shown.tool, 'who');
+  assert.equal(shown.theme, 'light');
+  assert.equal(shown.unknown, 'undefined');
   assert.equal(shown.called, 'app {"tools/call":"who"}');
   assert.equal(shown.hidden, 'hidden of app');
   assert.deepEqual(shown.read, { uri: 'note://unlisted', text: 'note of app' });
@@ -244,7 +266,7 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   assert.equal(await inside.evaluate(() => origin), 'null');
   for (const forbidden of ['document.cookie', 'localStorage.length', 'parent.document.title']) {
     const tried = inside.evaluate((code) => new Function(`return ${code}`)(), forbidden);
-    await assert.rejects(tried, /SecurityError|sandboxed|Blocked|unsafe-eval/, forbidden);
+    await assert.rejects(tried, /SecurityError|sandboxed|Blocked/, forbidden);
   }
   for (const uri of ['trunkline://side/side://side/doc', 'ui://trunkline/side/x', 'skill://trunkline/appx/y'])
     assert.deepEqual(await askedBy(inside, [['resources/read', { uri }]]), [
@@ -263,11 +285,12 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   );
   assert.equal(bare, 'an app reads resources of its own server only');
   const who = ['tools/call', { name: 'who', arguments: {} }] as const;
-  assert.deepEqual((await askedBy(inside, [who, who, who])).toSorted(), [
-    'a result',
-    'a result',
-    'an app may have 2 requests at once; wait for an answer',
-  ]);
+  const many = await askedBy(
+    inside,
+    Array.from({ length: 35 }, () => who),
+  );
+  assert.deepEqual(many.toSorted(), ['32 requests of this app wait already', ...Array(34).fill('a result')]);
+  assert.equal(await reachedByWorker(inside, t), 'refused');
   const again = await fetch(inside.url());
   assert.equal(again.status, 404, 'its address works once');
   const inner = ['http://127.0.0.1:80', 'ws://localhost', 'https://*.com', 'http://10.0.0.1', 'http://2130706433'];
@@ -280,8 +303,8 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   const policy = (await fetch(new URL(path, gateway.controlUrl))).headers.get('content-security-policy')!;
   assert.match(policy, /^sandbox allow-scripts; default-src 'none'; /);
   assert.match(policy, /; connect-src https:\/\/api\.example\.com; /);
-  const long = JSON.stringify({ html: 'x'.repeat(2 * 1_024 * 1_024 + 1) });
-  await assert.rejects(gateway.control('/api/v1/apps', 'POST', long), /2 MiB/);
+  const long = JSON.stringify({ html: 'x'.repeat(8 * 1_024 * 1_024 + 1) });
+  await assert.rejects(gateway.control('/api/v1/apps', 'POST', long), /8 MiB/);
 });
 
 test('a name of a server does not run in the shell that a copied call is pasted into', async () => {

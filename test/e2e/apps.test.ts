@@ -52,6 +52,8 @@ describe('MCP Apps of two servers with one address, in a real Chromium', { timeo
         mode: 'CSS1Compat',
         lang: 'ené',
         framed: true,
+        unknown: 'undefined',
+        theme: 'light',
       });
       const { uri, contentUri, requests } = await host.app(tool);
       assert.equal(uri, `ui://trunkline/${label}/who/app.html`);

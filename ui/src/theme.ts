@@ -7,6 +7,12 @@ const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 
 export const theme = signal<Theme>(THEMES.find((one) => one === localStorage.getItem(KEPT_AT)) ?? 'system');
 
+/** What the system chooses, where the person leaves it to that. */
+export function shownTheme(): 'light' | 'dark' {
+  if (theme.value !== 'system') return theme.value;
+  return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+}
+
 export function startTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;

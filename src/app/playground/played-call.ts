@@ -1,3 +1,4 @@
+import type { TellStep } from '../../control/control-plane.ts';
 import type { Downstream } from '../../downstream/downstream.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
@@ -44,7 +45,7 @@ export class PlayedCall {
   /** The last step, as JSON text. Never rejects. */
   readonly ended: Promise<string>;
   readonly #request: PlayedRequest;
-  readonly #tell: (step: string) => void;
+  readonly #tell: TellStep;
   readonly #client: LocalClient;
   readonly #begun = performance.now();
   /** What the call waits for, by the key of the question; takes the answer: `result` or `error` as JSON text. */
@@ -58,7 +59,7 @@ export class PlayedCall {
     downstream: Downstream,
     caller: { readonly principal: Principal; readonly endpoint: Endpoint },
     request: PlayedRequest,
-    tell: (step: string) => void,
+    tell: TellStep,
   ) {
     this.#request = request;
     this.#tell = tell;
@@ -124,14 +125,13 @@ export class PlayedCall {
     this.#client.send(line);
   }
 
-  #step(kind: 'sent' | 'received' | 'question', json: string): void {
-    this.#tell(`{"ms":${Math.round(performance.now() - this.#begun)},"${kind}":${json}}`);
+  #step(kind: 'sent' | 'received' | 'question', json: string, needed = false): void {
+    this.#tell(`{"ms":${Math.round(performance.now() - this.#begun)},"${kind}":${json}}`, needed);
   }
 
   #receive(line: string): void {
-    this.#step('received', line);
-    const message = JSON.parse(line) as PlayedMessage;
-    const { id, method, params, result, error } = message;
+    const { id, method, params, result, error } = JSON.parse(line) as PlayedMessage;
+    this.#step('received', line, method === undefined && id === this.#id);
     if (method !== undefined) {
       if (id !== undefined) this.#asked(id, method, params);
     } else if (id === this.#id) {

@@ -1,4 +1,4 @@
-import type { PlaygroundPlane } from '../../control/control-plane.ts';
+import type { PlaygroundPlane, TellStep } from '../../control/control-plane.ts';
 import type { PlayBody } from '../../control/playground-schemas.ts';
 import { ANONYMOUS, OPERATOR, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
@@ -25,7 +25,7 @@ export class Playground implements PlaygroundPlane {
     this.#rooms = rooms;
   }
 
-  async run(body: Buffer, gone: AbortSignal, tell: (step: string) => void): Promise<string> {
+  async run(body: Buffer, gone: AbortSignal, tell: TellStep): Promise<string> {
     if (this.#open.size >= MAX_CALLS) return refused(`no more than ${MAX_CALLS} calls of the playground at once`);
     const id = this.#rooms.random.hex(8);
     tell(JSON.stringify({ ms: 0, run: id }));
@@ -52,7 +52,7 @@ export class Playground implements PlaygroundPlane {
   }
 
   /** The call at this node; the last step where it cannot be made. */
-  #play(body: Buffer, tell: (step: string) => void): PlayedCall | string {
+  #play(body: Buffer, tell: TellStep): PlayedCall | string {
     const { method, server, principal: name, revision } = JSON.parse(body.toString()) as PlayBody;
     const { downstream } = this.#rooms;
     const twice = repeatedKey(body);

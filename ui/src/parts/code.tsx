@@ -1,11 +1,16 @@
 import type { ComponentChildren } from 'preact';
 
+/** A browser takes seconds to show more. */
+const MOST_CHARS = 1_000_000;
+
 /** Text as it is, in a box that scrolls. `form`: which of several this is, for tests. */
 export function Code({ children, form }: { readonly children: ComponentChildren; readonly form?: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard
     <pre class="code" tabIndex={0} data-form={form}>
-      {children}
+      {typeof children === 'string' && children.length > MOST_CHARS
+        ? `${children.slice(0, MOST_CHARS)}\n… and ${children.length - MOST_CHARS} more characters`
+        : children}
     </pre>
   );
 }

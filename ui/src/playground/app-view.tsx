@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { openApp, type Tool } from '../api/operations.ts';
 import { Code } from '../parts/code.tsx';
 import { Failure, Loading } from '../parts/notes.tsx';
+import { shownTheme } from '../theme.ts';
 import { definitionOf } from '../tools/catalog.ts';
 import { isObject, type JsonObject } from './exact-json.ts';
 import { askOnce, type Caller, type PlayedRun, type Wire } from './play.ts';
@@ -22,7 +23,10 @@ interface UiMeta {
 
 const HEIGHTS = { least: 80, most: 1_200, first: 320 };
 const LINES_KEPT = 50;
+const LINE_CHARS = 1_000;
+/** Further requests wait, up to so many. */
 const MOST_AT_ONCE = 2;
+const MOST_WAITING = 32;
 /** Of addresses at the aggregate that name their server. */
 const NAMED_SPACES = ['trunkline://', 'ui://trunkline/', 'skill://trunkline/'];
 
@@ -158,6 +162,7 @@ class Bridge {
   readonly #props: AppViewProps;
   readonly #ends: BridgeEnds;
   #underWay = 0;
+  readonly #waiting: (() => void)[] = [];
 
   constructor(props: AppViewProps, ends: BridgeEnds) {
     this.#props = props;
@@ -167,7 +172,7 @@ class Bridge {
   take(message: unknown): void {
     if (!isObject(message) || message['jsonrpc'] !== '2.0' || typeof message['method'] !== 'string') return;
     const { id, method, params = {} } = message as unknown as Wire & { readonly method: string };
-    this.#ends.said(`${method} ${JSON.stringify(params).slice(0, 200)}`);
+    this.#ends.said(`${method} ${JSON.stringify(params).slice(0, LINE_CHARS)}`);
     if (id === undefined) this.#notified(method, params);
     else
       this.#answer(method, params).then(
@@ -208,6 +213,10 @@ class Bridge {
         if (!/^https?:\/\//i.test(String(params['url']))) throw new Refused(-32602, 'only web pages are opened');
         this.#ends.linked(String(params['url']));
         return {};
+      case 'ui/update-model-context':
+      case 'ui/message':
+        // There is no model: a person reads it among the messages.
+        return {};
       case 'ui/request-display-mode':
         return { mode: 'inline' };
       default:
@@ -216,13 +225,15 @@ class Bridge {
   }
 
   async #ask(method: string, params: JsonObject): Promise<JsonObject> {
-    if (this.#underWay >= MOST_AT_ONCE)
-      throw new Refused(-32000, `an app may have ${MOST_AT_ONCE} requests at once; wait for an answer`);
-    this.#underWay++;
+    if (this.#underWay < MOST_AT_ONCE) this.#underWay++;
+    else if (this.#waiting.length < MOST_WAITING) await new Promise<void>((done) => this.#waiting.push(done));
+    else throw new Refused(-32000, `${MOST_WAITING} requests of this app wait already`);
     try {
       return await askOnce({ ...this.#props.caller, method, params }, this.#ends.gone);
     } finally {
-      this.#underWay--;
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#underWay--;
+      else next();
     }
   }
 
@@ -243,13 +254,19 @@ class Bridge {
   }
 
   #introduction(params: JsonObject): JsonObject {
-    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
     return {
       protocolVersion: params['protocolVersion'],
       hostInfo: { name: 'trunkline-console', version: '1' },
-      hostCapabilities: { openLinks: {}, serverTools: {}, serverResources: {}, logging: {} },
+      hostCapabilities: {
+        openLinks: {},
+        serverTools: {},
+        serverResources: {},
+        logging: {},
+        updateModelContext: { text: {}, structuredContent: {} },
+        message: { text: {} },
+      },
       hostContext: {
-        theme: document.documentElement.dataset['theme'] ?? (dark ? 'dark' : 'light'),
+        theme: shownTheme(),
         displayMode: 'inline',
         availableDisplayModes: ['inline'],
         toolInfo: { tool: this.#props.tool.definition },
