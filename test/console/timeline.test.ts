@@ -102,6 +102,11 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await browser.visit('#/timeline');
     await page.getByText(`of ${known + 1} calls in sight`).waitFor();
     await page.unroute('**/api/v1/calls?*');
+    // What comes later belongs to all of them, too.
+    await page.getByRole('button', { name: 'All', exact: true }).click();
+    await client.callText('good__echo', { text: 'later' });
+    await page.getByText(`${known + 2} of ${known + 2} calls in sight`).waitFor();
+    await page.getByRole('button', { name: 'Last minute' }).click();
 
     // A drag over the picture leaves the calls of that time; the button goes back to the last minute.
     const picture = page.getByRole('img', { name: /calls in \d lanes/ });

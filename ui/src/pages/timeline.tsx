@@ -87,7 +87,8 @@ export default function Timeline() {
   const { rest, query } = route.value;
   const by = LANES[query.get('by') ?? ''] === undefined ? 'server' : query.get('by')!;
   const selected = rest[0];
-  const zoomed = useSignal<TimeWindow | null>(null);
+  /** null: the last minute. */
+  const zoomed = useSignal<TimeWindow | 'all' | null>(null);
   const now = useSignal(Date.now());
 
   useEffect(followCalls, []);
@@ -105,7 +106,8 @@ export default function Timeline() {
     return <Failure what="The calls could not be read" error={readError.value} again={() => void readCalls()} />;
   if (!isRead.value) return <Loading what="calls" />;
   const calls = shown.value;
-  const range = zoomed.value ?? { from: now.value - DEFAULT_SPAN_MS, to: now.value };
+  const lastMinute = { from: now.value - DEFAULT_SPAN_MS, to: now.value };
+  const range = zoomed.value === 'all' ? extent(calls) : (zoomed.value ?? lastMinute);
   const inSight = calls.filter(({ from, to }) => to >= range.from && from <= range.to);
   const listed = zoomed.value === null ? calls : inSight;
   const open = calls.find(({ call }) => call.id === selected)?.call;
@@ -148,7 +150,7 @@ export default function Timeline() {
         <button type="button" disabled={zoomed.value === null} onClick={() => (zoomed.value = null)}>
           Last minute
         </button>
-        <button type="button" disabled={calls.length === 0} onClick={() => (zoomed.value = extent(calls))}>
+        <button type="button" disabled={calls.length === 0} onClick={() => (zoomed.value = 'all')}>
           All
         </button>
       </div>
@@ -175,7 +177,7 @@ export default function Timeline() {
             onSelect={(one) => select(one?.call.id ?? null)}
           />
           <p class="soft">
-            {listed.length} of {calls.length} calls in sight. Drag to look closer; Ctrl and wheel zoom, Shift and wheel
+            {inSight.length} of {calls.length} calls in sight. Drag to look closer; Ctrl and wheel zoom, Shift and wheel
             pan. <Command text={`trunkline calls${words === '' ? '' : ` ${filterWords(words)}`}`} />
           </p>
           {open === undefined ? null : <CallDetail call={open} onClose={() => select(null)} />}
