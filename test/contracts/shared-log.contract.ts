@@ -94,7 +94,7 @@ export function sharedLogContract(harness: LogHarness): void {
           Promise.all(flooded.map(async (name) => [...(await b.read(name)).entries]));
         await eventually(async () => {
           const left = (await read()).flat().length;
-          return left <= 90 && left > 60;
+          return left <= 100 && left > 60;
         });
         const [even, odd] = (await read()) as [Buffer[], Buffer[]];
         const numbers = (entries: Buffer[]): number[] => entries.map((entry) => Number.parseInt(entry.toString(), 10));

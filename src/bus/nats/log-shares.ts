@@ -5,8 +5,8 @@ const LARGEST_SHARE = 1 / 16;
 /** Of a group that is faster than its oldest entries are deleted; further entries are dropped. */
 const MOST = 1 / 8;
 const SMALLEST_SHARE_BYTES = 64 * 1024;
-/** What is dropped at once. */
-const PART_BYTES = 32 * 1024;
+/** Of what all logs may hold. */
+const SMALLEST_PART = 1 / 2_048;
 const LOOK_BYTES = 256 * 1024;
 const PAUSE_MS = 25;
 const LOOK_MS = 2_000;
@@ -34,8 +34,9 @@ interface LogMark {
   position: number;
 }
 
-/** Entries in a row, all of them before the mark. */
+/** Entries in a row: after the position `from`, and before the mark. */
 interface LogPart {
+  from: number;
   mark: LogMark;
   bytes: number;
 }
@@ -54,9 +55,11 @@ export class LogShares {
   readonly #stored: StoredLogs;
   readonly #clock: Clock;
   readonly #groups = new Map<string, LogGroup>();
+  readonly #largest: number;
   #share: number;
   #mark: LogMark = { position: 0 };
   #incarnation: string | null = null;
+  #position = 0;
   /** Bytes since the mark. */
   #since = 0;
   #looking = false;
@@ -66,24 +69,25 @@ export class LogShares {
   constructor(stored: StoredLogs, clock: Clock) {
     this.#stored = stored;
     this.#clock = clock;
-    this.#share = stored.maxBytes * LARGEST_SHARE;
+    this.#largest = Math.floor(stored.maxBytes * LARGEST_SHARE);
+    this.#share = this.#largest;
   }
 
   /** For an entry that is about to be written. */
   take(name: string, bytes: number): boolean {
     const group = this.#groups.get(name) ?? { parts: [], bytes: 0, at: 0 };
-    if (group.bytes + bytes > this.#stored.maxBytes * MOST) return false;
+    const { maxBytes } = this.#stored;
+    if (group.bytes > maxBytes * MOST) return false;
     // The map is in the order of the last entries.
     this.#groups.delete(name);
     this.#groups.set(name, group);
     group.at = this.#clock.now();
     group.bytes += bytes;
     const part = group.parts.at(-1);
-    if (part === undefined || part.bytes >= PART_BYTES) group.parts.push({ mark: this.#mark, bytes });
-    else {
+    if (part !== undefined && (part.mark === this.#mark || part.bytes < maxBytes * SMALLEST_PART)) {
       part.mark = this.#mark;
       part.bytes += bytes;
-    }
+    } else group.parts.push({ from: this.#position, mark: this.#mark, bytes });
     this.#since += bytes;
     this.#lookSoon();
     return true;
@@ -109,6 +113,7 @@ export class LogShares {
       const { incarnation, bytes, position } = await this.#stored.state();
       if (incarnation !== (this.#incarnation ?? incarnation)) this.#groups.clear();
       this.#incarnation = incarnation;
+      this.#position = position;
       this.#mark.position = position;
       this.#mark = { position: 0 };
       this.#forget();
@@ -133,8 +138,8 @@ export class LogShares {
 
   #adapt(bytes: number): void {
     const { maxBytes } = this.#stored;
-    if (bytes > (maxBytes * 3) / 4) this.#share = Math.max(this.#share / 2, SMALLEST_SHARE_BYTES);
-    if (bytes < maxBytes / 2) this.#share = Math.min(this.#share * 1.125, maxBytes * LARGEST_SHARE);
+    if (bytes > (maxBytes * 3) / 4) this.#share = Math.max(Math.ceil(this.#share / 2), SMALLEST_SHARE_BYTES);
+    if (bytes < maxBytes / 2) this.#share = Math.min(Math.ceil(this.#share * 1.125), this.#largest);
   }
 
   async #trim(): Promise<void> {
@@ -146,9 +151,15 @@ export class LogShares {
   #dropped(group: LogGroup): number {
     let upTo = 0;
     while (group.bytes > this.#share && group.parts[0]!.mark.position > 0) {
-      const { mark, bytes } = group.parts.shift()!;
-      upTo = mark.position;
+      const part = group.parts[0]!;
+      const { position } = part.mark;
+      const bytes = Math.min(group.bytes - this.#share, part.bytes);
+      // The entries of a part are taken to be at equal distances.
+      upTo = part.from + Math.ceil(((position - part.from) * bytes) / part.bytes);
+      part.from = upTo;
+      part.bytes -= bytes;
       group.bytes -= bytes;
+      if (part.bytes === 0) group.parts.shift();
     }
     return upTo;
   }
