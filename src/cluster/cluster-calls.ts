@@ -171,11 +171,6 @@ export class ClusterCalls {
     this.#watches.renew();
   }
 
-  close(): void {
-    this.left.close();
-    this.#watches.close();
-  }
-
   #place(server: string): Place | undefined {
     return this.#parts.known.routingTable.places.get(server);
   }

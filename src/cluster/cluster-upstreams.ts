@@ -247,11 +247,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }
 
-  close(): void {
-    this.#catalogs.close();
-    this.calls.close();
-  }
-
   get #local(): LocalUpstreams {
     return this.#parts.deps.local;
   }

@@ -10,6 +10,7 @@ import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
+import { Lifetime } from './lifetime.ts';
 import { Advertisements } from './nodes/advertisements.ts';
 import { KnownServers, type NodeReport } from './nodes/known-servers.ts';
 import { LEASE_MS, LEASES, STOP_MS } from './nodes/lease-record.ts';
@@ -70,6 +71,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly peers: Nodes;
   readonly loop: LoopWatch;
   readonly #deps: ClusterParts;
+  readonly #lifetime: Lifetime;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   #read = false;
@@ -88,8 +90,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
-  constructor(deps: ClusterParts) {
-    const { bus, clock, logger, state } = deps;
+  constructor(parts: ClusterParts) {
+    const { bus, clock } = (this.#lifetime = new Lifetime(parts.bus, parts.clock));
+    const deps: ClusterParts = Object.create(parts, { bus: { value: bus }, clock: { value: clock } });
+    const { logger, state } = deps;
     const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
     const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
@@ -371,23 +375,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
     this.#self.drain();
-    this.#self.close();
-    this.#rebuilding.close();
-    this.#cutOff.close();
-    this.#servers.close();
-    this.#owned.claims.close();
-    this.#owned.close();
-    this.upstreamSessions.close();
     await this.#servers.handingOver.close();
     await this.#lease.close();
     await this.#served.close();
-    this.clients.close();
-    this.#messages.close();
-    this.#router.close();
-    this.#advertisements.close();
-    this.#own.close();
+    await this.clients.close();
     this.peers.close();
-    this.#lost.close();
+    this.#lifetime.close();
     await this.loop.close();
   }
 }

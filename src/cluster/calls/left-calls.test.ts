@@ -40,7 +40,6 @@ test('the outcome of a call whose node died is kept for five minutes, for its se
   );
   await clock.advance(300_000);
   assert.equal(await word('memory', 's1'), 'failure');
-  left.close();
   await bus.close();
 });
 
@@ -54,7 +53,6 @@ test('what its node was answered is not kept, and a call without a session ends 
   const alone = passed(null);
   left.begun('memory', alone.served, alone.running);
   assert.equal(alone.exchange.outlivesCaller, false);
-  left.close();
   await bus.close();
 });
 
@@ -65,7 +63,6 @@ test('a call that goes on without its node ends with its session, one whose node
   lost.exchange.callerLost = true;
   for (const session of ['s1', 's2']) left.sessionEnded(session);
   assert.deepEqual([lost.exchange.cancelled, other.exchange.cancelled], ['the session was ended', null]);
-  left.close();
   await bus.close();
 });
 
@@ -81,6 +78,5 @@ test('outcomes of calls that are kept have a limit in all, and the oldest are dr
   }
   const kept = async (at: number) => (await left.outcomeOf('memory', new TestExchange(`s${at}`))).kind === 'answer';
   assert.deepEqual([await kept(0), await kept(6), await kept(10), await kept(39)], [false, false, true, true]);
-  left.close();
   await bus.close();
 });

@@ -49,12 +49,11 @@ export class LeftCalls {
   /** Of ended calls, the oldest first. */
   readonly #kept = new Map<string, Outcome>();
   #keptBytes = 0;
-  readonly #serving: { close(): void };
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock'>, known: Pick<KnownServers, 'others'>) {
     this.#deps = deps;
     this.#known = known;
-    this.#serving = deps.bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_WAITING });
+    deps.bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_WAITING });
   }
 
   begun(server: string, exchange: ServedExchange, running: Promise<Served>): void {
@@ -99,10 +98,6 @@ export class LeftCalls {
     for (const { exchange } of this.#calls.values()) {
       if (exchange.callerLost && exchange.client.sessionId === sessionId) exchange.cancel('the session was ended');
     }
-  }
-
-  close(): void {
-    this.#serving.close();
   }
 
   #ended(key: string, call: CallForOther, outcome: Outcome | null): void {

@@ -17,8 +17,6 @@ export class CutOff {
   readonly #nodes: Nodes;
   #since: number | null = null;
   #seen = false;
-  #stop: () => void = () => {};
-  #closed = false;
 
   constructor(deps: Pick<ClusterDeps, 'clock' | 'serves'>, lease: NodeLease, nodes: Nodes) {
     this.#deps = deps;
@@ -34,17 +32,12 @@ export class CutOff {
     void this.#look();
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#stop();
-  }
-
   async #look(): Promise<void> {
     const { clock } = this.#deps;
     this.#since = this.#lease.held ? null : (this.#since ?? clock.now());
     const settled = this.#since !== null && clock.now() - this.#since >= SETTLED_MS;
     this.#seen = settled && (await this.#othersServe());
-    if (!this.#closed) this.#stop = clock.after(LOOK_MS, () => void this.#look());
+    clock.after(LOOK_MS, () => void this.#look());
   }
 
   async #othersServe(): Promise<boolean> {

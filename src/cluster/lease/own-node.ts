@@ -12,7 +12,6 @@ export class OwnNode {
   readonly #lease: NodeLease;
   readonly #claims: Pick<LazyBucket, 'incarnation'>;
   readonly #first = Promise.withResolvers<void>();
-  readonly #off: () => void;
   #joined = false;
   #waiting = true;
   #draining = false;
@@ -29,7 +28,7 @@ export class OwnNode {
     this.#deps = deps;
     this.#lease = lease;
     this.#claims = claims;
-    this.#off = bus.onEvent((event) => {
+    bus.onEvent((event) => {
       // A call that was cut because its other end is slow does not concern this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
       else if (event.type !== 'connected') return;
@@ -84,9 +83,5 @@ export class OwnNode {
 
   drain(): void {
     this.#draining = true;
-  }
-
-  close(): void {
-    this.#off();
   }
 }

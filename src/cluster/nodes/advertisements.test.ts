@@ -30,7 +30,6 @@ class Bench {
   );
 
   async dispose(): Promise<void> {
-    this.advertisements.close();
     await Promise.all([this.bus.close(), this.other.close()]);
   }
 }

@@ -38,9 +38,7 @@ export class Advertisements {
   readonly #readings = new CoalescedReads<void>();
   /** Many nodes have the same definitions: each is kept once. */
   readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
-  readonly #registrations: readonly { close(): void }[];
-  #disarm: (() => void) | null = null;
-  #closed = false;
+  #isDue = false;
 
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
@@ -52,15 +50,13 @@ export class Advertisements {
     this.#nodes = nodes;
     this.#node = node;
     const { bus } = deps;
-    this.#registrations = [
-      bus.serve(NAME, (serving) => {
-        const { since, deflate } = unpackFrame<OfferRequest>(serving.payload).header;
-        serving.answer(own.text(since ?? null, deflate === true));
-      }),
-      bus.subscribe(`${OFFERED}.*`, (payload, from) => {
-        if (from !== bus.peer) this.#changed(from, unpackFrame<OfferChange>(payload).header);
-      }),
-    ];
+    bus.serve(NAME, (serving) => {
+      const { since, deflate } = unpackFrame<OfferRequest>(serving.payload).header;
+      serving.answer(own.text(since ?? null, deflate === true));
+    });
+    bus.subscribe(`${OFFERED}.*`, (payload, from) => {
+      if (from !== bus.peer) this.#changed(from, unpackFrame<OfferChange>(payload).header);
+    });
   }
 
   /** Null before the first reading. */
@@ -75,7 +71,6 @@ export class Advertisements {
   }
 
   refresh(): void {
-    if (this.#closed) return;
     for (const peer of [...this.#known.keys()]) {
       if (this.#nodes.get(peer) === null) this.#known.delete(peer);
     }
@@ -84,24 +79,18 @@ export class Advertisements {
 
   /** Reads what this node lacks of it. */
   look(node: NodeView): void {
-    if (this.#closed || this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) return;
+    if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) return;
     void this.#readings.begin(node.peer, () => this.#read(node));
   }
 
   /** Never rejects. */
   async readNow(peers: readonly string[]): Promise<void> {
     const read = async (peer: string): Promise<void> => {
-      const node = this.#closed ? null : this.#nodes.get(peer);
+      const node = this.#nodes.get(peer);
       if (node !== null) await this.#read(node);
     };
     await Promise.all(peers.map((peer) => this.#readings.get(peer, () => read(peer))));
     this.#node.serversNeeded();
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#disarm?.();
-    for (const registration of this.#registrations) registration.close();
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {
@@ -111,14 +100,15 @@ export class Advertisements {
       const request: OfferRequest = { deflate: true, ...(known === undefined ? {} : { since: known.version }) };
       const outcome = await bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
       if (outcome.kind === 'failure') throw outcome.error;
-      if (this.#closed || this.#nodes.get(peer) === null) return;
+      if (this.#nodes.get(peer) === null) return;
       this.#take(peer, advertisementIn(outcome.payload));
     } catch (error) {
-      if (this.#closed) return;
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
-    this.#disarm ??= clock.after(AGAIN_MS, () => {
-      this.#disarm = null;
+    if (this.#isDue) return;
+    this.#isDue = true;
+    clock.after(AGAIN_MS, () => {
+      this.#isDue = false;
       this.refresh();
     });
   }

@@ -37,12 +37,10 @@ export class FirstCatalogs {
   readonly #kept = new Map<string, FirstCatalog>();
   readonly #wanted = new Map<string, Map<string, RemoteInstance>>();
   readonly #reading = new Set<string>();
-  readonly #serving: { close(): void };
-  #closed = false;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
     this.#deps = deps;
-    this.#serving = deps.bus.serve(NAME, (serving) => this.#serve(serving));
+    deps.bus.serve(NAME, (serving) => this.#serve(serving));
   }
 
   get(server: string): ServerCatalog | null {
@@ -76,15 +74,10 @@ export class FirstCatalogs {
     for (const name of this.#kept.keys()) if (!servers.has(name)) this.#kept.delete(name);
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#serving.close();
-  }
-
   async #read(peer: string): Promise<void> {
     for (;;) {
       const wanted = [...(this.#wanted.get(peer) ?? [])].slice(0, MAX_SERVERS);
-      if (wanted.length === 0 || this.#closed) break;
+      if (wanted.length === 0) break;
       const request: CatalogsRequest = { servers: wanted.map(([name]) => name) };
       const catalogs = await this.#ask(peer, request).catch((error) => {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });

@@ -88,7 +88,6 @@ export class ForeignCatalogs {
   readonly #sharedKeys = { stateful: new LruMap<string>(MAX_SHARED), stateless: new LruMap<string>(MAX_SHARED) };
   readonly #asked = new LruMap<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
-  readonly #serving: { close(): void };
 
   constructor(deps: Deps, users: Users, shown: ShownCatalogs) {
     this.#deps = deps;
@@ -96,8 +95,7 @@ export class ForeignCatalogs {
     this.#shown = shown;
     this.#catalogKeys = new CatalogKeys(shown);
     this.first = new FirstCatalogs(deps);
-    const serve = (serving: BusServing) => this.#serve(serving);
-    this.#serving = deps.bus.serve(NAME, serve, { concurrency: MAX_READS });
+    deps.bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_READS });
   }
 
   known(server: string, client: ClientProfile): ServerCatalog | null {
@@ -204,11 +202,6 @@ export class ForeignCatalogs {
 
   forgetSession(sessionId: string): void {
     this.#connections.delete(sessionId);
-  }
-
-  close(): void {
-    this.first.close();
-    this.#serving.close();
   }
 
   async #serve(serving: BusServing): Promise<void> {

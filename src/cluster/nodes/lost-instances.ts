@@ -109,10 +109,6 @@ export class LostInstances {
     }
   }
 
-  close(): void {
-    for (const peer of [...this.#nodes.keys()]) this.#forget(peer);
-  }
-
   /** Two nodes may have one name. */
   #of({ id, startedAt }: NodeProcess): LostNode[] {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);

@@ -64,8 +64,6 @@ export class Nodes {
   #number = 0;
   /** Of the view of that number. */
   #text = '';
-  #stop: () => void = () => {};
-  readonly #subscriptions: readonly { close(): void }[];
   #closed = false;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, witnesses: Witnesses, node: ThisNode) {
@@ -74,10 +72,8 @@ export class Nodes {
     this.#node = node;
     this.#lookedAt = deps.clock.now();
     witnesses.tell = () => this.tell();
-    this.#subscriptions = [
-      deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#heard(payload, from)),
-      deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#heardBeat(unpackFrame<Beat>(payload).header, from)),
-    ];
+    deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#heard(payload, from));
+    deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#heardBeat(unpackFrame<Beat>(payload).header, from));
   }
 
   get self(): NodeView {
@@ -163,9 +159,6 @@ export class Nodes {
     if (this.#closed) return;
     this.tellView(true);
     this.#closed = true;
-    this.#stop();
-    for (const subscription of this.#subscriptions) subscription.close();
-    this.#witnesses.close();
   }
 
   #look(): void {
@@ -181,7 +174,7 @@ export class Nodes {
     // Each renewal of the lease sends one.
     const everyMs = this.#witnesses.late ? LATE_HEARTBEAT_MS : HEARTBEAT_MS + LOOK_MS;
     if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.tell();
-    this.#stop = clock.after(LOOK_MS, () => this.#look());
+    clock.after(LOOK_MS, () => this.#look());
     if (late > ABSENCE_MS) this.#node.backAgain();
   }
 

@@ -63,7 +63,6 @@ export class Witnesses {
   #supportedAt = Number.NEGATIVE_INFINITY;
   /** Others had an outage of the store too, and need a moment after it. */
   #answersSince = Number.NEGATIVE_INFINITY;
-  #closed = false;
   /** Sends a heartbeat. */
   tell: () => void = () => {};
 
@@ -158,16 +157,10 @@ export class Witnesses {
     const renewal = this.#heard.get(peer)?.lease ?? 0;
     this.#heard.delete(peer);
     this.#confirmed.delete(peer);
-    if (this.#silent.has(peer) || this.#closed) return;
+    if (this.#silent.has(peer)) return;
     const silent: SilentNode = { peer, renewal, since, agreed: new Map(), stop: () => {} };
     this.#silent.set(peer, silent);
     this.#lookIn(silent, 0);
-  }
-
-  close(): void {
-    this.#closed = true;
-    for (const { stop } of this.#silent.values()) stop();
-    this.#silent.clear();
   }
 
   /** With many nodes, only those that leases name need to confirm heartbeats. */
@@ -195,7 +188,7 @@ export class Witnesses {
 
   async #look(silent: SilentNode): Promise<void> {
     const { peer } = silent;
-    const current = (): boolean => !this.#closed && this.#silent.get(peer) === silent;
+    const current = (): boolean => this.#silent.get(peer) === silent;
     try {
       const record = await this.#store.get(leaseKey(peer));
       if (!current()) return;

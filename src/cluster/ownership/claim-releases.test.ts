@@ -37,7 +37,6 @@ test('a lost claim is freed in the store later', async () => {
   await clock.advance(1_000);
   await settled();
   assert.equal(await ownerIs(), '');
-  releases.close();
 });
 
 test('fault:F28 a claim of another incarnation of the store frees nothing in this one, whose revisions are the same', async () => {
@@ -46,5 +45,4 @@ test('fault:F28 a claim of another incarnation of the store frees nothing in thi
   await clock.advance(5_000);
   await settled();
   assert.equal(await ownerIs(), 'a');
-  releases.close();
 });

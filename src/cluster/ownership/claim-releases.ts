@@ -15,8 +15,7 @@ export class ClaimReleases {
   readonly #context: ClaimContext;
   /** Value: whether to delete the record. */
   readonly #owed = new Map<Released, boolean>();
-  #stop: (() => void) | null = null;
-  #closed = false;
+  #armed = false;
 
   constructor(context: ClaimContext) {
     this.#context = context;
@@ -30,7 +29,6 @@ export class ClaimReleases {
 
   /** Frees the record only if it still is this claim's. */
   later(claim: Released, forget: boolean): void {
-    if (this.#closed) return;
     this.#owed.set(claim, forget);
     const [oldest] = this.#owed.keys();
     if (this.#owed.size > MAX_OWED && oldest !== undefined) {
@@ -44,17 +42,12 @@ export class ClaimReleases {
     this.#owed.clear();
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#owed.clear();
-    this.#stop?.();
-  }
-
   #arm(): void {
-    if (this.#closed || this.#stop !== null || this.#owed.size === 0) return;
-    this.#stop = this.#context.deps.clock.after(AGAIN_MS, () => {
+    if (this.#armed || this.#owed.size === 0) return;
+    this.#armed = true;
+    this.#context.deps.clock.after(AGAIN_MS, () => {
       void this.#again().finally(() => {
-        this.#stop = null;
+        this.#armed = false;
         this.#arm();
       });
     });

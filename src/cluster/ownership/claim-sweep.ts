@@ -36,17 +36,14 @@ export class ClaimSweep {
   #seen: { readonly revision: number; readonly at: number }[] = [];
   #incarnation = '';
   #after = '';
-  #endLook: (() => void) | null = null;
-  #stop: (() => void) | null = null;
-  #closed = false;
+  #stop: () => void = () => {};
 
   constructor(context: ClaimContext) {
     this.#context = context;
   }
 
   start(): void {
-    if (this.#closed) return;
-    this.#stop?.();
+    this.#stop();
     this.#stop = this.#context.deps.clock.after(EVERY_MS, () => {
       const { logger } = this.#context.deps;
       const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });
@@ -70,12 +67,6 @@ export class ClaimSweep {
     return forgotten;
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#stop?.();
-    this.#endLook?.();
-  }
-
   /** One node sweeps, and only if all respect the floor. */
   get #due(): boolean {
     return this.#context.lease.held && this.#context.nodes.first(FORGETS);
@@ -90,7 +81,7 @@ export class ClaimSweep {
       if (record === null || (peer !== '' && alive.has(leaseKey(peer)))) this.#idle.delete(key);
       else if (this.#idleForLong(key, record.revision)) old.push({ key, revision: record.revision });
     }
-    if (old.length === 0 || this.#closed) return 0;
+    if (old.length === 0) return 0;
     await raiseFloor(claims, Math.max(...old.map(({ revision }) => revision)));
     let forgotten = 0;
     for (const { key, revision } of old) {
@@ -103,7 +94,7 @@ export class ClaimSweep {
 
   async #forgetMarks(marks: readonly Revised[]): Promise<void> {
     let forgotten = 0;
-    for (let at = 0; at < marks.length && this.#due && !this.#closed; at += MARKS_AT_ONCE) {
+    for (let at = 0; at < marks.length && this.#due; at += MARKS_AT_ONCE) {
       const some = marks.slice(at, at + MARKS_AT_ONCE);
       const deleted = await Promise.all(some.map(({ key, revision }) => this.#context.store.delete(key, revision)));
       forgotten += deleted.filter((was) => was).length;
@@ -121,7 +112,6 @@ export class ClaimSweep {
       else if (revision <= oldUpTo && look.marks.length < MAX_MARKS) look.marks.push({ key, revision });
     };
     const { promise, resolve } = Promise.withResolvers<string>();
-    this.#endLook = () => resolve('');
     const watch = await this.#context.store.watch('own.*', {
       onBegin: () => {
         look = nothing();
@@ -131,7 +121,6 @@ export class ClaimSweep {
       onReady: resolve,
     });
     const incarnation = await promise.finally(() => watch.close());
-    if (this.#closed) return nothing();
     const other = incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
     // Revisions of another incarnation do not date these.

@@ -177,11 +177,6 @@ export class Claims {
     }
   }
 
-  close(): void {
-    this.#sweep.close();
-    this.#releases.close();
-  }
-
   async #keep(claim: Claim): Promise<boolean> {
     const { node, bus } = this.#context.deps;
     const { peer } = bus;

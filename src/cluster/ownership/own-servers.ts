@@ -43,7 +43,6 @@ export class OwnServers implements ClaimEnd {
   #applied: Promise<void> = Promise.resolve();
   #looking = false;
   #stop: () => void = () => {};
-  #closed = false;
 
   constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, owned: OwnedCalls) {
     this.#deps = deps;
@@ -148,7 +147,6 @@ export class OwnServers implements ClaimEnd {
 
   /** Takes the singletons that no node runs, and judges those that run here. */
   look(): void {
-    if (this.#closed) return;
     this.#stop();
     this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
     if (this.#singletons.length === 0 || this.#looking || !this.#self.able) return;
@@ -156,11 +154,6 @@ export class OwnServers implements ClaimEnd {
     void this.#take().finally(() => {
       this.#looking = false;
     });
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#stop();
   }
 
   #keeps(before: Server): boolean {
@@ -213,7 +206,7 @@ export class OwnServers implements ClaimEnd {
       if (runs || this.leaving(name) || this.#yieldsSingleton(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
-        if (owner.kind === 'mine' && !this.#closed) await this.claimed(owner.claim);
+        if (owner.kind === 'mine' && this.#self.able) await this.claimed(owner.claim);
       } catch (error) {
         this.#deps.logger.debug('singleton_not_claimed', { server: name, error: String(error) });
       }

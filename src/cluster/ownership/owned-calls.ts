@@ -1,3 +1,4 @@
+import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
@@ -7,24 +8,11 @@ import type { Claim } from './own-claims.ts';
 /** A claim without a process at two looks is given up. */
 const LOOK_MS = 60_000;
 
-/** A running call, linked and not in a Set: a Set's discarded tables keep ended calls alive past young collections. */
-class Running {
-  before: Running | null = null;
-  after: Running | null = null;
-  ended = false;
+interface RunningOwned {
   readonly claim: Claim;
   /** Null for a stream. */
   readonly begunAt: number | null;
-  readonly outcome: Promise<Outcome>;
-  end!: (outcome: Outcome) => void;
-
-  constructor(claim: Claim, begunAt: number | null) {
-    this.claim = claim;
-    this.begunAt = begunAt;
-    this.outcome = new Promise((resolve) => {
-      this.end = resolve;
-    });
-  }
+  readonly end: (outcome: Outcome) => void;
 }
 
 /**
@@ -35,10 +23,9 @@ class Running {
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
-  #oldest: Running | null = null;
-  #youngest: Running | null = null;
+  readonly #running = new ByNumber<RunningOwned>();
+  #count = 0;
   #idle = new Set<Claim>();
-  #stop: () => void = () => {};
 
   constructor(claims: Claims, clock: Clock) {
     this.claims = claims;
@@ -46,34 +33,30 @@ export class OwnedCalls {
   }
 
   start(): void {
-    this.#stop = this.#clock.after(LOOK_MS, () => {
+    this.#clock.after(LOOK_MS, () => {
       this.#releaseIdle();
       this.start();
     });
   }
 
-  close(): void {
-    this.#stop();
-  }
-
   /** `stays`: a stream. */
   run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
-    const running = new Running(claim, stays ? null : this.#clock.now());
-    this.#add(running);
+    const number = ++this.#count;
+    const { promise, resolve: end } = Promise.withResolvers<Outcome>();
+    this.#running.set(number, { claim, begunAt: stays ? null : this.#clock.now(), end });
     void begun.then((outcome) => {
-      if (running.ended) return;
-      this.#remove(running);
+      if (!this.#running.delete(number)) return;
       if (outcome.kind === 'answer' || outcome.error.outcome === 'UNKNOWN') claim.used = true;
       const counts = outcome.kind === 'failure' || this.claims.still(claim);
-      running.end(counts ? outcome : failure(unsure(claim)));
+      end(counts ? outcome : failure(unsure(claim)));
     });
-    return running.outcome;
+    return promise;
   }
 
   /** Beginning of the oldest call of each claim, without streams. */
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
-    for (const { claim, begunAt } of this.#running()) {
+    for (const { claim, begunAt } of this.#running.values()) {
       if (begunAt !== null && begunAt < (oldest.get(claim) ?? Number.POSITIVE_INFINITY)) oldest.set(claim, begunAt);
     }
     return oldest;
@@ -81,14 +64,15 @@ export class OwnedCalls {
 
   /** With streams. */
   used(): Set<Claim> {
-    return new Set(this.#running().map(({ claim }) => claim));
+    return new Set(this.#running.values().map(({ claim }) => claim));
   }
 
   fence(lost: (claim: Claim) => boolean): void {
-    for (const running of [...this.#running()]) {
-      if (!lost(running.claim)) continue;
-      this.#remove(running);
-      running.end(failure(unsure(running.claim)));
+    for (const number of this.#running.numbers()) {
+      const { claim, end } = this.#running.get(number)!;
+      if (!lost(claim)) continue;
+      this.#running.delete(number);
+      end(failure(unsure(claim)));
     }
   }
 
@@ -100,29 +84,6 @@ export class OwnedCalls {
       if (this.#idle.has(claim)) void this.claims.release(claim.server, claim.key, false);
     }
     this.#idle = new Set(idle);
-  }
-
-  *#running(): Generator<Running, void> {
-    for (let at = this.#oldest; at !== null; at = at.after) yield at;
-  }
-
-  #add(running: Running): void {
-    running.before = this.#youngest;
-    if (this.#youngest === null) this.#oldest = running;
-    else this.#youngest.after = running;
-    this.#youngest = running;
-  }
-
-  #remove(running: Running): void {
-    const { before, after } = running;
-    running.ended = true;
-    if (before === null) this.#oldest = after;
-    else before.after = after;
-    if (after === null) this.#youngest = before;
-    else after.before = before;
-    // A linked neighbour would keep it alive.
-    running.before = null;
-    running.after = null;
   }
 }
 

@@ -42,7 +42,6 @@ export class ClientsElsewhere extends ResumedStreams {
   /** Undefined without a shared log. */
   readonly copies: CopiesOfStreams | undefined;
   readonly subscriptions: SharedSubscriptions;
-  readonly #registrations: readonly { close(): void }[];
 
   constructor(deps: ClusterParts, nodes: Nodes, leases: LazyBucket) {
     super(deps, nodes, leases);
@@ -65,15 +64,13 @@ export class ClientsElsewhere extends ResumedStreams {
       const { sessionId, principal, endpoint } = header;
       serving.answer(packFrame(deps.downstream.posted({ sessionId, principal, endpoint, body: pieces[0]! })));
     };
-    this.#registrations = [
-      bus.serve(RETURNED, returned, { concurrency: MAX_CALLS }),
-      bus.serve(POSTED, posted, { concurrency: MAX_POSTS }),
-      bus.subscribe(GIVEN_UP, (payload, from) => {
-        if (from === bus.peer) return;
-        const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
-        deps.gateway.givenUp(sessionId, server, uri);
-      }),
-    ];
+    bus.serve(RETURNED, returned, { concurrency: MAX_CALLS });
+    bus.serve(POSTED, posted, { concurrency: MAX_POSTS });
+    bus.subscribe(GIVEN_UP, (payload, from) => {
+      if (from === bus.peer) return;
+      const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
+      deps.gateway.givenUp(sessionId, server, uri);
+    });
   }
 
   /** To all other nodes. A hint; lost in an outage. */
@@ -123,11 +120,9 @@ export class ClientsElsewhere extends ResumedStreams {
     return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
   }
 
-  override close(): void {
-    super.close();
+  close(): Promise<void> {
     this.copies?.flush();
-    this.subscriptions.close();
-    for (const registration of this.#registrations) registration.close();
+    return this.subscriptions.close();
   }
 }
 

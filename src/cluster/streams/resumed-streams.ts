@@ -30,7 +30,6 @@ export class ResumedStreams implements StreamsElsewhere {
   protected readonly nodes: Nodes;
   readonly #leases: LazyBucket;
   readonly #left: LeftStreams | null;
-  readonly #serving: { close(): void };
 
   /** `leases`: of all nodes. */
   constructor(deps: Deps, nodes: Nodes, leases: LazyBucket) {
@@ -39,7 +38,7 @@ export class ResumedStreams implements StreamsElsewhere {
     this.nodes = nodes;
     this.#leases = leases;
     this.#left = log === undefined ? null : new LeftStreams(log);
-    this.#serving = bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
+    bus.serve(NAME, (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
   }
 
   isElsewhere(eventId: string): boolean {
@@ -76,10 +75,6 @@ export class ResumedStreams implements StreamsElsewhere {
 
   async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
     return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
-  }
-
-  close(): void {
-    this.#serving.close();
   }
 
   /**

@@ -118,9 +118,9 @@ export class SharedSubscriptions implements TableOwner {
     }
   }
 
-  close(): void {
+  close(): Promise<void> {
     this.#closed = true;
-    void this.#table.close();
+    return this.#table.close();
   }
 
   heard({ key, value, revision }: StateRecord): void {

@@ -1,3 +1,4 @@
+import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
@@ -60,7 +61,6 @@ export class SharedWatches {
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
   readonly #known: Pick<KnownServers, 'routingTable'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
-  readonly #registrations: readonly { close(): void }[];
   /** By withdrawal; its id begins with its node. */
   readonly #holds = new Map<string, Hold>();
   #count = 0;
@@ -75,19 +75,14 @@ export class SharedWatches {
     this.#events = events;
     this.#known = known;
     const idIn = (payload: Buffer): string => unpackFrame<{ id: string }>(payload).header.id;
-    this.#registrations = [
-      bus.serve(
-        NAME,
-        (serving) => {
-          const { resource, node, id } = unpackFrame<GivenUpWatch>(serving.payload).header;
-          const watched = this.#leave(resource, node) || (id !== null && !this.#hold(resource, id));
-          serving.answer(packFrame({ watched } satisfies WatchState));
-        },
-        { concurrency: MAX_HELD },
-      ),
-      bus.subscribe(UNDER_WAY, (payload) => void this.#renewHold(idIn(payload))),
-      bus.subscribe(OVER, (payload) => void this.#holds.delete(idIn(payload))),
-    ];
+    const asked = (serving: BusServing): void => {
+      const { resource, node, id } = unpackFrame<GivenUpWatch>(serving.payload).header;
+      const watched = this.#leave(resource, node) || (id !== null && !this.#hold(resource, id));
+      serving.answer(packFrame({ watched } satisfies WatchState));
+    };
+    bus.serve(NAME, asked, { concurrency: MAX_HELD });
+    bus.subscribe(UNDER_WAY, (payload) => void this.#renewHold(idIn(payload)));
+    bus.subscribe(OVER, (payload) => void this.#holds.delete(idIn(payload)));
   }
 
   /** `key`: of the connection; `node`: whose clients. */
@@ -135,11 +130,6 @@ export class SharedWatches {
         connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
-  }
-
-  close(): void {
-    for (const registration of this.#registrations) registration.close();
-    this.#holds.clear();
   }
 
   /** Null: another client watches it. */

@@ -49,13 +49,11 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #known: Pick<KnownServers, 'instances'>;
   readonly #store: SharedSessionStore;
   readonly #used: UsedSessions;
-  readonly #resealing: Resealing | null;
   /** Keys of the sessions that this node is opening. */
   readonly #turns = new Set<string>();
   /** How members leave whose sessions are this node's alone. */
   readonly #listening = new Map<SessionMember, () => void>();
   #openFailures = false;
-  #closed = false;
 
   constructor(
     deps: Deps,
@@ -74,7 +72,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const { clock, logger, sealing } = deps;
     const { bucket } = store;
     const changing = { bucket, name: SESSIONS, clock, logger, reseal: store.resealed.bind(store) };
-    this.#resealing = sealing.outdated === undefined ? null : new Resealing(changing);
+    if (sealing.outdated !== undefined) new Resealing(changing);
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
@@ -157,13 +155,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** The store may have lost what is in use here. */
   reconnected(): void {
     this.#used.look();
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#used.close();
-    this.#resealing?.close();
-    this.streams.close();
   }
 
   /** Null: another node is opening it, or was faster. Rejects with GatewayError. */
@@ -282,7 +273,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   #later(task: () => Promise<void>): void {
-    if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void task());
+    this.#deps.clock.after(AGAIN_MS, () => void task());
   }
 
   /** Without the store: the known session, or one of this node's own, published later. */
@@ -304,7 +295,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Publishes a session opened without the store. */
   #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
-      if (this.#closed || !this.#store.connected || this.#used.get(key)?.published !== false) return;
+      if (!this.#store.connected || this.#used.get(key)?.published !== false) return;
       this.#used.look();
       if (times > 1) this.#tellSoon(key, times - 1);
     });

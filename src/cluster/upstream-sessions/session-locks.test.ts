@@ -104,8 +104,6 @@ test('S0.20 a lock whose release the store did not accept is free soon, though i
   await clock.advance(1_000);
   await entering;
   assert.equal(entered, 'lock');
-  a.close();
-  b.close();
 });
 
 /** A connection of which nothing is known. */
@@ -145,8 +143,6 @@ test('S0.20 a store that is connected and does not answer for some seconds makes
   const entered = await entering;
   assert.ok(entered.kind === 'open');
   assert.equal(entered.record.mcpSessionId, RECORD.mcpSessionId);
-  a.close();
-  b.close();
 });
 
 test('S0.20 a node that waited for the store in vain opens a session alone, the next one at once, and publishes it when the store answers', async () => {
@@ -172,8 +168,6 @@ test('S0.20 a node that waited for the store in vain opens a session alone, the 
   }
   const entered = await b.enter(PLACE, null, () => true);
   assert.ok(entered.kind === 'open', 'four seconds later, not half a minute');
-  a.close();
-  b.close();
 });
 
 test('S0.19 while the secret changes a session stays the same, also unused until the old secret is gone', async () => {
@@ -184,7 +178,6 @@ test('S0.19 while the secret changes a session stays the same, also unused until
   const lock = await first.enter(PLACE, null, () => true);
   assert.ok(lock.kind === 'lock');
   const generation = await lock.opened(RECORD);
-  first.close();
   const both = node('b', state, clock, [anew, old]);
   for (let i = 0; i < 20; i++) {
     await clock.advance(1_000);
@@ -195,7 +188,6 @@ test('S0.19 while the secret changes a session stays the same, also unused until
     const entered = await one.enter(PLACE, null, () => true);
     assert.ok(entered.kind === 'open');
     assert.deepEqual([entered.record.mcpSessionId, entered.generation], [RECORD.mcpSessionId, generation]);
-    one.close();
   }
 });
 
@@ -214,8 +206,6 @@ test('S0.20 a store that can be read and accepts no writes does not delay a call
   assert.equal((await first).kind, 'lock');
   const second = b.enter(PLACE, null, () => true);
   assert.ok((await passing(clock, second)) <= 100, 'nobody waits again');
-  a.close();
-  b.close();
 });
 
 test('S0.20 a caller that gives up while the store does not answer leaves no other waiting', async () => {
@@ -240,6 +230,4 @@ test('S0.20 a caller that gives up while the store does not answer leaves no oth
   const next = b.enter(PLACE, null, () => true);
   assert.ok((await passing(clock, next)) <= 5_000);
   assert.equal((await next).kind, 'lock');
-  a.close();
-  b.close();
 });

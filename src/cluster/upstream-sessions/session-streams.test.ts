@@ -82,7 +82,6 @@ test('check:C9 long event ids of a server are not published, and do not stop a n
     reported,
     Array.from({ length: 300 }, (_, at) => ({ key: `s${at}`, after: null })),
   );
-  bench.streams.close();
 });
 
 test('check:C9 many event ids of the usual kind are published, as many at a time as fit into a hint', async () => {
@@ -97,7 +96,6 @@ test('check:C9 many event ids of the usual kind are published, as many at a time
   const reported = bench.reported.flatMap(({ streams }) => streams);
   assert.equal(reported.length, 300);
   assert.ok(reported.every(({ after }) => after === bench.lastEventId));
-  bench.streams.close();
 });
 
 test('check:C9 fault:F33 a node that begins to leave while it claims a stream leaves it to the others', async () => {
@@ -114,7 +112,6 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
     bench.reported.flatMap(({ streams }) => streams),
     [{ key: 's', after: null }],
   );
-  bench.streams.close();
 });
 
 test('S0.18 the node that opened a session listens to it from the start, and not again when it has the claim', async () => {

@@ -49,19 +49,16 @@ export class SessionStreams {
   readonly #self: Pick<OwnNode, 'able'>;
   readonly #nodes: Pick<Nodes, 'get'>;
   readonly #entries = new Map<string, StreamMember>();
-  readonly #registration: { close(): void };
-  #stop: () => void;
-  #closed = false;
 
   constructor(deps: Deps, claims: Claims, self: Pick<OwnNode, 'able'>, nodes: Pick<Nodes, 'get'>) {
     this.#deps = deps;
     this.#claims = claims;
     this.#self = self;
     this.#nodes = nodes;
-    this.#registration = deps.bus.subscribe(SUBJECT, (payload, from) => {
+    deps.bus.subscribe(SUBJECT, (payload, from) => {
       if (from !== deps.bus.peer) this.#unheard(unpackFrame<Unheard>(payload).header, from);
     });
-    this.#stop = deps.clock.after(LEVEL_MS, () => this.#level());
+    deps.clock.after(LEVEL_MS, () => this.#level());
   }
 
   /** `member.listen` may be called from now on. */
@@ -95,7 +92,7 @@ export class SessionStreams {
     entry.listening = false;
     // A connection of this node may take its place at once.
     queueMicrotask(() => {
-      if (this.#closed || this.#entries.has(key)) return;
+      if (this.#entries.has(key)) return;
       void this.#release(entry).then(() => this.#tell([{ key, after }]));
     });
   }
@@ -130,14 +127,6 @@ export class SessionStreams {
       released.push(this.#release(entry));
     }
     void Promise.all(released).then(() => this.#tell(left));
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#stop();
-    this.#registration.close();
-    for (const { disarm } of this.#entries.values()) disarm?.();
-    this.#entries.clear();
   }
 
   async #try(entry: StreamMember): Promise<void> {
@@ -197,7 +186,7 @@ export class SessionStreams {
   }
 
   #level(): void {
-    this.#stop = this.#deps.clock.after(LEVEL_MS, () => this.#level());
+    this.#deps.clock.after(LEVEL_MS, () => this.#level());
     this.#tryAll();
   }
 
@@ -216,7 +205,7 @@ export class SessionStreams {
   }
 
   #present(entry: StreamMember): boolean {
-    return !this.#closed && this.#entries.get(entry.key) === entry;
+    return this.#entries.get(entry.key) === entry;
   }
 
   /** A member that joins again claims it again. */

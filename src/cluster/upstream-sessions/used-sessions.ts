@@ -35,7 +35,6 @@ export class UsedSessions {
   #incarnation = '';
   #stop: () => void;
   #looking = false;
-  #closed = false;
 
   constructor(deps: Pick<ClusterDeps, 'clock' | 'logger'>, store: SharedSessionStore) {
     this.#deps = deps;
@@ -93,7 +92,6 @@ export class UsedSessions {
   }
 
   look(): void {
-    if (this.#closed) return;
     this.#stop();
     this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
     if (this.#looking || !this.#store.connected) return;
@@ -101,11 +99,6 @@ export class UsedSessions {
     void this.#lookAt([...this.#kept.values()]).finally(() => {
       this.#looking = false;
     });
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#stop();
   }
 
   async #lookAt(all: readonly UsedSession[]): Promise<void> {

@@ -1,0 +1,60 @@
+import type { Bus, Registration } from '../bus/bus.ts';
+import type { Clock } from '../model/clock.ts';
+
+/** The bus and the clock of a cluster: what is registered and what waits there ends with it. */
+export class Lifetime {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly #ends = new Set<() => void>();
+  #over = false;
+
+  constructor(bus: Bus, clock: Clock) {
+    const registered = (registration: Registration): Registration => {
+      this.#ends.add(() => registration.close());
+      return registration;
+    };
+    this.bus = {
+      peer: bus.peer,
+      get status() {
+        return bus.status;
+      },
+      publish: (subject, payload) => bus.publish(subject, payload),
+      subscribe: (subject, subscriber) => registered(bus.subscribe(subject, subscriber)),
+      serve: (name, handler, options) => registered(bus.serve(name, handler, options)),
+      call: (name, payload, options) => bus.call(name, payload, options),
+      peerLost: (peer, reason, left) => bus.peerLost(peer, reason, left),
+      onEvent: (listener) => {
+        const off = bus.onEvent(listener);
+        this.#ends.add(off);
+        return off;
+      },
+      close: () => bus.close(),
+    };
+    this.clock = {
+      now: () => clock.now(),
+      turnNow: () => clock.turnNow(),
+      wall: () => clock.wall(),
+      after: (delayMs, task) => this.#after(clock, delayMs, task),
+    };
+  }
+
+  close(): void {
+    this.#over = true;
+    for (const end of [...this.#ends]) end();
+    this.#ends.clear();
+  }
+
+  #after(clock: Clock, delayMs: number, task: () => void): () => void {
+    if (this.#over) return () => {};
+    const disarm = (): void => {
+      this.#ends.delete(disarm);
+      stop();
+    };
+    const stop = clock.after(delayMs, () => {
+      this.#ends.delete(disarm);
+      task();
+    });
+    this.#ends.add(disarm);
+    return disarm;
+  }
+}
