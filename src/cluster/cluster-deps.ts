@@ -43,6 +43,7 @@ export interface ClusterDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** The operator's name for it. */
   readonly node: string;
   readonly version: string;
   /** The process of this node before this one, which has ended; absent and null: unknown. */
@@ -55,6 +56,7 @@ export interface ClusterDeps {
   readonly serves?: (peer: string, addresses: readonly string[]) => Promise<boolean>;
   /** Whether the nodes have the secret of this one; absent where they cannot have another. */
   readonly identity?: { readonly refused: string | null; confirm(): Promise<void>; restore(): Promise<void> };
+  /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
   readonly key: Buffer;
   /** Accepted while the secret changes. */
   readonly previousKeys?: readonly Buffer[];

@@ -5,6 +5,7 @@ import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } fr
  * `Bucket`.
  */
 export class LazyBucket {
+  readonly name: string;
   readonly #open: () => Promise<Bucket>;
   #bucket: Promise<Bucket> | null = null;
   #opened: Bucket | null = null;
@@ -12,6 +13,7 @@ export class LazyBucket {
   #short = '';
 
   constructor(state: SharedState, name: string, options: BucketOptions) {
+    this.name = name;
     this.#open = () => state.bucket(name, options);
   }
 

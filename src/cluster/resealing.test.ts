@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
-import { sealingOf } from '../model/sealing.ts';
+import { sealedAnew, sealingOf } from '../model/sealing.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { Resealing } from './resealing.ts';
@@ -31,12 +31,12 @@ class Bench {
     const logger = new Logger({ level: 'info', write: (line) => this.lines.push(line) });
     return new Resealing({
       bucket: this.bucket,
-      name: 'secrets',
+      sealing,
       clock: this.clock,
       logger,
       reseal: ({ key, value }) => {
-        const text = sealing.outdated?.(key, value.toString()) === true ? sealing.open(key, value.toString()) : null;
-        return text === null ? null : Buffer.from(sealing.seal(key, text));
+        const sealed = sealedAnew(sealing, key, value.toString());
+        return sealed === null ? null : Buffer.from(sealed);
       },
     });
   }

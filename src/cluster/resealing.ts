@@ -1,5 +1,6 @@
 import type { StateRecord } from '../bus/shared-state.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Sealing } from '../model/sealing.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 
@@ -10,7 +11,7 @@ const MAX_READS = 32;
 
 interface ResealingDeps {
   readonly bucket: LazyBucket;
-  readonly name: string;
+  readonly sealing: Sealing;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Null if the secret in force sealed it. */
@@ -18,18 +19,18 @@ interface ResealingDeps {
 }
 
 /**
- * Seals all records with the secret in force while it changes, and logs when none of the old one is left. Nodes with different
+ * While the secret changes, seals all records with the one in force, and logs when none of the old one is left. Nodes with different
  * secrets in force undo each other's work, which all can read.
  */
 export class Resealing {
   readonly #deps: ResealingDeps;
   #logged = false;
-  #stop: () => void;
+  #stop: () => void = () => {};
   #closed = false;
 
   constructor(deps: ResealingDeps) {
     this.#deps = deps;
-    this.#stop = deps.clock.after(0, () => void this.#look());
+    if (deps.sealing.outdated !== undefined) this.#stop = deps.clock.after(0, () => void this.#look());
   }
 
   close(): void {
@@ -38,7 +39,8 @@ export class Resealing {
   }
 
   async #look(): Promise<void> {
-    const { bucket, name, clock, logger } = this.#deps;
+    const { bucket, clock, logger } = this.#deps;
+    const { name } = bucket;
     let over = false;
     try {
       const { sealed, left } = await this.#sealAll(await bucket.keys('>'));

@@ -7,6 +7,12 @@ export interface Sealing {
   outdated?(context: string, sealed: string): boolean;
 }
 
+/** Null if the key in force sealed it, or none did. */
+export function sealedAnew(sealing: Sealing, context: string, sealed: string): string | null {
+  const text = sealing.outdated?.(context, sealed) === true ? sealing.open(context, sealed) : null;
+  return text === null ? null : sealing.seal(context, text);
+}
+
 /** Seals with the first key and opens with any of them, while the secret behind them is being changed. */
 export function sealingOf(keys: readonly Buffer[], make: (key: Buffer) => Sealing): Sealing {
   const [inForce, ...others] = keys.map(make);

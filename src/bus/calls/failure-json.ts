@@ -1,30 +1,16 @@
 import { CATALOGUE, type ErrorCode, type FailureOutcome } from '../../model/error-catalogue.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, type GatewayErrorData } from '../../model/gateway-error.ts';
 
-interface FailureJson {
+interface FailureJson extends Omit<GatewayErrorData, 'sent' | 'node'> {
   readonly code: string;
   readonly message: string;
-  readonly outcome: FailureOutcome;
-  readonly retryable: boolean;
-  readonly retryAfterMs?: number;
-  readonly server?: string;
-  readonly attempts?: number;
   readonly forCallers?: string;
 }
 
 export function failureJson(error: GatewayError): Buffer {
-  const { outcome, retryable, retryAfterMs, server, attempts } = error.data;
-  const { forCallers } = error;
-  const json: FailureJson = {
-    code: error.code,
-    message: error.message,
-    outcome,
-    retryable,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(server === undefined ? {} : { server }),
-    ...(attempts === undefined ? {} : { attempts }),
-    ...(forCallers === error.message ? {} : { forCallers }),
-  };
+  const { code, message, forCallers } = error;
+  const { sent: _, node: __, ...data } = error.data;
+  const json: FailureJson = { code, message, ...data, ...(forCallers === message ? {} : { forCallers }) };
   return Buffer.from(JSON.stringify(json));
 }
 

@@ -1,4 +1,4 @@
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
@@ -16,7 +16,7 @@ import {
 } from '../../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Resealing } from '../resealing.ts';
-import { CHANGES, ChangeLog, type LoggedChange, type LogHead } from './change-log.ts';
+import { ChangeLog, type LoggedChange, type LogHead } from './change-log.ts';
 import { lacking, RecordSet } from './record-set.ts';
 
 /** Changes after the last snapshot. */
@@ -46,7 +46,7 @@ interface BucketRunTimeStoreDeps {
 export class BucketRunTimeStore implements RunTimeStore {
   readonly #deps: BucketRunTimeStoreDeps;
   readonly #log: ChangeLog;
-  readonly #resealing: Resealing | null;
+  readonly #resealing: Resealing;
   #set: RecordSet | null = null;
   #head: LogHead | null = null;
   /** The last change that is in the set. */
@@ -58,11 +58,7 @@ export class BucketRunTimeStore implements RunTimeStore {
   constructor(deps: BucketRunTimeStoreDeps) {
     this.#deps = deps;
     this.#log = new ChangeLog(deps.state, deps.sealing, deps.random);
-    const { clock, logger, sealing } = deps;
-    const { bucket } = this.#log;
-    const reseal = ({ key, value }: StateRecord): Buffer | null => this.#log.sealedAnew(key, value);
-    const changing = sealing.outdated !== undefined;
-    this.#resealing = changing ? new Resealing({ bucket, name: CHANGES, clock, logger, reseal }) : null;
+    this.#resealing = new Resealing({ ...deps, bucket: this.#log.bucket, reseal: (record) => this.#log.anew(record) });
   }
 
   read(collections: readonly string[]): Promise<StoreSnapshot> {
@@ -92,7 +88,7 @@ export class BucketRunTimeStore implements RunTimeStore {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#resealing?.close();
+    this.#resealing.close();
     await this.#last.catch(() => {});
     await this.#compacting;
   }

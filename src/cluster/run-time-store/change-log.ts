@@ -1,12 +1,12 @@
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Random } from '../../model/random.ts';
-import type { Sealing } from '../../model/sealing.ts';
+import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { StoredRow } from '../../store/run-time-store/integrity-check.ts';
 import { StoreError, type StoreWrite } from '../../store/run-time-store/run-time-store.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { RecordSet } from './record-set.ts';
 
-export const CHANGES = 'trunkline_changes';
+const CHANGES = 'trunkline_changes';
 const HEAD = 'head';
 const MAX_VALUE_BYTES = 512 * 1024;
 /** Of a text: three bytes a character at most, in base64. */
@@ -138,11 +138,9 @@ export class ChangeLog {
   }
 
   /** Null: the secret in force sealed it. */
-  sealedAnew(key: string, value: Buffer): Buffer | null {
-    const context = contextOf(key);
-    const sealed = value.toString();
-    const text = this.#sealing.outdated?.(context, sealed) === true ? this.#sealing.open(context, sealed) : null;
-    return text === null ? null : Buffer.from(this.#sealing.seal(context, text));
+  anew({ key, value }: StateRecord): Buffer | null {
+    const sealed = sealedAnew(this.#sealing, contextOf(key), value.toString());
+    return sealed === null ? null : Buffer.from(sealed);
   }
 
   async #snapshot(number: number, set: RecordSet): Promise<string> {

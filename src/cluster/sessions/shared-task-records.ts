@@ -3,7 +3,7 @@ import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
-import type { Sealing } from '../../model/sealing.ts';
+import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Resealing } from '../resealing.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
@@ -31,20 +31,17 @@ type Written = { readonly format: number; readonly record: TaskRecord };
 export class SharedTaskRecords implements TaskRecords, TableOwner {
   readonly #deps: SharedTaskRecordsDeps;
   readonly #table: SharedTable;
-  readonly #resealing: Resealing | null;
+  readonly #resealing: Resealing;
   #follower: TaskFollower | null = null;
 
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
-    const { clock, logger, sealing } = deps;
     this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES }, this);
-    const { bucket } = this.#table;
     const reseal = ({ key, value }: StateRecord): Buffer | null => {
-      const record = sealing.outdated?.(contextOf(key), value.toString()) === true ? this.#read(key, value) : null;
-      return record === null ? null : this.#sealed(record);
+      const sealed = sealedAnew(deps.sealing, contextOf(key), value.toString());
+      return sealed === null ? null : Buffer.from(sealed);
     };
-    const changing = sealing.outdated !== undefined;
-    this.#resealing = changing ? new Resealing({ bucket, name: TASKS, clock, logger, reseal }) : null;
+    this.#resealing = new Resealing({ ...deps, bucket: this.#table.bucket, reseal });
   }
 
   load(): Iterable<TaskRecord> {
@@ -66,7 +63,7 @@ export class SharedTaskRecords implements TaskRecords, TableOwner {
   }
 
   close(): Promise<void> {
-    this.#resealing?.close();
+    this.#resealing.close();
     return this.#table.close();
   }
 

@@ -17,7 +17,6 @@ import { Resealing } from '../resealing.ts';
 import {
   type HeldSession,
   MAX_RECORD_BYTES,
-  SESSIONS,
   SharedSessionStore,
   sessionKeyOf,
   textOf,
@@ -70,9 +69,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#used = new UsedSessions(deps, store);
     this.streams = new SessionStreams(deps, claims, self, nodes);
     const { clock, logger, sealing } = deps;
-    const { bucket } = store;
-    const changing = { bucket, name: SESSIONS, clock, logger, reseal: store.resealed.bind(store) };
-    if (sealing.outdated !== undefined) new Resealing(changing);
+    new Resealing({ bucket: store.bucket, sealing, clock, logger, reseal: (record) => store.anew(record) });
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {

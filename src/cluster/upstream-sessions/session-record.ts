@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Sealing } from '../../model/sealing.ts';
+import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
 
-export const SESSIONS = 'trunkline_server_sessions';
+const SESSIONS = 'trunkline_server_sessions';
 /** Used ones are written once a day. */
 const KEPT_MS = 8 * 24 * 3_600_000;
 /** Contains the server's handshake result. */
@@ -86,12 +86,10 @@ export class SharedSessionStore {
   }
 
   /** Null if the key in force sealed it. */
-  resealed(found: StateRecord): Buffer | null {
-    const { key } = found;
-    const { revision: _, ...held } = heldIn(found);
-    const outdated = held.sealed !== '' && this.#sealing.outdated?.(contextOf(key), held.sealed) === true;
-    const record = outdated ? this.open(key, held) : null;
-    return record === null ? null : textOf({ ...held, sealed: this.seal(key, record) });
+  anew(found: StateRecord): Buffer | null {
+    const held = heldIn(found);
+    const sealed = held.sealed === '' ? null : sealedAnew(this.#sealing, contextOf(found.key), held.sealed);
+    return sealed === null ? null : textOf({ ...held, sealed });
   }
 }
 
