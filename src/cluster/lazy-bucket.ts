@@ -52,6 +52,11 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.update(key, value, revision));
   }
 
+  /** Over the record that was read, null: over none. Null if there is another one. */
+  write(key: string, value: Buffer, over: Pick<StateRecord, 'revision'> | null): Promise<number | null> {
+    return over === null ? this.create(key, value) : this.update(key, value, over.revision);
+  }
+
   keys(pattern: string): Promise<readonly string[]> {
     return this.#with((bucket) => bucket.keys(pattern));
   }
@@ -75,6 +80,16 @@ export class LazyBucket {
       if (this.#bucket === opened) this.#bucket = null;
       throw error;
     }
+  }
+}
+
+/** Null if it is no JSON object. */
+export function jsonIn<T extends object>(value: Buffer): T | null {
+  try {
+    const json: unknown = JSON.parse(value.toString());
+    return typeof json === 'object' ? (json as T | null) : null;
+  } catch {
+    return null;
   }
 }
 

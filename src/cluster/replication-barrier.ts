@@ -1,12 +1,10 @@
-import type { Bus } from '../bus/bus.ts';
 import { type Clock, within } from '../model/clock.ts';
+import type { ClusterDeps } from './cluster-deps.ts';
 import { packFrame, unpackFrame } from './frames/frame.ts';
 
 const MOST_MS = 1_000;
 
-interface ReplicationBarrierDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
+interface ReplicationBarrierDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
   /** Of the table, on the wire. */
   readonly name: string;
   readonly progress: Progress;

@@ -1,7 +1,5 @@
 import type { StateRecord } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Sealing } from '../model/sealing.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { ClusterDeps } from './cluster-deps.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 
 /** Long, because nodes with the other secret may still write; the last one restarted finds the rest. */
@@ -9,11 +7,8 @@ const LOOK_MS = 600_000;
 const AGAIN_MS = 10_000;
 const MAX_READS = 32;
 
-interface ResealingDeps {
+interface ResealingDeps extends Pick<ClusterDeps, 'sealing' | 'clock' | 'logger'> {
   readonly bucket: LazyBucket;
-  readonly sealing: Sealing;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Null if the secret in force sealed it. */
   readonly reseal: (record: StateRecord) => Buffer | null;
 }

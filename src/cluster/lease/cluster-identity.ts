@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { KeyRing } from '../../bus/trust/key-ring.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -70,7 +70,7 @@ export class ClusterIdentity {
       if (known === 0) break;
       // Of the secret before this one: each node that has the new one seals it anew.
       if (known > 0 || stored === null) {
-        if (await this.#write(stored?.revision ?? null)) break;
+        if (await this.#write(stored)) break;
         continue;
       }
       if ((await this.#leases.keys('lease.>')).length > 0) {
@@ -80,7 +80,7 @@ export class ClusterIdentity {
       if (abandonedAt === null)
         this.#logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
       abandonedAt ??= this.#clock.now();
-      if (this.#clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored.revision))) break;
+      if (this.#clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
       await pause(this.#clock, LOOK_MS);
     }
     this.#confirmed = true;
@@ -92,12 +92,8 @@ export class ClusterIdentity {
     if (this.#confirmed) await this.#bucket.restore(KEY, this.#value);
   }
 
-  async #write(revision: number | null): Promise<boolean> {
-    const written =
-      revision === null
-        ? await this.#bucket.create(KEY, this.#value)
-        : await this.#bucket.update(KEY, this.#value, revision);
-    return written !== null;
+  async #write(over: StateRecord | null): Promise<boolean> {
+    return (await this.#bucket.write(KEY, this.#value, over)) !== null;
   }
 
   get #value(): Buffer {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
+import { jsonIn, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 
@@ -33,12 +33,8 @@ export function claimText(claimed: Claimed): Buffer {
 
 /** An unreadable record counts as free. */
 export function readClaim({ value }: StateRecord): Claimed {
-  try {
-    const { node, peer, since } = JSON.parse(value.toString()) as Claimed;
-    return { node: String(node), peer: String(peer), since: typeof since === 'number' ? since : null };
-  } catch {
-    return { node: '', peer: '', since: null };
-  }
+  const { node, peer, since } = jsonIn<Claimed>(value) ?? { node: '', peer: '', since: null };
+  return { node: String(node), peer: String(peer), since: typeof since === 'number' ? since : null };
 }
 
 export function recordKey({ server, key }: { readonly server: string; readonly key: string }): string {
@@ -57,9 +53,7 @@ export async function raiseFloor(claims: LazyBucket, revision: number): Promise<
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const present = await claims.get(FLOOR);
     if (present !== null && floorIn(present.value) >= revision) return;
-    const value = Buffer.from(String(revision));
-    const written = present === null ? claims.create(FLOOR, value) : claims.update(FLOOR, value, present.revision);
-    if ((await written) !== null) return;
+    if ((await claims.write(FLOOR, Buffer.from(String(revision)), present)) !== null) return;
   }
   throw new Error('others write the floor of the claims all the time');
 }

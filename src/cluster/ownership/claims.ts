@@ -219,9 +219,7 @@ export class Claims {
       const highest = this.#highest;
       const asked = fresh ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
-      const revision = await this.#asked(() =>
-        entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
-      );
+      const revision = await this.#asked(() => store.write(name, claimed, entry));
       const forgotten = await asked;
       // The lease may have been lost and regained during the write: another node may have it.
       const lease = this.#context.lease;

@@ -1,8 +1,5 @@
-import type { SharedState } from '../../bus/shared-state.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Random } from '../../model/random.ts';
-import type { Sealing } from '../../model/sealing.ts';
 import {
   type Applied,
   checkBounds,
@@ -14,7 +11,7 @@ import {
   type StoreSnapshot,
   type StoreWrite,
 } from '../../store/run-time-store/run-time-store.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
 import { ChangeLog, type LoggedChange, type LogHead } from './change-log.ts';
 import { lacking, RecordSet } from './record-set.ts';
@@ -27,12 +24,7 @@ export const MAKING = 'store.making';
 /** How what it throws begins. */
 export const IN_JETSTREAM = 'JetStream: ';
 
-interface BucketRunTimeStoreDeps {
-  readonly state: SharedState;
-  readonly sealing: Sealing;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
+interface BucketRunTimeStoreDeps extends Pick<ClusterDeps, 'state' | 'sealing' | 'clock' | 'random' | 'logger'> {
   /** Whether the cluster is certainly that of this node's secret. */
   readonly confirmed: () => boolean;
   /** What this node knew when it ended; null: nothing. */
@@ -147,7 +139,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     if (!confirmed())
       throw new StoreError('unavailable', 'the changes made at run time are sealed with another cluster.secret');
     const known = this.#set ?? this.#known() ?? new RecordSet();
-    if (await this.#log.begin(known, found.revision)) {
+    if (await this.#log.begin(known, found)) {
       logger.warn('run_time_store_made_again', { revision: known.revision, reason: 'sealed with a former secret' });
     }
     return this.#readHead();

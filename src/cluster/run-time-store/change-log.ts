@@ -66,12 +66,12 @@ export class ChangeLog {
    * Begins a log, with these records; `over`: the revision of the head of a log that no node can read. False if another node
    * was first.
    */
-  async begin(set: RecordSet, over: number | null = null): Promise<boolean> {
+  async begin(set: RecordSet, over: { readonly revision: number } | null = null): Promise<boolean> {
     const numbers = over === null ? [] : (await this.bucket.keys('>')).map((key) => Number(key.split('.')[1] ?? 0));
     const number = numbers.reduce((most, one) => Math.max(most, one), 0);
     const snapshot = set.revision === 0 ? null : await this.#snapshot(number, set);
     const head = this.#sealed(HEAD, { making: this.#random.hex(8), base: set.revision, number, snapshot });
-    return (await (over === null ? this.bucket.create(HEAD, head) : this.bucket.update(HEAD, head, over))) !== null;
+    return (await this.bucket.write(HEAD, head, over)) !== null;
   }
 
   async recordsOf({ snapshot }: LogHead): Promise<RecordSet> {

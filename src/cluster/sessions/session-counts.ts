@@ -1,6 +1,5 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { Clock } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 const SUBJECT = 'trunkline.sessions';
@@ -8,9 +7,7 @@ const EVERY_MS = 30_000;
 /** Of the callers at a node, those with the most sessions. */
 const MAX_PRINCIPALS = 64;
 
-interface SessionCountsDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
+interface SessionCountsDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
   /** The other nodes. */
   readonly others: () => readonly string[];
   /** Whether there is a node that does not have all sessions at hand. */

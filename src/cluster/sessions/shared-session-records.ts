@@ -1,10 +1,10 @@
-import type { Bus } from '../../bus/bus.ts';
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import { jsonIn } from '../lazy-bucket.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
 import { SessionCounts } from './session-counts.ts';
@@ -30,12 +30,8 @@ const MAX_WAITING = 100_000;
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
 
-interface SharedSessionRecordsDeps {
-  readonly bus: Bus;
+interface SharedSessionRecordsDeps extends Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'> {
   readonly others: () => readonly string[];
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly maxCached?: number;
 }
 
@@ -302,14 +298,11 @@ function bytesOf(record: SessionRecord, by: string | undefined): Buffer {
 }
 
 function recordIn(value: Buffer): StoredSession | null {
-  try {
-    const record = JSON.parse(value.toString()) as StoredSession;
-    const { id, principal, endpoint, revision, capabilities, info } = record;
-    const texts = [id, principal, endpoint, revision, capabilities, info ?? ''];
-    return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
-  } catch {
-    return null;
-  }
+  const record = jsonIn<StoredSession>(value);
+  if (record === null) return null;
+  const { id, principal, endpoint, revision, capabilities, info } = record;
+  const texts = [id, principal, endpoint, revision, capabilities, info ?? ''];
+  return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
 }
 
 /** What sessions of one client product, caller and node have in common. */

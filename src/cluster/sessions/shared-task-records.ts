@@ -1,10 +1,9 @@
 import { deserialize, serialize } from 'node:v8';
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
-import type { Clock } from '../../model/clock.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
 import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
-import { type Sealing, sealedAnew } from '../../model/sealing.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import { sealedAnew } from '../../model/sealing.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
 
@@ -16,11 +15,7 @@ const MAX_RECORD_BYTES = 640 * 1024;
 /** Raised when the shape of TaskRecord changes; older records are then ignored. */
 const FORMAT = 1;
 
-interface SharedTaskRecordsDeps {
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly sealing: Sealing;
+interface SharedTaskRecordsDeps extends Pick<ClusterDeps, 'state' | 'clock' | 'logger' | 'sealing'> {
   /** This node's own records, which survive it. */
   readonly own: TaskRecords;
 }

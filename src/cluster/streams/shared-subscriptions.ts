@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
+import { jsonIn } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable, type TableOwner, type TableSettings } from '../shared-table.ts';
 
@@ -269,11 +270,8 @@ function bytesOf(written: WrittenSubscription): Buffer {
 }
 
 function writtenIn(value: Buffer): WrittenSubscription | null {
-  try {
-    const written = JSON.parse(value.toString()) as WrittenSubscription;
-    const { sessionId, server, uri, exposed, peer } = written;
-    return [sessionId, server, uri, exposed, peer].every((word) => typeof word === 'string') ? written : null;
-  } catch {
-    return null;
-  }
+  const written = jsonIn<WrittenSubscription>(value);
+  if (written === null) return null;
+  const { sessionId, server, uri, exposed, peer } = written;
+  return [sessionId, server, uri, exposed, peer].every((word) => typeof word === 'string') ? written : null;
 }

@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
 import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { fencingToken, LazyBucket } from '../lazy-bucket.ts';
+import { fencingToken, jsonIn, LazyBucket } from '../lazy-bucket.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** Used ones are written once a day. */
@@ -65,8 +65,7 @@ export class SharedSessionStore {
 
   /** Over what was read; null if another node was faster. */
   write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
-    const text = textOf(written);
-    return over === null ? this.bucket.create(key, text) : this.bucket.update(key, text, over.revision);
+    return this.bucket.write(key, textOf(written), over);
   }
 
   generation({ since }: { readonly since: number }): string {
@@ -99,15 +98,11 @@ export function textOf({ by, since, replaces, blocks = 1, sealed }: WrittenSessi
 
 /** An unreadable record is as good as an empty one. */
 function heldIn({ value, revision }: StateRecord): HeldSession {
-  const empty: HeldSession = { by: '', since: revision, replaces: false, sealed: '', revision };
-  try {
-    const { by, since, replaces, blocks = 1, sealed } = JSON.parse(value.toString()) as WrittenSession;
-    if (typeof by !== 'string' || typeof sealed !== 'string') return empty;
-    const began = typeof since === 'number' ? since : revision;
-    return { by, since: began, replaces: replaces === true, blocks, sealed, revision };
-  } catch {
-    return empty;
-  }
+  const { by, since, replaces, blocks = 1, sealed } = jsonIn<Partial<WrittenSession>>(value) ?? {};
+  if (typeof by !== 'string' || typeof sealed !== 'string')
+    return { by: '', since: revision, replaces: false, sealed: '', revision };
+  const began = typeof since === 'number' ? since : revision;
+  return { by, since: began, replaces: replaces === true, blocks, sealed, revision };
 }
 
 function contextOf(key: string): string {
