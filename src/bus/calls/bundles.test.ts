@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SIGNATURE_BYTES } from '../trust/signer.ts';
-import { Bundles } from './frame-post.ts';
+import { SIGNATURE_BYTES, type Signer } from '../trust/signer.ts';
+import type { Wire } from '../wire.ts';
+import { FramePost } from './frame-post.ts';
 import { Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
 
 const CALL = '00112233445566aa';
@@ -15,22 +16,33 @@ interface Sent {
   readonly entries: string[];
 }
 
-function sending(maxPayload = 1_000_000): { readonly bundles: Bundles; readonly sent: Sent[] } {
+/** What leaves, with the number that a missing subscriber is reported under. */
+function posting(
+  send: (peer: string, message: Buffer, begins: number | null) => void,
+  maxPayload = 1_000_000,
+): FramePost {
+  const last = (subject: string): string => subject.split('.').at(-1)!;
+  const publish: Wire['publish'] = (subject, message, { reply } = {}) =>
+    send(last(subject), message, reply === undefined ? null : Number(last(reply)));
+  return new FramePost(
+    { connected: true, maxPayload, publish } as Wire,
+    { peer: 'me', sign() {} } as unknown as Signer,
+  );
+}
+
+function sending(maxPayload = 1_000_000): { readonly bundles: FramePost; readonly sent: Sent[] } {
   const sent: Sent[] = [];
-  const bundles = new Bundles({
-    maxPayload: () => maxPayload,
-    send(peer, message, begins) {
-      const entries: string[] = [];
-      const read = new Entries(message.subarray(SIGNATURE_BYTES));
-      while (read.next()) {
-        const { family, number } = read;
-        assert.deepEqual({ family, number }, ID);
-        entries.push(`${read.end} ${CALL} ${wordsOf(read)}`);
-      }
-      assert.ok(read.whole);
-      sent.push({ peer, begins, entries });
-    },
-  });
+  const bundles = posting((peer, message, begins) => {
+    const entries: string[] = [];
+    const read = new Entries(message.subarray(SIGNATURE_BYTES));
+    while (read.next()) {
+      const { family, number } = read;
+      assert.deepEqual({ family, number }, ID);
+      entries.push(`${read.end} ${CALL} ${wordsOf(read)}`);
+    }
+    assert.ok(read.whole);
+    sent.push({ peer, begins, entries });
+  }, maxPayload);
   return { bundles, sent };
 }
 
@@ -72,7 +84,7 @@ test('no message exceeds the limit, and a long one leaves at once, after earlier
 
 test('a bundle has room for any number of frames, and each message has its own memory', () => {
   const messages: Buffer[] = [];
-  const bundles = new Bundles({ maxPayload: () => 1_000_000, send: (_peer, message) => messages.push(message) });
+  const bundles = posting((_peer, message) => messages.push(message));
   const texts = Array.from({ length: 200 }, (_, at) => `${at} `.repeat(1 + (at % 40)));
   for (let round = 0; round < 3; round++) {
     for (const text of texts) bundles.add('a', 'caller', ID, frame(text));
@@ -91,7 +103,7 @@ test('a bundle has room for any number of frames, and each message has its own m
 test('frames that wait when the connection is lost are lost with it', async () => {
   const { bundles, sent } = sending();
   bundles.add('a', 'new', ID, frame('lost'));
-  bundles.clear();
+  bundles.lost();
   await turn();
   assert.equal(sent.length, 0);
 });
@@ -116,10 +128,7 @@ test('messages with wrong lengths are not read to their end', () => {
 
 function entry(text: string): Buffer {
   const messages: Buffer[] = [];
-  const bundles = new Bundles({
-    maxPayload: () => 1_000,
-    send: (_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)),
-  });
+  const bundles = posting((_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)));
   bundles.add('a', 'caller', ID, frame(text));
   bundles.flush();
   return Buffer.from(messages[0]!);

@@ -18,72 +18,6 @@ import {
   writeRequest,
 } from './frames.ts';
 
-/** Everything that leaves a bus, signed; frames for one peer in bundles. */
-export class FramePost {
-  readonly #wire: Wire;
-  readonly #signer: Signer;
-  readonly #bundles: Bundles;
-
-  constructor(wire: Wire, signer: Signer) {
-    this.#wire = wire;
-    this.#signer = signer;
-    this.#bundles = new Bundles({
-      maxPayload: () => wire.maxPayload,
-      send: (peer, message, begins) => this.#send(peer, message, begins),
-    });
-  }
-
-  /** In this turn of the loop; dropped without a connection. */
-  transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void {
-    if (this.#wire.connected) this.#bundles.add(peer, end, call, frame);
-  }
-
-  /** The whole answer of a short call. */
-  answer(peer: string, call: CallId, part: Part, pieces: Pieces): void {
-    if (!this.#wire.connected) return;
-    const room = this.#bundles.room(peer, 'caller', call, dataLength(pieces.left));
-    if (room === null) this.transmit(peer, 'caller', call, dataFrame(1, part, 0, pieces, pieces.left));
-    else writeData(room.bytes, room.at, 1, part, 0, pieces, pieces.left);
-  }
-
-  /** With the beginning of its payload. Returns the number of the bundle; 0 without a connection. */
-  request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number {
-    if (!this.#wire.connected) return 0;
-    const length = requestLength(subject, bytes);
-    const room = this.#bundles.room(peer, 'new', call, length);
-    if (room !== null) {
-      writeRequest(room.bytes, room.at, subject, call, head, pieces, bytes);
-      return room.number;
-    }
-    const frame = Buffer.allocUnsafe(FRAME_AT + length);
-    writeRequest(frame, FRAME_AT, subject, call, head, pieces, bytes);
-    return this.#bundles.add(peer, 'new', call, frame);
-  }
-
-  /** After everything queued before it. */
-  publish(subject: string, message: Buffer): void {
-    if (!this.#wire.connected) return;
-    this.#bundles.flush();
-    this.#signer.sign(message, subject);
-    this.#wire.publish(subject, message);
-  }
-
-  flush(): void {
-    this.#bundles.flush();
-  }
-
-  lost(): ReadonlySet<number> {
-    return this.#bundles.clear();
-  }
-
-  #send(peer: string, message: Buffer, begins: number | null): void {
-    const subject = bundleSubject(peer);
-    this.#signer.sign(message, subject);
-    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, begins) };
-    this.#wire.publish(subject, message, options);
-  }
-}
-
 /** A longer frame goes alone. */
 const BUNDLE_BYTES = 64 * 1024;
 /** Beyond it, idle peers are forgotten. */
@@ -125,36 +59,70 @@ class Bundle implements Room {
 
 const EMPTY = Buffer.alloc(0);
 
-export interface Room {
+interface Room {
   readonly bytes: Buffer;
   readonly at: number;
   readonly number: number;
 }
 
-interface BundlesDeps {
-  readonly maxPayload: () => number;
-  /** Signs into the room at its front and sends. `begins`: its number, else null. */
-  readonly send: (peer: string, message: Buffer, begins: number | null) => void;
-}
-
-/** Frames to one peer within one turn of the loop leave as one message: one signature, subject and write for all. In order. */
-export class Bundles {
-  readonly #deps: BundlesDeps;
+/**
+ * Everything that leaves a bus, signed. Frames to one peer within one turn of the loop leave as one message: one signature,
+ * subject and write for all. In order.
+ */
+export class FramePost {
+  readonly #wire: Wire;
+  readonly #signer: Signer;
   readonly #waiting = new Map<string, Bundle>();
   readonly #flush = (): void => this.flush();
   #numbers = 0;
   #scheduled = false;
 
-  constructor(deps: BundlesDeps) {
-    this.#deps = deps;
+  constructor(wire: Wire, signer: Signer) {
+    this.#wire = wire;
+    this.#signer = signer;
   }
 
-  room(peer: string, end: End, call: CallId, length: number): Room | null {
+  /** In this turn of the loop; dropped without a connection. */
+  transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void {
+    if (this.#wire.connected) this.add(peer, end, call, frame);
+  }
+
+  /** The whole answer of a short call. */
+  answer(peer: string, call: CallId, part: Part, pieces: Pieces): void {
+    if (!this.#wire.connected) return;
+    const room = this.#room(peer, 'caller', call, dataLength(pieces.left));
+    if (room === null) this.transmit(peer, 'caller', call, dataFrame(1, part, 0, pieces, pieces.left));
+    else writeData(room.bytes, room.at, 1, part, 0, pieces, pieces.left);
+  }
+
+  /** With the beginning of its payload. Returns the number of the bundle; 0 without a connection. */
+  request(peer: string, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number {
+    if (!this.#wire.connected) return 0;
+    const length = requestLength(subject, bytes);
+    const room = this.#room(peer, 'new', call, length);
+    if (room !== null) {
+      writeRequest(room.bytes, room.at, subject, call, head, pieces, bytes);
+      return room.number;
+    }
+    const frame = Buffer.allocUnsafe(FRAME_AT + length);
+    writeRequest(frame, FRAME_AT, subject, call, head, pieces, bytes);
+    return this.add(peer, 'new', call, frame);
+  }
+
+  /** After everything queued before it. */
+  publish(subject: string, message: Buffer): void {
+    if (!this.#wire.connected) return;
+    this.flush();
+    this.#signer.sign(message, subject);
+    this.#wire.publish(subject, message);
+  }
+
+  #room(peer: string, end: End, call: CallId, length: number): Room | null {
     const bytes = ENTRY_HEAD + length;
-    const limit = Math.min(BUNDLE_BYTES, this.#deps.maxPayload() - ENTRY_AT);
+    const limit = Math.min(BUNDLE_BYTES, this.#wire.maxPayload - ENTRY_AT);
     if (bytes > limit) return null;
     const bundle = this.#waiting.get(peer) ?? this.#bundleFor(peer);
-    if (bundle.end > 0 && bundle.end - ENTRY_AT + bytes > limit) this.#send(peer, bundle);
+    if (bundle.end > 0 && bundle.end - ENTRY_AT + bytes > limit) this.#sendBundle(peer, bundle);
     if (bundle.end === 0) {
       bundle.number = ++this.#numbers;
       bundle.end = ENTRY_AT;
@@ -170,26 +138,26 @@ export class Bundles {
 
   /** Its message, bundled or alone. */
   add(peer: string, end: End, call: CallId, frame: Buffer): number {
-    const room = this.room(peer, end, call, frame.length - FRAME_AT);
+    const room = this.#room(peer, end, call, frame.length - FRAME_AT);
     if (room !== null) {
       frame.copy(room.bytes, room.at, FRAME_AT);
       return room.number;
     }
     const bundle = this.#waiting.get(peer);
-    if (bundle !== undefined && bundle.end > 0) this.#send(peer, bundle);
+    if (bundle !== undefined && bundle.end > 0) this.#sendBundle(peer, bundle);
     writeEntry(frame, ENTRY_AT, end, call, frame.length - FRAME_AT);
     const number = ++this.#numbers;
-    this.#deps.send(peer, frame, end === 'new' ? number : null);
+    this.#send(peer, frame, end === 'new' ? number : null);
     return number;
   }
 
   flush(): void {
     this.#scheduled = false;
-    for (const [peer, bundle] of this.#waiting) if (bundle.end > 0) this.#send(peer, bundle);
+    for (const [peer, bundle] of this.#waiting) if (bundle.end > 0) this.#sendBundle(peer, bundle);
   }
 
   /** Returns the numbers of the lost messages. */
-  clear(): ReadonlySet<number> {
+  lost(): ReadonlySet<number> {
     const waiting = [...this.#waiting.values()].filter(({ end }) => end > 0);
     const lost = new Set(waiting.map(({ number }) => number));
     this.#waiting.clear();
@@ -212,8 +180,16 @@ export class Bundles {
     setImmediate(this.#flush);
   }
 
-  #send(peer: string, bundle: Bundle): void {
+  #sendBundle(peer: string, bundle: Bundle): void {
     const { begins, number } = bundle;
-    this.#deps.send(peer, bundle.take(), begins ? number : null);
+    this.#send(peer, bundle.take(), begins ? number : null);
+  }
+
+  /** `begins`: the number of a message in which a call begins. */
+  #send(peer: string, message: Buffer, begins: number | null): void {
+    const subject = bundleSubject(peer);
+    this.#signer.sign(message, subject);
+    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, begins) };
+    this.#wire.publish(subject, message, options);
   }
 }
