@@ -6,7 +6,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { BucketOptions } from '../shared-state.ts';
 import type { NatsCore, NatsJetStream, NatsWire } from './nats-wire.ts';
 
-export const REPLICAS = 3;
+const REPLICAS = 3;
 
 export interface NatsStateDeps {
   readonly wire: NatsWire;
@@ -16,15 +16,11 @@ export interface NatsStateDeps {
   readonly logger?: Logger;
 }
 
-interface SeenStreams {
-  look(reach: Reach, stream: StreamInfo): void;
-}
-
 export interface Reach {
   readonly connection: NatsConnection;
   readonly client: JetStreamClient;
   readonly manager: JetStreamManager;
-  readonly replicas: SeenStreams;
+  readonly replicas: StreamReplicas;
   readonly clock: Clock;
 }
 
@@ -41,7 +37,7 @@ export const NO_STREAM = 10_059;
 export const NO_MESSAGE = 10_037;
 export const NOT_DELETED = 10_057;
 /** A single server knows no replicas, even with the name of a cluster. */
-export const NO_REPLICAS = 10_074;
+const NO_REPLICAS = 10_074;
 
 /** 0 if it is no answer of JetStream's. */
 export function apiCode(error: unknown): number {
@@ -172,5 +168,81 @@ async function made({ manager, connection }: Reach, name: string, wanted: Partia
     const there = await manager.streams.info(name).catch(() => null);
     if (there === null) throw stateFailure(error, 'read');
     return there;
+  }
+}
+
+const RAISE_AGAIN_MS = 60_000;
+
+/**
+ * Raises streams with fewer replicas than intended: JetStream may not have met all servers at the start. Looks at each reading,
+ * connection and minute.
+ */
+export class StreamReplicas {
+  readonly #deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>;
+  readonly #reach: () => Promise<Reach>;
+  readonly #few = new Set<string>();
+  readonly #warned = new Set<string>();
+  #raising = false;
+  #stopRetry: () => void = () => {};
+
+  constructor(deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>, reach: () => Promise<Reach>) {
+    this.#deps = deps;
+    this.#reach = reach;
+    deps.wire.onChange(({ type }) => {
+      if (type === 'connected') void this.#raiseAll();
+    });
+  }
+
+  /** In the background. */
+  look({ connection }: Reach, { config }: StreamInfo): void {
+    if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
+      this.#few.delete(config.name);
+      return;
+    }
+    this.#few.add(config.name);
+    void this.#raiseAll();
+  }
+
+  /** One by one: a stream has no leader for a moment. */
+  async #raiseAll(): Promise<void> {
+    const { wire, clock } = this.#deps;
+    if (this.#raising) return;
+    this.#raising = true;
+    this.#stopRetry();
+    for (const name of this.#few) await this.#raise(name);
+    this.#raising = false;
+    if (this.#few.size > 0 && wire.status.state !== 'closed') {
+      this.#stopRetry = clock.after(RAISE_AGAIN_MS, () => void this.#raiseAll());
+    }
+  }
+
+  async #raise(name: string): Promise<void> {
+    const { wire, logger } = this.#deps;
+    if (!wire.connected) return;
+    let replicas = 0;
+    try {
+      const { manager } = await this.#reach();
+      const { config } = await manager.streams.info(name);
+      replicas = config.num_replicas;
+      if (replicas < REPLICAS) await manager.streams.update(name, { ...config, num_replicas: REPLICAS });
+      this.#few.delete(name);
+      if (replicas < REPLICAS || this.#warned.has(name)) logger?.info('stream_replicas_raised', { stream: name });
+      this.#warned.delete(name);
+    } catch (error) {
+      if ([NO_STREAM, NO_REPLICAS].includes(apiCode(error))) this.#few.delete(name);
+      else if (replicas > 0 && wire.connected) this.#tell(name, replicas, error);
+    }
+  }
+
+  #tell(stream: string, replicas: number, error: unknown): void {
+    if (this.#warned.has(stream)) return;
+    this.#warned.add(stream);
+    this.#deps.logger?.warn('stream_replicas_few', {
+      stream,
+      replicas,
+      wanted: REPLICAS,
+      reason: error instanceof Error ? error.message : String(error),
+      advice: `let ${REPLICAS} servers with JetStream run in the NATS cluster; until then one of them is a single point of failure`,
+    });
   }
 }

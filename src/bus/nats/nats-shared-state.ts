@@ -1,9 +1,15 @@
 import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
-import { askForLack, makeStream, type NatsStateDeps, type Reach, type StreamMaker } from './jetstream.ts';
+import {
+  askForLack,
+  makeStream,
+  type NatsStateDeps,
+  type Reach,
+  type StreamMaker,
+  StreamReplicas,
+} from './jetstream.ts';
 import { NatsBucket } from './nats-bucket.ts';
-import { StreamReplicas } from './stream-replicas.ts';
 
 const REQUEST_MS = 2_000;
 const MAX_VALUE_BYTES = 64 * 1024;
@@ -21,7 +27,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
 
   constructor(deps: NatsStateDeps) {
     this.deps = deps;
-    this.#replicas = new StreamReplicas({ ...deps, reach: () => this.reach() });
+    this.#replicas = new StreamReplicas(deps, () => this.reach());
   }
 
   /** Asks the server each time: another node may have created it again. */

@@ -5,9 +5,8 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import type { Reach } from './jetstream.ts';
-import type { NatsBucket } from './nats-bucket.ts';
+import { type NatsBucket, NatsWatch } from './nats-bucket.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
-import { NatsWatch, type WatchedBucket } from './nats-watch.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
 /**
@@ -46,7 +45,7 @@ class Played {
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
     };
     this.watch = new NatsWatch(
-      bucket as unknown as WatchedBucket,
+      bucket as unknown as NatsBucket,
       '>',
       {},
       {
@@ -130,13 +129,14 @@ test('a watch of a store is ready when all records from before its beginning hav
     };
     const expiring = { consumers: { getPushConsumer } } as unknown as Reach['client'];
     const reported: string[] = [];
-    const watched: WatchedBucket = {
+    const replicas = { look() {} } as unknown as Reach['replicas'];
+    const reach: Reach = { manager, client: expiring, connection, replicas, clock: systemClock };
+    const watched = {
       deps: bucket.deps,
       stream: bucket.stream,
-      subject: (key) => bucket.subject(key),
-      withStream: (_doing, run) =>
-        run({ manager, client: expiring, connection, replicas: { look() {} }, clock: systemClock }),
-    };
+      subject: (key: string) => bucket.subject(key),
+      withStream: (_doing: string, run: (reach: Reach) => Promise<unknown>) => run(reach),
+    } as unknown as NatsBucket;
     await new Promise<void>((resolve, reject) => {
       const watch = new NatsWatch(
         watched,
