@@ -24,10 +24,6 @@ export class Users {
     return this.#servers.get(server) ?? [];
   }
 
-  forgetSession(sessionId: string): void {
-    this.#sessions.delete(sessionId);
-  }
-
   forgetPeer(peer: string): void {
     this.#sessions.deleteWhere((holder) => holder === peer);
     for (const [server, peers] of this.#servers) {
