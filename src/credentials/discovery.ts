@@ -34,17 +34,23 @@ export async function discover(
       `its metadata is for another resource (${short(resource.resource)}), not for ${short(url.href)}; if that is the server, make it the url of the definition`,
     );
   }
-  const issuers = resource.authorization_servers ?? [];
+  const issuers = listed(resource.authorization_servers) ?? [];
   const issuer = onlyIssuer === null ? issuers[0] : issuers.find((one) => one === onlyIssuer);
   if (issuer === undefined) {
-    const named = issuers.map(short).join(', ') || 'none';
+    if (issuers.length === 0) throw loginRefused('its metadata names no authorization server');
+    const named = issuers.map(short).join(', ');
     throw loginRefused(
-      `it names the authorization servers ${named}, and not ${onlyIssuer ?? 'one'}; set auth.issuer to one of them`,
+      `it names the authorization servers ${named}, and not ${onlyIssuer}; set auth.issuer to one of them`,
     );
   }
   const metadata = await issuerMetadata(fetch, issuer);
   if (metadata === null) throw loginRefused(`its authorization server ${short(issuer)} publishes no metadata`);
-  return { metadata, resource: resource.resource, scopes: resource.scopes_supported ?? null };
+  return { metadata, resource: resource.resource, scopes: listed(resource.scopes_supported) };
+}
+
+/** The texts of a list; null where a document has another thing there. */
+function listed(value: unknown): readonly string[] | null {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : null;
 }
 
 async function resourceMetadata(fetch: GuardedFetch, url: URL, named: string | null): Promise<ResourceServer | null> {

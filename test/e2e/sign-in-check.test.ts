@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { SignInCheck, SignInFinding } from '../../src/model/sign-in.ts';
+import { StatefulServer } from '../fixtures/http/stateful.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { freePort } from '../support/free-port.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -74,6 +78,57 @@ describe('what a sign-in asks of a server and of its authorization server, step 
     );
   });
 
+  test('servers that are away, ask for nothing, need no user, or publish another thing than a list', async (t) => {
+    const open = await StatefulServer.start({ listen: 405 });
+    const odd = createServer(({ url }, response) => {
+      const document = {
+        resource: `http://127.0.0.1:${portOf(odd)}/mcp`,
+        authorization_servers: 'a',
+        scopes_supported: 'b',
+      };
+      if (url === '/mcp') response.writeHead(401).end();
+      else response.end(JSON.stringify(document));
+    }).listen(0, '127.0.0.1');
+    await once(odd, 'listening');
+    const auth = { grant: 'client_credentials', clientId: 'our-client', clientSecret: 's' };
+    const gateway = await RunningGateway.start({
+      config: {
+        mcpServers: {
+          open: { type: 'http', url: open.url },
+          away: { type: 'http', url: `http://127.0.0.1:${await freePort()}/mcp` },
+          machine: { type: 'http', url: closed.url, auth },
+          odd: { type: 'http', url: `http://127.0.0.1:${portOf(odd)}/mcp` },
+        },
+      },
+    });
+    t.after(async () => {
+      await gateway.dispose();
+      await open.stop();
+      odd.close();
+    });
+    const check = async (name: string) =>
+      (await gateway.control<SignInCheck>(`/api/v1/servers/${name}/login/check`, 'POST')).steps;
+    const said = (steps: readonly SignInFinding[]) => steps.map(({ step, state, text }) => `${step} ${state} ${text}`);
+    const [asked, nothing, ...none] = said(await check('open'));
+    assert.match(asked!, /^challenge ok HTTP \d+ without a token: it asks for no credentials here$/);
+    assert.match(nothing!, /^resource metadata ok .*there is nothing to sign in to$/);
+    assert.deepEqual(none, []);
+    const [away, ...rest] = await check('away');
+    assert.deepEqual([away?.step, away?.state, rest], ['challenge', 'failed', []]);
+    assert.match(away!.text, /cannot be reached \(ECONNREFUSED\)/);
+    assert.match(away!.fix!, /start the server/);
+    const machine = await check('machine');
+    assert.deepEqual(
+      machine.map(({ step }) => step),
+      ALL.filter((step) => step !== 'authorization'),
+    );
+    assert.match(machine.at(-1)!.text, /\/token for tools.*, grant client_credentials$/);
+    assert.match(
+      said(await check('odd')).join('\n'),
+      /\nresource metadata failed its metadata names no authorization server$/,
+    );
+  });
+
   test('goal:G18 trunkline doctor says at which step a sign-in would fail, and what to do', async () => {
     const words = ['doctor', 'servers.json', '--data-dir', join(folder, 'data'), '--port', '0', '--control-port', '0'];
     const { code, out, err } = await trunkline([...words, '--json'], { cwd: folder });
@@ -100,3 +155,7 @@ describe('what a sign-in asks of a server and of its authorization server, step 
     assert.match(shown.out, /FAIL.* registration +its authorization server .*\n.*fix:.* register a client there/);
   });
 });
+
+function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port;
+}
