@@ -1,3 +1,10 @@
+/** The running task of the key, or a new one. */
+export function joined<T>(running: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
+  let task = running.get(key);
+  if (task === undefined) running.set(key, (task = begin().finally(() => running.delete(key))));
+  return task;
+}
+
 interface Reading<T> {
   readonly done: Promise<T>;
   next: Promise<T> | null;

@@ -1,11 +1,20 @@
-import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../bus/shared-state.ts';
+import type { Bucket, BucketOptions, SharedState, StateRecord } from '../bus/shared-state.ts';
 
 /**
  * Opens the bucket on first use and again after a failure, so that a node runs without the store. Operations reject as those of
  * `Bucket`.
  */
-export class LazyBucket {
+export class LazyBucket implements Bucket {
   readonly name: string;
+  readonly get: Bucket['get'] = (key) => this.#with((bucket) => bucket.get(key));
+  readonly look: Bucket['look'] = (key) => this.#with((bucket) => bucket.look(key));
+  readonly create: Bucket['create'] = (key, value) => this.#with((bucket) => bucket.create(key, value));
+  readonly restore: Bucket['restore'] = (key, value) => this.#with((bucket) => bucket.restore(key, value));
+  readonly update: Bucket['update'] = (key, value, at) => this.#with((bucket) => bucket.update(key, value, at));
+  readonly delete: Bucket['delete'] = (key, at) => this.#with((bucket) => bucket.delete(key, at));
+  readonly keys: Bucket['keys'] = (pattern) => this.#with((bucket) => bucket.keys(pattern));
+  readonly watch: Bucket['watch'] = (pattern, watcher, newest) =>
+    this.#with((bucket) => bucket.watch(pattern, watcher, newest));
   readonly #open: () => Promise<Bucket>;
   #bucket: Promise<Bucket> | null = null;
   #opened: Bucket | null = null;
@@ -32,41 +41,9 @@ export class LazyBucket {
     return this.incarnation;
   }
 
-  get(key: string): Promise<StateRecord | null> {
-    return this.#with((bucket) => bucket.get(key));
-  }
-
-  look(key: string): Promise<StateRecord | 'deleted' | null> {
-    return this.#with((bucket) => bucket.look(key));
-  }
-
-  create(key: string, value: Buffer): Promise<number | null> {
-    return this.#with((bucket) => bucket.create(key, value));
-  }
-
-  restore(key: string, value: Buffer): Promise<number | null> {
-    return this.#with((bucket) => bucket.restore(key, value));
-  }
-
-  update(key: string, value: Buffer, revision: number): Promise<number | null> {
-    return this.#with((bucket) => bucket.update(key, value, revision));
-  }
-
   /** Over the record that was read, null: over none. Null if there is another one. */
   write(key: string, value: Buffer, over: Pick<StateRecord, 'revision'> | null): Promise<number | null> {
     return over === null ? this.create(key, value) : this.update(key, value, over.revision);
-  }
-
-  keys(pattern: string): Promise<readonly string[]> {
-    return this.#with((bucket) => bucket.keys(pattern));
-  }
-
-  watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
-    return this.#with((bucket) => bucket.watch(pattern, watcher, newest));
-  }
-
-  delete(key: string, revision?: number): Promise<boolean> {
-    return this.#with((bucket) => bucket.delete(key, revision));
   }
 
   async #with<T>(work: (bucket: Bucket) => Promise<T>): Promise<T> {

@@ -3,6 +3,7 @@ import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
+import { joined } from '../coalesced-reads.ts';
 import { type ClientText, clientOf, clientText, type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import {
@@ -244,11 +245,7 @@ export class ForeignCatalogs {
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
     const key = `${this.#catalogKeys.of(instance.advertised.definition.name, client)}\n${amongOthers}`;
-    const running = this.#reading.get(key);
-    if (running !== undefined) return running;
-    const reading = this.#readNow(instance, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
-    this.#reading.set(key, reading);
-    return reading;
+    return joined(this.#reading, key, () => this.#readNow(instance, client, waitMs, amongOthers));
   }
 
   async #readNow(

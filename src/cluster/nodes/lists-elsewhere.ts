@@ -4,7 +4,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { CoalescedReads } from '../coalesced-reads.ts';
+import { CoalescedReads, joined } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Advertisements } from './advertisements.ts';
 import { catalogKey, differing } from './catalog-codec.ts';
@@ -245,16 +245,10 @@ class OwnListsElsewhere {
   }
 
   #read(instance: RemoteInstance, { server, key, digest }: AnnouncedLists): Promise<ServerCatalog | null> {
-    const name = `${server}\n${digest}`;
-    let reading = this.#reading.get(name);
-    if (reading === undefined) {
-      reading = this.#catalogs.ownLists(instance, key).then((catalog) => {
-        this.#reading.delete(name);
-        if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);
-        return catalog?.digest === digest ? catalog : null;
-      });
-      this.#reading.set(name, reading);
-    }
-    return reading;
+    return joined(this.#reading, `${server}\n${digest}`, async () => {
+      const catalog = await this.#catalogs.ownLists(instance, key);
+      if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);
+      return catalog?.digest === digest ? catalog : null;
+    });
   }
 }

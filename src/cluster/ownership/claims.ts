@@ -3,6 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
+import { joined } from '../coalesced-reads.ts';
 import { fencingToken } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import {
@@ -23,12 +24,6 @@ export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
-interface Claiming {
-  readonly server: string;
-  readonly key: string;
-  readonly owner: Promise<Owner>;
-}
-
 /** Longer than an election of the store. */
 const WAIT_MS = 15_000;
 const AGAIN_MS = 100;
@@ -46,7 +41,7 @@ export class Claims {
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
   #takenOver = 0;
-  readonly #claiming = new Map<string, Claiming>();
+  readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
   /** Highest revision seen of this incarnation. */
   #highest = 0;
@@ -92,12 +87,7 @@ export class Claims {
   claim(server: string, key: string, client: ClientProfile | null = null): Promise<Owner> {
     const mine = this.mine(server, key);
     if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
-    const name = `${server} ${key}`;
-    const running = this.#claiming.get(name);
-    if (running !== undefined) return running.owner;
-    const owner = this.#claim(server, key, client).finally(() => this.#claiming.delete(name));
-    this.#claiming.set(name, { server, key, owner });
-    return owner;
+    return joined(this.#claiming, `${server} ${key}`, () => this.#claim(server, key, client));
   }
 
   /** `forget`: it will not be claimed again. */
@@ -138,12 +128,13 @@ export class Claims {
   /** Releases what is this session's alone; a principal's claims stay for its other sessions. */
   releaseSession(sessionId: string): void {
     for (const { server, key } of this.#mine.under(sessionId)) void this.release(server, key, true);
-    for (const { server, key, owner } of this.#claiming.values()) {
-      if (key !== sessionId) continue;
-      void owner.then(
-        () => this.release(server, key, true),
-        () => {},
-      );
+    for (const owner of this.#claiming.values()) {
+      const release = async (): Promise<void> => {
+        const claimed = await owner;
+        if (claimed.kind !== 'mine' || claimed.claim.key !== sessionId) return;
+        await this.release(claimed.claim.server, sessionId, true);
+      };
+      release().catch(() => {});
     }
   }
 
