@@ -15,6 +15,7 @@ import {
   notHere,
   notPassedOn,
   type Served,
+  triedThere,
   wasTried,
   wasTriedHere,
 } from './calls/attempts.ts';
@@ -375,6 +376,7 @@ export class ClusterCalls {
         wasTried(exchange, askedAt, clock);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }
+      if (tried.attempts !== null) triedThere(exchange, askedAt, instance.node.id, tried.attempts);
       if (tried.outcome.kind === 'answer') this.#catalogs.learn(name, exchange.client, tried.key, tried.own);
       return tried.outcome;
     });

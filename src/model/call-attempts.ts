@@ -1,5 +1,4 @@
 import type { CallAttempt } from './call-record.ts';
-import type { FailureOutcome } from './error-catalogue.ts';
 import type { GatewayError } from './gateway-error.ts';
 
 /** The connection to a server that had an attempt. */
@@ -9,17 +8,11 @@ export interface AttemptCarrier {
   readonly pid: number | null;
 }
 
-/** An attempt that another one followed, or was to follow. */
-interface FailedAttempt {
-  /** The other node that it was given to; null for this one. */
-  readonly node: string | null;
-  readonly connection: string | null;
-  readonly pid: number | null;
+/** An attempt that another one followed, or was to follow. `node`: the other node that it was given to; null for this one. */
+interface FailedAttempt extends Omit<CallAttempt, 'atMs' | 'ms'> {
   /** Monotonic. */
   readonly from: number;
   to: number;
-  readonly outcome: FailureOutcome;
-  readonly reason: string;
 }
 
 /** More than most calls need: of others the oldest are left out. */
@@ -58,6 +51,20 @@ export class CallAttempts {
     this.since = null;
   }
 
+  /** At the other node, which had it from `from` on, the present attempt was several; the last of them was answered. */
+  there(from: number, node: string, attempts: readonly CallAttempt[]): void {
+    const failed = attempts.map(({ atMs, ms, connection, pid, outcome, reason }): FailedAttempt => {
+      return { node, connection, pid, from: from + atMs, to: from + atMs + ms, outcome, reason };
+    });
+    const last = failed.pop();
+    if (last === undefined) return;
+    this.failed.push(...failed);
+    this.failed.splice(0, Math.max(0, this.failed.length - KEPT));
+    this.count += failed.length;
+    this.since = last.from;
+    this.carrier = last.connection === null ? null : { label: last.connection, pid: last.pid };
+  }
+
   /** All of them as a record has them, of a call that came in at `from` and ended so after `ms`. */
   upTo(from: number, ms: number, end: Pick<CallAttempt, 'node' | 'outcome' | 'reason'>): readonly CallAttempt[] {
     const { failed, since, carrier } = this;
@@ -77,5 +84,6 @@ export class CallAttempts {
 }
 
 function span(began: number, ended: number, from: number): Pick<CallAttempt, 'atMs' | 'ms'> {
-  return { atMs: Math.max(0, began - from), ms: Math.max(0, ended - began) };
+  const start = Math.max(began, from);
+  return { atMs: start - from, ms: Math.max(0, ended - start) };
 }

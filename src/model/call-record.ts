@@ -16,7 +16,7 @@ import {
 
 export const CALL_OUTCOMES = ['RESULT', 'NOT_SENT', 'UNKNOWN', 'REFUSED'] as const;
 
-const CALL_ATTEMPT = named(
+export const CALL_ATTEMPT = named(
   'CallAttempt',
   object({
     atMs: described(milliseconds, 'When it began, from the arrival of the call.'),

@@ -1,4 +1,5 @@
 import { CallAttempts } from '../../model/call-attempts.ts';
+import type { CallAttempt } from '../../model/call-record.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
@@ -50,6 +51,12 @@ export function failedAttempt(exchange: Exchange, clock: Clock, error: Failing):
   attempts.add(exchange.begunAt ?? now, now, error, attempts.carrier, exchange.servedBy);
   exchange.servedBy = undefined;
   return attempts;
+}
+
+/** The node that answered had more than one attempt. `since`: when it was asked. */
+export function triedThere(exchange: Exchange, since: number, node: string, attempts: readonly CallAttempt[]): void {
+  exchange.attempts ??= new CallAttempts();
+  exchange.attempts.there(since, node, attempts);
 }
 
 /** Errors on the way to another node; rejects with errors that are no outcome of a call. */

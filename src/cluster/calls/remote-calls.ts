@@ -1,8 +1,10 @@
 import type { Bus, BusCall, BusCallOptions, BusOutcome, Payload } from '../../bus/bus.ts';
+import { CALL_ATTEMPT, type CallAttempt } from '../../model/call-record.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { list, matches } from '../../model/schema.ts';
 import {
   type ClientText,
   clientText,
@@ -34,7 +36,14 @@ export interface CallHeader extends ExchangeHeader {
 }
 
 export type ReplyHeader =
-  | { readonly kind: 'answer'; readonly message: MessageHead; readonly key: string | null; readonly own: boolean }
+  | {
+      readonly kind: 'answer';
+      readonly message: MessageHead;
+      readonly key: string | null;
+      readonly own: boolean;
+      /** Since the call came there; absent where the first was the only one, and from nodes of an earlier version. */
+      readonly attempts?: readonly CallAttempt[];
+    }
   | { readonly kind: 'elsewhere'; readonly reason: string };
 
 export interface AskHeader {
@@ -43,13 +52,21 @@ export interface AskHeader {
 }
 
 type RemoteOutcome =
-  | { readonly kind: 'ended'; readonly outcome: Outcome; readonly key: string | null; readonly own: boolean }
+  | {
+      readonly kind: 'ended';
+      readonly outcome: Outcome;
+      readonly key: string | null;
+      readonly own: boolean;
+      /** At that node; null where the first was the only one. */
+      readonly attempts: readonly CallAttempt[] | null;
+    }
   | { readonly kind: 'elsewhere'; readonly reason: string };
 
 /** A week, for what has no deadline of its own. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** The serving node reports the end of the deadline; the caller's node does so this much later. */
 const GRACE_MS = 500;
+const ATTEMPTS = list(CALL_ATTEMPT);
 /** On the bus. */
 export const CALLS = 'trunkline.calls';
 
@@ -195,12 +212,13 @@ function readReply(
     }
     if (short !== null) {
       if (sent !== null) sent.known = true;
-      return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own };
+      return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own, attempts: null };
     }
     const { header: reply, pieces } = unpackFrame<ReplyHeader>(payload);
     if (reply.kind === 'elsewhere') return reply;
     const message = messageOf(reply.message, pieces[0]!);
-    return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
+    const attempts = matches(ATTEMPTS, reply.attempts) ? reply.attempts : null;
+    return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own, attempts };
   } catch (cause) {
     return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
   }
@@ -212,7 +230,7 @@ function messageIn(payload: Buffer): { readonly message: Message; readonly likel
 }
 
 function ended(error: GatewayError): RemoteOutcome {
-  return { kind: 'ended', outcome: failure(error), key: null, own: false };
+  return { kind: 'ended', outcome: failure(error), key: null, own: false, attempts: null };
 }
 
 function at(error: GatewayError, node: NodeView, server: string): GatewayError {

@@ -1,4 +1,5 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
+import type { CallAttempt } from '../../model/call-record.ts';
 import { pause } from '../../model/clock.ts';
 import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -19,6 +20,8 @@ const MAX_CALLS = 10_000;
 /** How long a leaving node waits for calls on their way to it. */
 const FLUSH_MS = 5_000;
 const POLL_MS = 10;
+
+const ANSWERED = { node: null, outcome: 'RESULT', reason: null } as const;
 
 const FLUSH = 'trunkline.farewell';
 
@@ -106,7 +109,8 @@ export class ServedCalls {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
       return undefined;
     }
-    exchange.begunAt = clock.now() - call.waitedMs;
+    const cameAt = clock.now();
+    exchange.begunAt = cameAt - call.waitedMs;
     this.#users.used(server, exchange.client, serving.from);
     const reply = publicReplyOf(exchange);
     const publicEnd = reply === null ? null : this.#public.publicCall(reply, server, serving.from);
@@ -125,7 +129,8 @@ export class ServedCalls {
           key: local.sessionKey(server, exchange.client),
           own: local.ownsConnection(server, exchange.client),
         };
-        serving.answer(packReply(outcome.message, connection, short));
+        const attempts = exchange.attempts?.upTo(cameAt, clock.now() - cameAt, ANSWERED);
+        serving.answer(packReply(outcome.message, connection, short, attempts));
       }
     };
     const failed = (error: unknown): never => {
@@ -168,10 +173,17 @@ export class ServedCalls {
   }
 }
 
-function packReply(message: Message, connection: Connection, short: boolean): Buffer[] {
-  const packed = short ? packAnswer(message, connection.key, connection.own) : null;
+/** The short form has no attempts. */
+function packReply(
+  message: Message,
+  connection: Connection,
+  short: boolean,
+  attempts: readonly CallAttempt[] | undefined,
+): Buffer[] {
+  const packed = short && attempts === undefined ? packAnswer(message, connection.key, connection.own) : null;
   if (packed !== null) return packed;
-  const reply: ReplyHeader = { kind: 'answer', message: headOf(message), ...connection };
+  const more = attempts === undefined ? {} : { attempts };
+  const reply: ReplyHeader = { kind: 'answer', message: headOf(message), ...connection, ...more };
   return packFrame(reply, [message.bytes]);
 }
 

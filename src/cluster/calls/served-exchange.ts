@@ -19,6 +19,7 @@ export class ServedExchange implements Exchange {
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
   begunAt?: number;
+  attempts?: Exchange['attempts'];
   outlivesCaller = false;
   callerLost = false;
   cancelled: string | null;
