@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Wire } from '../wire.ts';
-import { type DueItem, DueQueue } from './due-queue.ts';
+import { DueQueue } from './due-queue.ts';
 import type { FramePost } from './frame-post.ts';
 import { FRAME_OVERHEAD } from './frames.ts';
 
@@ -12,20 +12,12 @@ export const TAKE_MS = 1_500;
 /** An answer within this time costs two messages; later ones are preceded by an acceptance. */
 const ACCEPT_MS = 20;
 
-export interface UntakenCall extends DueItem<UntakenCall> {
-  noResponders(): void;
-}
-
-export interface UnansweredCall extends DueItem<UnansweredCall> {
-  accept(): void;
-}
-
 /** What incoming and outgoing calls use of the bus: frames, acceptance and time limits. */
 export class CallTransport {
   readonly clock: Clock;
   readonly post: FramePost;
-  readonly untaken: DueQueue<UntakenCall>;
-  readonly unanswered: DueQueue<UnansweredCall>;
+  readonly untaken: DueQueue;
+  readonly unanswered: DueQueue;
   readonly slow: (subject: string) => void;
   readonly #wire: Wire;
 
@@ -33,8 +25,8 @@ export class CallTransport {
   constructor(wire: Wire, clock: Clock, post: FramePost, slow: (subject: string) => void) {
     this.clock = clock;
     this.post = post;
-    this.untaken = new DueQueue(clock, TAKE_MS, (call) => call.noResponders());
-    this.unanswered = new DueQueue(clock, ACCEPT_MS, (call) => call.accept());
+    this.untaken = new DueQueue(clock, TAKE_MS);
+    this.unanswered = new DueQueue(clock, ACCEPT_MS);
     this.slow = slow;
     this.#wire = wire;
   }

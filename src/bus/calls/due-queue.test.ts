@@ -5,22 +5,29 @@ import { Deadline } from './call-transport.ts';
 import { type DueItem, DueQueue } from './due-queue.ts';
 
 /** Something that may wait, by name. */
-class Named implements DueItem<Named> {
+class Named implements DueItem {
   readonly name: string;
   dueAt = 0;
-  earlier: Named | null = null;
-  later: Named | null = null;
+  earlier: DueItem | null = null;
+  later: DueItem | null = null;
+  readonly #due: (name: string) => void;
 
-  constructor(name: string) {
+  constructor(name: string, due: (name: string) => void) {
     this.name = name;
+    this.#due = due;
+  }
+
+  due(): void {
+    this.#due(this.name);
   }
 }
 
 test('each entry falls due in its own time, on one timer, and removed ones do not', async () => {
   const clock = new FakeClock();
   const due: string[] = [];
-  const queue = new DueQueue<Named>(clock, 100, ({ name }) => due.push(name));
-  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => new Named(name)) as [Named, Named, Named, Named];
+  const queue = new DueQueue(clock, 100);
+  const tell = (name: string): void => void due.push(name);
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => new Named(name, tell)) as [Named, Named, Named, Named];
   queue.add(a);
   await clock.advance(40);
   queue.add(b);
@@ -47,11 +54,12 @@ test('each entry falls due in its own time, on one timer, and removed ones do no
 test('an entry added by a due one is not lost', async () => {
   const clock = new FakeClock();
   const due: string[] = [];
-  const queue = new DueQueue<Named>(clock, 100, (item) => {
-    due.push(item.name);
-    if (item.name < '3') queue.add(new Named(`${Number(item.name) + 1}`));
-  });
-  queue.add(new Named('1'));
+  const queue = new DueQueue(clock, 100);
+  const another = (name: string): void => {
+    due.push(name);
+    if (name < '3') queue.add(new Named(`${Number(name) + 1}`, another));
+  };
+  queue.add(new Named('1', another));
   await clock.advance(300);
   assert.deepEqual(due, ['1', '2', '3']);
 });
@@ -60,11 +68,12 @@ test('entries can be removed in any order, and the others keep theirs', async ()
   for (const out of [[0], [4], [2], [0, 1], [3, 4], [1, 3], [4, 3, 2, 1, 0], [0, 2, 4, 1]]) {
     const clock = new FakeClock();
     const due: string[] = [];
-    const queue = new DueQueue<Named>(clock, 100, ({ name }) => due.push(name));
-    const all = Array.from({ length: 5 }, (_, at) => new Named(`${at}`));
+    const queue = new DueQueue(clock, 100);
+    const tell = (name: string): void => void due.push(name);
+    const all = Array.from({ length: 5 }, (_, at) => new Named(`${at}`, tell));
     for (const item of all) queue.add(item);
     for (const at of out) queue.delete(all[at]!);
-    queue.add(new Named('again'));
+    queue.add(new Named('again', tell));
     await clock.advance(100);
     assert.deepEqual(
       due,

@@ -1,32 +1,31 @@
 import type { Clock } from '../../model/clock.ts';
 
-export interface DueItem<Item> {
+export interface DueItem {
   /** 0: in no queue. */
   dueAt: number;
-  earlier: Item | null;
-  later: Item | null;
+  earlier: DueItem | null;
+  later: DueItem | null;
+  due(): void;
 }
 
 /**
  * Items that fall due the same time after they were added, on one timer. Linked, because most are removed early and a `Map` would
  * keep them from the collector (`ByNumber`).
  */
-export class DueQueue<Item extends DueItem<Item>> {
+export class DueQueue {
   readonly #clock: Clock;
   readonly #delayMs: number;
-  readonly #due: (item: Item) => void;
-  #first: Item | null = null;
-  #last: Item | null = null;
+  #first: DueItem | null = null;
+  #last: DueItem | null = null;
   #armed = false;
 
-  constructor(clock: Clock, delayMs: number, due: (item: Item) => void) {
+  constructor(clock: Clock, delayMs: number) {
     this.#clock = clock;
     this.#delayMs = delayMs;
-    this.#due = due;
   }
 
   /** It must be in no queue. */
-  add(item: Item): void {
+  add(item: DueItem): void {
     item.dueAt = this.#clock.now() + this.#delayMs;
     item.earlier = this.#last;
     if (this.#last === null) this.#first = item;
@@ -36,7 +35,7 @@ export class DueQueue<Item extends DueItem<Item>> {
   }
 
   /** No-op if it is in none. */
-  delete(item: Item): void {
+  delete(item: DueItem): void {
     if (item.dueAt === 0) return;
     const { earlier, later } = item;
     if (earlier === null) this.#first = later;
@@ -64,7 +63,7 @@ export class DueQueue<Item extends DueItem<Item>> {
         return;
       }
       this.delete(item);
-      this.#due(item);
+      item.due();
     }
   }
 }

@@ -1,17 +1,10 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import {
-  type CallTransport,
-  Deadline,
-  MAX_DEADLINE_MS,
-  MAX_PAYLOAD_BYTES,
-  type UnansweredCall,
-} from './call-transport.ts';
-import { Channel, type ChannelEnds } from './channel.ts';
+import { CallEnd } from './call-end.ts';
+import { type CallTransport, MAX_DEADLINE_MS } from './call-transport.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
-  type CallId,
   type DataFrame,
   FRAME,
   PART,
@@ -38,12 +31,7 @@ export interface IncomingEnds {
 }
 
 /** The serving end of a call, until the caller has the answer. */
-export class IncomingCall implements BusServing, ChannelEnds, CallId, UnansweredCall {
-  readonly family: number;
-  readonly number: number;
-  dueAt = 0;
-  earlier: UnansweredCall | null = null;
-  later: UnansweredCall | null = null;
+export class IncomingCall extends CallEnd implements BusServing {
   /** It counts towards the concurrency limit. */
   counts = false;
   readonly subject: string;
@@ -53,14 +41,10 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
   cancelled: string | null = null;
   onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
   onDrain: (() => void) | null = null;
-  readonly #transport: CallTransport;
   readonly #ends: IncomingEnds;
-  /** Only for more than one request and one short answer. */
-  #made: Channel | null = null;
   #asks: Map<number, PendingAnswer> | null = null;
   readonly #total: number;
   #lastAsk = 0;
-  readonly #deadline: Deadline;
   #stopTimer: (() => void) | null = null;
   #acceptedIt = false;
   #began = false;
@@ -68,16 +52,13 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
   #over = false;
 
   constructor(transport: CallTransport, subject: string, from: string, request: RequestFrame, ends: IncomingEnds) {
-    this.family = request.family;
-    this.number = request.number;
+    super(transport, request, Math.min(request.deadlineMs, MAX_DEADLINE_MS));
     this.subject = subject;
     this.from = from;
     this.deadlineMs = request.deadlineMs;
     this.payload = request.first;
-    this.#transport = transport;
     this.#ends = ends;
     this.#total = request.total;
-    this.#deadline = new Deadline(transport.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
     if (this.#isWhole) transport.unanswered.add(this);
     else {
       this.accept();
@@ -104,7 +85,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
   emit(payload: Payload): boolean {
     if (this.#answered || this.cancelled !== null) return true;
     this.accept();
-    return this.#channel.send(PART.emit, 0, payload);
+    return this.channel.send(PART.emit, 0, payload);
   }
 
   ask(payload: Payload): Promise<Buffer> {
@@ -118,7 +99,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
     return new Promise((resolve, reject) => {
       this.#asks ??= new Map();
       this.#asks.set(ref, { resolve, reject });
-      this.#channel.send(PART.ask, ref, payload);
+      this.channel.send(PART.ask, ref, payload);
     });
   }
 
@@ -131,12 +112,12 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
   }
 
   data(frame: DataFrame): void {
-    this.#channel.data(frame);
+    this.channel.data(frame);
   }
 
   ack(frame: AckFrame): void {
-    this.#channel.ack(frame);
-    if (this.#answered && this.#channel.settled) this.#end();
+    this.channel.ack(frame);
+    if (this.#answered && this.channel.settled) this.#end();
   }
 
   cancel(reason: string, callerLost = false): void {
@@ -159,38 +140,32 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.accept));
     if (this.#acceptedIt) {
-      this.#channel.acknowledge(true);
-      this.#channel.repeat();
+      this.channel.acknowledge(true);
+      this.channel.repeat();
     }
     this.#acceptedIt = true;
-    this.#transport.unanswered.delete(this);
-    this.#channel.open();
+    this.transport.unanswered.delete(this);
+    this.channel.open();
   }
 
-  tick(): void {
-    this.#deadline.tick();
-    this.#made?.tick();
+  due(): void {
+    this.accept();
   }
 
   accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
-    this.#transport.unanswered.delete(this);
+    this.transport.unanswered.delete(this);
     this.transmit(plainFrame(FRAME.accept));
-    this.#channel.open();
+    this.channel.open();
   }
 
   get #isWhole(): boolean {
     return this.payload.length >= this.#total;
   }
 
-  get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#transport.chunkBytes, MAX_PAYLOAD_BYTES);
-    return this.#made;
-  }
-
   transmit(frame: Buffer): void {
-    this.#transport.post.transmit(this.from, 'caller', this, frame);
+    this.transport.post.transmit(this.from, 'caller', this, frame);
   }
 
   drained(): void {
@@ -220,20 +195,20 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
     this.#answered = true;
     this.#stopTimer?.();
     const pieces = new Pieces(payload);
-    const { chunkBytes, connected, clock } = this.#transport;
-    if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
+    const { chunkBytes, connected, clock } = this.transport;
+    if (!this.#acceptedIt && this.made === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance this message is the whole answer, and never repeated.
-      this.#transport.post.answer(this.from, this, part, pieces);
+      this.transport.post.answer(this.from, this, part, pieces);
       this.#end();
       return;
     }
-    this.#channel.send(part, 0, pieces);
+    this.channel.send(part, 0, pieces);
     this.accept();
     this.#stopTimer = clock.after(KEEP_MS, () => this.#end());
   }
 
   broken(reason: string, slow: boolean): void {
-    if (slow) this.#transport.slow(this.subject);
+    if (slow) this.transport.slow(this.subject);
     this.leave(reason);
   }
 
@@ -247,8 +222,8 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Unanswered
     if (this.#over) return;
     this.#over = true;
     this.#stopTimer?.();
-    this.#transport.unanswered.delete(this);
-    this.#deadline.stop();
+    this.transport.unanswered.delete(this);
+    this.deadline.stop();
     this.#ends.ended(this);
   }
 }

@@ -1,35 +1,19 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
-import {
-  type CallTransport,
-  Deadline,
-  MAX_DEADLINE_MS,
-  MAX_PAYLOAD_BYTES,
-  TAKE_MS,
-  type UntakenCall,
-} from './call-transport.ts';
-import { Channel, type ChannelEnds } from './channel.ts';
+import { CallEnd } from './call-end.ts';
+import { type CallTransport, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, TAKE_MS } from './call-transport.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
-export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
-  readonly family: number;
-  readonly number: number;
-  dueAt = 0;
-  earlier: UntakenCall | null = null;
-  later: UntakenCall | null = null;
+export class OutgoingCall extends CallEnd implements BusCall {
   readonly outcome: Promise<BusOutcome>;
   readonly to: string;
   taken = false;
   /** 0: it has not left. */
   bundle = 0;
-  readonly #transport: CallTransport;
   readonly #subject: string;
   readonly #options: BusCallOptions;
-  /** Only for more than one request and one short answer. */
-  #made: Channel | null = null;
   readonly #deadlineMs: number;
-  readonly #deadline: Deadline;
   /** 0: only the deadline counts. */
   readonly #quietMs: number;
   #questions = 0;
@@ -43,32 +27,30 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
 
   constructor(
     transport: CallTransport,
-    family: number,
-    number: number,
+    id: CallId,
     subject: string,
     options: BusCallOptions,
     ended: (call: OutgoingCall) => void,
   ) {
-    this.family = family;
-    this.number = number;
+    const { quietMs = 0 } = options;
+    const deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
+    const isQuiet = quietMs > 0 && quietMs < deadlineMs;
+    super(transport, id, isQuiet ? quietMs : deadlineMs);
     this.to = options.to;
-    this.#transport = transport;
     this.#subject = subject;
     this.#options = options;
     this.#ended = ended;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    this.#deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
-    const { quietMs = 0 } = options;
-    this.#quietMs = quietMs < this.#deadlineMs ? quietMs : 0;
-    this.#deadline = new Deadline(transport.clock, this.#quietMs > 0 ? this.#quietMs : this.#deadlineMs, this);
+    this.#deadlineMs = deadlineMs;
+    this.#quietMs = isQuiet ? quietMs : 0;
     transport.untaken.add(this);
   }
 
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
-    const { chunkBytes, connected } = this.#transport;
+    const { chunkBytes, connected } = this.transport;
     const total = pieces.left;
     if (!connected || total > MAX_PAYLOAD_BYTES) {
       if (!connected) this.notSent('the bus is not connected');
@@ -76,7 +58,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
       return;
     }
     const head = { deadlineMs: this.#deadlineMs, total };
-    this.bundle = this.#transport.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    this.bundle = this.transport.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
@@ -92,24 +74,24 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
 
   pause(): void {
     this.#paused = true;
-    this.#channel.pause();
+    this.channel.pause();
     this.#heard();
   }
 
   resume(): void {
     this.#paused = false;
-    this.#made?.resume();
+    this.made?.resume();
     this.#heard();
   }
 
   accepted(): void {
-    const channel = this.#channel;
+    const channel = this.channel;
     if (this.taken) {
       channel.acknowledge(true);
       return;
     }
     this.taken = true;
-    this.#transport.untaken.delete(this);
+    this.transport.untaken.delete(this);
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
     this.#restSent = true;
@@ -119,24 +101,24 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
   data(frame: DataFrame): void {
     // Short answers come without an acceptance.
     const { part, seq, more } = frame;
-    const short = !this.taken && this.#made === null && seq === 1 && !more;
+    const short = !this.taken && this.made === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
     else {
-      this.#channel.data(frame);
+      this.channel.data(frame);
       this.#heard();
     }
   }
 
   ack(frame: AckFrame): void {
     if (!this.taken) return;
-    this.#channel.ack(frame);
+    this.channel.ack(frame);
     // Taking parts of a long request says nothing about the call.
-    if (this.#rest !== null || !this.#channel.sent) this.#heard();
+    if (this.#rest !== null || !this.channel.sent) this.#heard();
   }
 
   #heard(): void {
     if (this.#quietMs === 0 || this.over) return;
-    this.#deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
+    this.deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
   }
 
   /** It cannot have reached a peer. */
@@ -156,8 +138,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
 
   resync(): void {
     if (!this.taken) return;
-    this.#channel.acknowledge(true);
-    this.#channel.repeat();
+    this.channel.acknowledge(true);
+    this.channel.repeat();
   }
 
   lost(reason: string): void {
@@ -166,13 +148,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     this.#end(this.#failure(reason));
   }
 
-  tick(): void {
-    this.#deadline.tick();
-    this.#made?.tick();
-  }
-
   get #word(): 'NOT_SENT' | 'UNKNOWN' {
-    const complete = this.#begun || (this.#rest === null && (!this.#restSent || this.#channel.sent));
+    const complete = this.#begun || (this.#rest === null && (!this.#restSent || this.channel.sent));
     return complete ? 'UNKNOWN' : 'NOT_SENT';
   }
 
@@ -180,17 +157,12 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     return new GatewayError(this.#word, reason);
   }
 
-  get #channel(): Channel {
-    this.#made ??= new Channel(this, this.#transport.chunkBytes, MAX_PAYLOAD_BYTES);
-    return this.#made;
-  }
-
   transmit(frame: Buffer): void {
-    if (this.taken) this.#transport.post.transmit(this.to, 'serving', this, frame);
+    if (this.taken) this.transport.post.transmit(this.to, 'serving', this, frame);
   }
 
   #tell(reason: string): void {
-    this.#transport.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.transport.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
@@ -198,7 +170,7 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     if (part === PART.emit) this.#options.onEmit?.(payload);
     else if (part === PART.ask) this.#asked(ref, payload);
     else if (part === PART.result || part === PART.failure) {
-      if (this.taken) this.#channel.acknowledge(false);
+      if (this.taken) this.channel.acknowledge(false);
       if (part === PART.result) this.#finish({ kind: 'result', payload });
       else this.#finish({ kind: 'failure', error: readFailure(payload), fromServer: true });
     }
@@ -210,14 +182,14 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     const answered = (answer: Payload): void => {
       this.#questions--;
       this.#heard();
-      if (!this.over) this.#channel.send(PART.answer, ref, answer);
+      if (!this.over) this.channel.send(PART.answer, ref, answer);
     };
     const failed = (error: unknown): void => {
       this.#questions--;
       this.#heard();
       if (this.over) return;
       const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', String(error));
-      this.#channel.send(PART.askFailure, ref, failureJson(known));
+      this.channel.send(PART.askFailure, ref, failureJson(known));
     };
     if (options.onAsk === undefined) failed(new GatewayError('METHOD_NOT_FOUND', 'this caller cannot be asked'));
     else options.onAsk(payload).then(answered, failed);
@@ -231,12 +203,12 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
   }
 
-  noResponders(): void {
+  due(): void {
     if (!this.taken) this.lost(`no node took the call within ${TAKE_MS} ms`);
   }
 
   broken(reason: string, slow: boolean): void {
-    if (slow) this.#transport.slow(this.#subject);
+    if (slow) this.transport.slow(this.#subject);
     this.lost(reason);
   }
 
@@ -248,8 +220,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, UntakenCall {
     const settle = this.#settle;
     if (settle === null) return;
     this.#settle = null;
-    this.#deadline.stop();
-    this.#transport.untaken.delete(this);
+    this.deadline.stop();
+    this.transport.untaken.delete(this);
     this.#ended(this);
     settle(outcome);
   }

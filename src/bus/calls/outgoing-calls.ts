@@ -34,7 +34,8 @@ export class OutgoingCalls {
   begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
     // Four bytes, not 0.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
-    const call = new OutgoingCall(this.#transport, this.#family, this.#lastNumber, subject, options, this.#ended);
+    const id = { family: this.#family, number: this.#lastNumber };
+    const call = new OutgoingCall(this.#transport, id, subject, options, this.#ended);
     this.#calls.add(call);
     this.#began();
     call.start(payload);
