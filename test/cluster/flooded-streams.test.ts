@@ -9,8 +9,13 @@ import { CopiesOfStreams, LeftStreams } from '../../src/cluster/streams/stream-c
 import { systemClock } from '../../src/model/clock.ts';
 import type { LeftStream, StreamCopy } from '../../src/model/stream-copies.ts';
 import { SECRET } from '../support/cluster-bench.ts';
+import { callable, onCluster } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
+import { LeftLog } from '../support/left-log.ts';
 import { eventually } from '../support/nats-cluster.ts';
 import { NatsServer } from '../support/nats-server.ts';
+import type { Event, EventReader } from '../support/raw-http.ts';
+import { WireClient } from '../support/wire-client.ts';
 
 const MIB = 1024 * 1024;
 const KIB = 1024;
@@ -67,6 +72,82 @@ test('check:C9 many sessions with more than NATS keeps make room for each other,
     assert.ok(count >= 3 && count < 64 && gaps === 1, `${count} events, ${gaps} gaps`);
   }
 });
+
+test('check:C9 fault:F30 when a node dies, a quiet client gets all that it missed, and one that was flooded a gap and the newest', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      await using log = await LeftLog.open(nodes.nats, 16 * MIB);
+      const more = { cluster: { streamCopiesBytes: 16 * MIB } };
+      const a = await nodes.node('a', { counter: counterServer() }, more);
+      const b = await nodes.node('b', {}, more);
+      await callable(b, 'counter');
+      const [quiet, loud] = [await begun(b.serverUrl('counter')), await begun(b.serverUrl('counter'))];
+      const written = ({ client, seen }: Begun, last: string): Promise<void> =>
+        until(async () => {
+          const left = await log.after(client.sessionId!, seen.id!);
+          return left?.events.some(({ message }) => message?.includes(`"data":[${last}`)) === true;
+        }, `${last} to be written down`);
+      for (let data = 1; data <= 5; data++) {
+        await quiet.client.callText('log', { data: [data] });
+        // What is said while the next call runs would be taken for that call's.
+        await written(quiet, `${data}]`);
+      }
+      const text = 'x'.repeat(60_000);
+      for (let data = 1; data <= 400; data++) await loud.client.callText('log', { data: [data, text] });
+      await written(loud, '400,');
+      b.kill('SIGKILL');
+      await b.exited;
+      const missed = async ({ client, seen }: Begun, last: number): Promise<unknown[]> => {
+        const there = new WireClient(a.serverUrl('counter'), 'stateful');
+        there.sessionId = client.sessionId;
+        const stream = await there.listen(seen.id!);
+        const heard: unknown[] = [];
+        for (let data: unknown = null; data !== last; ) {
+          data = dataOf(await said(stream));
+          if (Array.isArray(data)) data = data[0];
+          heard.push(data);
+        }
+        stream.drop();
+        return heard;
+      };
+      assert.deepEqual(await missed(quiet, 5), [1, 2, 3, 4, 5]);
+      const [gap, ...newest] = await missed(loud, 400);
+      assert.match(String(gap), /lost with the node/);
+      assert.ok(newest.length >= 5 && newest.length < 60, `${newest}`);
+      assert.deepEqual(
+        newest,
+        newest.map(Number).sort((one, other) => one - other),
+      );
+      assert.ok(Number(newest[0]) > 300, `${newest}`);
+    },
+  ));
+
+interface Begun {
+  readonly client: WireClient;
+  /** The last that the client got before its connection broke. */
+  readonly seen: Event;
+}
+
+async function begun(url: string): Promise<Begun> {
+  const client = await WireClient.open(url);
+  const stream = await client.listen();
+  await client.callText('log', { data: 0 });
+  const seen = await said(stream);
+  stream.drop();
+  return { client, seen };
+}
+
+/** The next message of a server. */
+async function said(stream: EventReader): Promise<Event> {
+  for (;;) {
+    const event = await stream.next();
+    assert.ok(event !== null, 'the stream has ended');
+    if (event.data !== '' && !event.data.includes('list_changed')) return event;
+  }
+}
+
+const dataOf = ({ data }: Event): unknown => JSON.parse(data).params.data;
 
 /** The log as the node with the streams writes it, and as another node reads it. */
 class TwoNodes implements AsyncDisposable {

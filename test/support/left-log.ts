@@ -21,13 +21,13 @@ export class LeftLog implements AsyncDisposable {
     this.#log = log;
   }
 
-  static async open({ url }: NatsServer): Promise<LeftLog> {
+  static async open({ url }: NatsServer, maxBytes?: number): Promise<LeftLog> {
     const { core, jetStream } = await loadNats();
     const clock = systemClock;
     const wire = new NatsWire(core, { servers: [url], name: 'test', credentials: null, tls: null }, clock);
     await wire.firstAttempt;
     const state = new NatsSharedState({ wire, core, jetStream, clock });
-    const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach() });
+    const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach(), ...(maxBytes && { maxBytes }) });
     return new LeftLog(wire, new SealedLog(stored, new KeyRing([SECRET]), '00000000000000e5'));
   }
 
