@@ -124,8 +124,12 @@ test('both wires of calls that cross nodes are in the recording, and it replays'
       // A session that is open, which goes on at the other node, and a server that runs at the other node.
       const client = await connected(a.mcpUrl, 'legacy', 'open');
       const { sessionId } = client.transport as StreamableHTTPClientTransport;
-      const { sessions } = await b.control<{ sessions: Json[] }>('/api/v1/sessions');
-      const { label } = sessions.find(({ clientInfo }) => clientInfo?.name === 'open')!;
+      let label = '';
+      await until(async () => {
+        const { sessions } = await b.control<{ sessions: Json[] }>('/api/v1/sessions');
+        label = sessions.find(({ clientInfo }) => clientInfo?.name === 'open')?.label ?? '';
+        return label !== '';
+      }, 'the session to be known at the other node');
       const ofSession = await post<View>(b, '/api/v1/recordings', { session: label });
       const ofServer = await post<View>(a, '/api/v1/recordings', { server: 'many' });
       const alone = await post<View>(a, '/api/v1/recordings?node=a', { server: 'many' });
