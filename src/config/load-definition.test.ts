@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { RUN_TIME } from '../model/server.ts';
 import { loadConfig } from './load-config.ts';
-import { loadDefinition, RUN_TIME } from './load-definition.ts';
+import { loadDefinition } from './load-definition.ts';
 
 const read = (text: string, name: string | null = null, env: Record<string, string> = {}) =>
   loadDefinition({ text, name, folder: '/srv', env });

@@ -1,5 +1,5 @@
 import { secretForms } from '../model/secret.ts';
-import type { Server } from '../model/server.ts';
+import { RUN_TIME, type Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
 import { answerInputs } from './document/inputs.ts';
@@ -33,9 +33,6 @@ interface Findings {
 export type DefinitionResult =
   | ({ readonly ok: true; readonly server: Server; readonly needs: readonly Need[] } & Findings)
   | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
-
-/** In place of a file in problems and in the origin of the server. */
-export const RUN_TIME = '<run time>';
 
 /**
  * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and

@@ -1,6 +1,7 @@
-import { GivenInputs, nameOf } from '../mcp-registry/given-inputs.ts';
+import { GivenInputs } from '../mcp-registry/given-inputs.ts';
 import { RegistryError, type RegistryFault } from '../mcp-registry/registry-error.ts';
-import { definitionOf, type ServerJson, type Way, waysOf } from '../mcp-registry/server-json.ts';
+import { definitionOf, type ServerJson, viasOf, waysOf } from '../mcp-registry/server-json.ts';
+import { serverNameOf } from '../model/names.ts';
 import {
   anyObject,
   described,
@@ -13,6 +14,7 @@ import {
   record,
   text,
 } from '../model/schema.ts';
+import { isJsonObject } from './json-object.ts';
 import { type ApiOperation, type ControlAnswer, ok, operation, problem } from './operation.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -81,7 +83,11 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
         const registry = await mcpRegistry();
         const entries = await registry.search(query.get('search') ?? '');
         const listed = entries.filter(({ status }) => status !== 'deleted');
-        const servers = listed.map(({ server, status }) => ({ ...shown(server), status, ways: kinds(waysOf(server)) }));
+        const servers = listed.map(({ server, status }) => ({
+          ...shown(server),
+          status,
+          ways: viasOf(waysOf(server)),
+        }));
         return ok({ registry: registry.source, servers });
       }),
   }),
@@ -98,7 +104,7 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
     errors: { ...ERRORS, 400: 'The body is not what the operation takes.' },
     run: ({ body }, { mcpRegistry }) =>
       answered(async () => {
-        const wanted = parsed(body);
+        const wanted: unknown = isJsonObject(body) ? JSON.parse(body.toString()) : null;
         if (!matches(WANTED, wanted)) return problem(400, 'body_malformed', 'the body needs "server", a name');
         const { server, status, ways, way } = await (await mcpRegistry()).runnable(wanted.server, wanted.via);
         if (way.via === 'mcpb')
@@ -107,7 +113,7 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
             `a bundle is unpacked by a command: trunkline add ${server.name} --via mcpb`,
           );
         const values = Object.entries(wanted.values ?? {}).map(([name, value]) => [name, [value]] as const);
-        const given = new GivenInputs(wanted.name ?? nameOf(server.name), new Map(values));
+        const given = new GivenInputs(wanted.name ?? serverNameOf(server.name), new Map(values));
         const definition = await definitionOf(way, server.description, given);
         if (given.unknown.length > 0)
           throw new RegistryError('invalid', `${given.unknown.join(', ')} is no input of this server`);
@@ -134,18 +140,6 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
 
 function shown({ name, version, description = '' }: ServerJson) {
   return { name, version, description };
-}
-
-function kinds(ways: readonly Way[]): readonly string[] {
-  return [...new Set(ways.map(({ via }) => via))];
-}
-
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return null;
-  }
 }
 
 async function answered<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {

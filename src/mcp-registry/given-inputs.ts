@@ -2,17 +2,12 @@ import { SERVER_NAME_PATTERN } from '../model/names.ts';
 import { RegistryError } from './registry-error.ts';
 import { type Given, type Input, literal } from './server-json.ts';
 
-/** What comes behind the `/`, in letters that a name may have. */
-export function nameOf(whole: string): string {
-  return (whole.split('/')[1] ?? whole).replaceAll(/[^A-Za-z0-9.-]+/g, '-').slice(0, 48);
-}
-
 type Ask = (name: string, input: Input) => Promise<string | null | undefined>;
 
-/** Values of the inputs of one server: the given one, else the default, else what `ask` gets. Secrets become references. */
+/** Values of the inputs of one server: given ones, else the default, else what `ask` returns. Secrets become references. */
 export class GivenInputs implements Given {
   readonly server: string;
-  /** To be kept under these names before the server is added. */
+  /** Values by the name of the secret; the caller keeps them before it adds the server. */
   readonly secrets = new Map<string, string>();
   /** The name of the secret by that of its input. */
   readonly secretNames: Record<string, string> = {};
@@ -30,7 +25,7 @@ export class GivenInputs implements Given {
     this.#ask = ask;
   }
 
-  /** Given, but the server has no such inputs. */
+  /** Names that have a given value and are no inputs of the server. */
   get unknown(): readonly string[] {
     return [...this.#values.keys()].filter((name) => !this.inputs.has(name));
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { registryOf } from '../config/files/named-in.ts';
 import { suggest } from '../config/problem/problem.ts';
 import { RegistryError } from './registry-error.ts';
-import { type ServerJson, type Way, waysOf } from './server-json.ts';
+import { type ServerJson, viasOf, type Way, waysOf } from './server-json.ts';
 
 const ANSWER_MS = 15_000;
 const MAX_BYTES = 10 * 1024 * 1024;
@@ -26,7 +26,9 @@ export interface RegistryEntry {
   readonly status: string;
 }
 
+/** A server that runs here. */
 export interface RunnableEntry extends RegistryEntry {
+  /** The kinds of all its ways. */
   readonly ways: readonly string[];
   readonly way: Way;
 }
@@ -70,13 +72,13 @@ export class McpRegistry {
     throw this.#noSuch(whole, near);
   }
 
-  /** A server that can be run here, and the way that is taken: `via`, or its first one. `wanted`: name, or name@version. */
+  /** The server with this name, or name@version, and the way of the kind `via`, or its first one. */
   async runnable(wanted: string, via: string | undefined): Promise<RunnableEntry> {
     const [, name = wanted, version = null] = /^([^@]+)@(.+)$/.exec(wanted) ?? [];
     const { server, status } = await this.find(name, version);
     if (status === 'deleted') throw unknown(`${server.name} was deleted from ${this.source}`);
     const all = waysOf(server);
-    const ways = [...new Set(all.map((way) => way.via))];
+    const ways = viasOf(all);
     const way = all.find((one) => via === undefined || one.via === via);
     if (way !== undefined) return { server, status, ways, way };
     const has =

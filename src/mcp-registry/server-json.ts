@@ -108,6 +108,11 @@ export function waysOf({ remotes = [], packages = [] }: ServerJson): readonly Wa
   return [...remote, ...local];
 }
 
+/** The kinds of these ways, each once. */
+export function viasOf(ways: readonly Way[]): readonly string[] {
+  return [...new Set(ways.map(({ via }) => via))];
+}
+
 /** What the user gives for inputs, by the name of the input; repeated ones have several. */
 export interface Given {
   /** Null where nothing is given and nothing is needed. A secret comes as a reference to the store of secrets. */

@@ -8,6 +8,11 @@ export const SERVER_NAME_PATTERN = /^(?=.{1,64}$)[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?
 export const EXPOSED_NAME_MAX = 64;
 export const EXPOSED_NAME_AIM = 48;
 
+/** The name here of a server that a registry knows as `owner/name`. */
+export function serverNameOf(registryName: string): string {
+  return (registryName.split('/')[1] ?? registryName).replaceAll(/[^A-Za-z0-9.-]+/g, '-').slice(0, 48);
+}
+
 /** Names that fold alike are one name to some clients, which take `-` for `_`, and to file systems that ignore case. */
 export function foldedName(server: string): string {
   return server.toLowerCase().replaceAll('_', '-');

@@ -9,6 +9,9 @@ export interface Origin {
   readonly column: number;
 }
 
+/** In place of a file in problems and origins of servers that were added at run time. */
+export const RUN_TIME = '<run time>';
+
 /** The host a process runs on, for the system's `ssh` (S2.22, S2.23). */
 export interface SshSpec {
   readonly host: string;

@@ -1,9 +1,9 @@
 import type { StoredSecrets } from '../config/document/expand.ts';
-import { type DefinitionResult, loadDefinition, RUN_TIME } from '../config/load-definition.ts';
+import { type DefinitionResult, loadDefinition } from '../config/load-definition.ts';
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { misconfiguredServer } from '../config/server/plain-server.ts';
-import type { Server } from '../model/server.ts';
+import { RUN_TIME, type Server } from '../model/server.ts';
 import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 

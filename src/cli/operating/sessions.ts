@@ -38,10 +38,7 @@ export async function end(input: CommandInput & { readonly label: string }): Pro
 }
 
 function sessionLine({ label, principal, endpoint, revision, clientInfo, lastSeenAt }: ListedSession): string {
-  const { name = 'unknown', version = '' } = (clientInfo ?? {}) as {
-    readonly name?: string;
-    readonly version?: string;
-  };
+  const { name = 'unknown', version = '' } = clientInfo ?? {};
   const client = `${name} ${version}`.trim();
   return `${printable([label, client.padEnd(24), revision, endpoint, principal, `used ${lastSeenAt}`].join('  '))}\n`;
 }

@@ -6,7 +6,7 @@ import type { RecordingView } from '../../model/recordings.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 
 export interface RecordFlags {
   readonly session?: string;
@@ -24,7 +24,7 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
   const { terminal } = input;
   const { session, client, principal, server, output, maxEntries } = input.record;
   if ((session ?? client ?? principal ?? server) === undefined) {
-    throw new CommandError(EXIT.usage, 'say what to record: --session, --client, --principal or --server');
+    throw usage('say what to record: --session, --client, --principal or --server');
   }
   const control = new ControlClient(await needRunning(input));
   const wanted = { session, client, principal, server, maxEntries };
@@ -84,7 +84,7 @@ export async function changeRecording(input: CommandInput, change: 'stop' | 'del
 async function viewOf(control: ControlClient, id: string): Promise<RecordingView> {
   const { recordings: all } = JSON.parse(await control.get('/api/v1/recordings')) as { recordings: RecordingView[] };
   const found = all.find((one) => one.id === id);
-  if (found === undefined) throw new CommandError(EXIT.usage, `recording ${id} was deleted`);
+  if (found === undefined) throw usage(`recording ${id} was deleted`);
   return found;
 }
 
@@ -101,7 +101,7 @@ async function written(
     try {
       writeFileSync(resolve(terminal.cwd, output), jsonl, { mode: 0o600 });
     } catch (error) {
-      throw new CommandError(EXIT.usage, `${(error as Error).message}; the gateway keeps the recording ${id}`);
+      throw usage(`${(error as Error).message}; the gateway keeps the recording ${id}`);
     }
   }
   return recording;

@@ -14,7 +14,7 @@ import { DOWN, UP } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
 export interface ReplayFlags {
@@ -39,17 +39,17 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
   const { server, command, url, of = null, ignore, test } = input.replay;
   const defined = definitionOf(command, url);
   if (server === undefined && defined === null) {
-    throw new CommandError(EXIT.usage, 'say which server to replay against: --server, --command or --url');
+    throw usage('say which server to replay against: --server, --command or --url');
   }
   const jsonl = readRecording(resolve(terminal.cwd, recording));
   if (test !== undefined) {
-    if (defined === null) throw new CommandError(EXIT.usage, 'a test needs --command or --url');
+    if (defined === null) throw usage('a test needs --command or --url');
     const written = testFile(jsonl, { of, ignore }, defined);
-    if ('problem' in written) throw new CommandError(EXIT.usage, written.problem);
+    if ('problem' in written) throw usage(written.problem);
     try {
       writeFileSync(resolve(terminal.cwd, test), written.text);
     } catch (error) {
-      throw new CommandError(EXIT.usage, `the test ${test} cannot be written: ${(error as Error).message}`);
+      throw usage(`the test ${test} cannot be written: ${(error as Error).message}`);
     }
     terminal.err(
       `(wrote ${test}; run it with: node --test ${test}; it needs npm install @modelcontextprotocol/client)\n`,
@@ -91,7 +91,7 @@ async function replayHere(
     app.startServers();
     if (defined !== null) await started(app, options.server);
     const replayed = await controlPlane(app.rooms, app).replay(jsonl, options, new AbortController().signal);
-    if (typeof replayed === 'string') throw new CommandError(EXIT.usage, replayed);
+    if (typeof replayed === 'string') throw usage(replayed);
     return replayed;
   } finally {
     await app.close('shutdown');
@@ -112,14 +112,14 @@ function definitionOf(command: string | undefined, url: string | undefined) {
   if (url !== undefined) return { url };
   if (command === undefined) return null;
   if (/^(?:"[^"]*"|'[^']*'|[^"'])*$/.exec(command) === null) {
-    throw new CommandError(EXIT.usage, `--command has an open quotation mark: ${command}`);
+    throw usage(`--command has an open quotation mark: ${command}`);
   }
   // Words as a shell has them, without its expansions.
   const words = [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
     word.replaceAll(/"([^"]*)"|'([^']*)'/g, '$1$2'),
   );
   const [program, ...args] = words;
-  if (program === undefined) throw new CommandError(EXIT.usage, '--command is empty');
+  if (program === undefined) throw usage('--command is empty');
   return { command: program, args };
 }
 
@@ -129,7 +129,7 @@ function readRecording(file: string): string {
     if (size > MAX_REPLAY_BYTES) throw new Error(`it has ${size} bytes, more than ${MAX_REPLAY_BYTES}`);
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new CommandError(EXIT.usage, `the recording ${file} cannot be read: ${(error as Error).message}`);
+    throw usage(`the recording ${file} cannot be read: ${(error as Error).message}`);
   }
 }
 

@@ -14,7 +14,7 @@ export interface NewServer {
   discard?(): Promise<void>;
 }
 
-/** Values of inputs: from `--set`, else from the person, else the default. Complains of all that lack at once. */
+/** Values of inputs: from `--set`, else the default, else from the person. One error names all missing ones. */
 export class Inputs extends GivenInputs {
   readonly #input: CommandInput;
 
@@ -40,7 +40,10 @@ export class Inputs extends GivenInputs {
       throw usage(`${this.unknown.join(', ')} of --set is no input of this server${hint}`);
     }
     if (this.lacking.size === 0) return;
-    const lines = Array.from(this.lacking, ([name, input]) => `    ${name}  ${aboutOf(input)}${isSecret(input)}`);
+    const lines = Array.from(
+      this.lacking,
+      ([name, input]) => `    ${name}  ${aboutOf(input)}${input.isSecret === true ? ' (a secret)' : ''}`,
+    );
     throw usage(`values are missing; give them with --set NAME=value:\n${lines.join('\n')}`);
   }
 
@@ -68,10 +71,6 @@ function parsed(set: readonly string[]): ReadonlyMap<string, readonly string[]> 
 
 function aboutOf({ description = '', choices }: Pick<Input, 'description' | 'choices'>): string {
   return printable(`${description}${choices === undefined ? '' : ` [${choices.join(', ')}]`}`);
-}
-
-function isSecret({ isSecret = false }: Input): string {
-  return isSecret ? ' (a secret)' : '';
 }
 
 /** What runs, or its address. */

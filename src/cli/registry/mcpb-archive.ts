@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { crc32 } from 'node:zlib';
 import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader, type ZipFile } from 'yauzl';
 import { printable } from '../../model/printable.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
+import { CommandError, usage } from '../exit-code.ts';
 
 const MIB = 1024 * 1024;
 export const MAX_ARCHIVE_BYTES = 512 * MIB;
@@ -233,7 +233,7 @@ async function* checked(source: AsyncIterable<Buffer>, { crc32: expected, fileNa
 
 function notTaken(error: unknown): CommandError {
   if (error instanceof CommandError) return error;
-  return new CommandError(EXIT.usage, `the bundle is not taken: ${printable((error as Error).message)}`, {
+  return usage(`the bundle is not taken: ${printable((error as Error).message)}`, {
     cause: error,
   });
 }

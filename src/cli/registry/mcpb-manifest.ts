@@ -15,7 +15,7 @@ import {
   text,
   union,
 } from '../../model/schema.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
+import { type CommandError, usage } from '../exit-code.ts';
 
 const number: Schema<number> = { type: 'number' };
 const RUN = { command: optional(text), args: optional(list(text)), env: optional(record(text)) };
@@ -215,9 +215,5 @@ function nameIn(piece: string): string {
 }
 
 function fault(why: string): CommandError {
-  return new CommandError(EXIT.usage, printable(`manifest.json of the bundle ${why}`));
-}
-
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
+  return usage(printable(`manifest.json of the bundle ${why}`));
 }

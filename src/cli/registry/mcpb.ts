@@ -3,11 +3,11 @@ import { mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, utimes } from '
 import { basename, join, resolve } from 'node:path';
 import { guardedDownload } from '../../http/client/guarded-fetch.ts';
 import { Resolver } from '../../http/client/resolver.ts';
-import { nameOf } from '../../mcp-registry/given-inputs.ts';
 import type { Package } from '../../mcp-registry/server-json.ts';
+import { serverNameOf } from '../../model/names.ts';
 import { dataFolderOf } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
+import { CommandError, EXIT, usage } from '../exit-code.ts';
 import { Inputs, type NewServer } from './inputs.ts';
 import { BundleArchive, MAX_ARCHIVE_BYTES } from './mcpb-archive.ts';
 import { bundleDefinition, manifestOf } from './mcpb-manifest.ts';
@@ -41,7 +41,7 @@ export async function bundleServer(
     if (typeof from !== 'string') await download(from, file);
     archive = await BundleArchive.open(file, digest);
     const manifest = manifestOf(await archive.text('manifest.json'));
-    const server = name ?? nameOf(manifest.name);
+    const server = name ?? serverNameOf(manifest.name);
     const given = new Inputs(input, server, set);
     const versions = join(bundles, server);
     const folder = join(versions, archive.digest.slice(0, HASH_LETTERS));
@@ -95,7 +95,7 @@ async function scratchIn(bundles: string): Promise<string> {
     await mkdir(bundles, { recursive: true, mode: 0o700 });
     return await mkdtemp(join(bundles, SCRATCH));
   } catch (cause) {
-    throw new CommandError(EXIT.usage, `the bundle cannot be unpacked: ${(cause as Error).message}`, { cause });
+    throw usage(`the bundle cannot be unpacked: ${(cause as Error).message}`, { cause });
   }
 }
 
@@ -134,8 +134,4 @@ async function download({ identifier, registry }: ListedBundle, file: string): P
   } finally {
     await handle.close();
   }
-}
-
-function usage(message: string): CommandError {
-  return new CommandError(EXIT.usage, message);
 }

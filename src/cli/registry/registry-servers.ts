@@ -1,13 +1,8 @@
 import { resolve } from 'node:path';
 import { findConfig } from '../../config/files/find-config.ts';
-import { nameOf } from '../../mcp-registry/given-inputs.ts';
-import {
-  McpRegistry,
-  namedRegistry as namedFor,
-  OFFICIAL_REGISTRY,
-  type RegistryEntry,
-} from '../../mcp-registry/mcp-registry.ts';
-import { definitionOf, waysOf } from '../../mcp-registry/server-json.ts';
+import { McpRegistry, namedRegistry, OFFICIAL_REGISTRY, type RegistryEntry } from '../../mcp-registry/mcp-registry.ts';
+import { definitionOf, viasOf, waysOf } from '../../mcp-registry/server-json.ts';
+import { serverNameOf } from '../../model/names.ts';
 import { printable } from '../../model/printable.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
@@ -23,19 +18,19 @@ export interface RegistryFlags {
 }
 
 /** The registry that the user named: by a flag or variable, or in the configuration; null for that of the MCP project. */
-export async function namedRegistry({ file, terminal }: CommandInput, flags: RegistryFlags): Promise<string | null> {
+export async function chosenRegistry({ file, terminal }: CommandInput, flags: RegistryFlags): Promise<string | null> {
   if (flags.registry !== undefined) return flags.registry;
   const { cwd, env } = terminal;
-  return namedFor(file === undefined ? findConfig(cwd) : resolve(cwd, file), env);
+  return namedRegistry(file === undefined ? findConfig(cwd) : resolve(cwd, file), env);
 }
 
 /** `trunkline search <words>`. */
 export async function search(input: CommandInput, text: string, flags: RegistryFlags): Promise<ExitCode> {
-  const registry = (await namedRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
+  const registry = (await chosenRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
   const found = (await new McpRegistry(registry).search(text)).filter(({ status }) => status !== 'deleted');
   const width = Math.max(0, ...found.map(({ server }) => server.name.length));
   const line = ({ server, status }: RegistryEntry): string => {
-    const ways = [...new Set(waysOf(server).map(({ via }) => via))].join(', ') || 'none that runs here';
+    const ways = viasOf(waysOf(server)).join(', ') || 'none that runs here';
     const about = [server.version, ways, ...(status === 'active' ? [] : [status]), server.description ?? ''];
     return printable(`${server.name.padEnd(width)}  ${about.join('  ')}`).replaceAll('\n', ' ');
   };
@@ -48,12 +43,12 @@ export async function search(input: CommandInput, text: string, flags: RegistryF
 /** `trunkline add <name of a registry>[@version]`. */
 export async function registryServer(input: CommandInput, wanted: string, flags: RegistryFlags): Promise<NewServer> {
   const { terminal } = input;
-  const registry = (await namedRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
+  const registry = (await chosenRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
   const { server, status, ways, way } = await new McpRegistry(registry).runnable(wanted, flags.via);
   if (status === 'deprecated') terminal.err(`${server.name} is deprecated\n`);
   const others = ways.filter((via) => via !== way.via);
   if (others.length > 0) terminal.err(`taken: ${way.via}; others with --via: ${others.join(', ')}\n`);
-  const name = flags.as ?? nameOf(server.name);
+  const name = flags.as ?? serverNameOf(server.name);
   if (way.via === 'mcpb' && 'package' in way) {
     const { bundleServer } = await import('./mcpb.ts');
     return bundleServer(input, { ...way.package, registry }, name, flags);

@@ -84,10 +84,10 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const options = { ttlMs, session: flags.session ?? null, replace: flags.replace === true };
       const isNamed = word !== undefined && !/^https?:\/\//i.test(word);
       const all = [word, target, ...words, ...given.serverCommand].filter((each) => each !== undefined);
-      const { namedRegistry, registryServer } = await import('../registry/registry-servers.ts');
+      const { chosenRegistry, registryServer } = await import('../registry/registry-servers.ts');
       const isAlone = isNamed && all.length === 1;
       const isFile = given.serverCommand.length === 0 && all.length <= 2 && isBundle(all.at(-1) ?? '');
-      const isListed = isAlone && (isRegistryName(word, flags) || (await namedRegistry(given, flags)) !== null);
+      const isListed = isAlone && (isRegistryName(word, flags) || (await chosenRegistry(given, flags)) !== null);
       if (!isListed && !isFile) {
         const command = isNamed ? all.slice(1) : all;
         const definition = definitionFrom(flags, command);

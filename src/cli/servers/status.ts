@@ -2,9 +2,11 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { RunningGateway } from '../../app/running.ts';
+import type { WrittenValue } from '../../config/server/written-values.ts';
 import { counted } from '../../model/counted.ts';
 import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
+import { RUN_TIME } from '../../model/server.ts';
 import { isReady, PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { gatewayFacts, othersRunning } from '../access/find-running.ts';
@@ -49,26 +51,17 @@ export async function status(input: StatusInput): Promise<ExitCode> {
   }
 }
 
-/** In place of a file. */
-const RUN_TIME = '<run time>';
-
-interface ShownValue {
-  readonly key: string;
-  readonly value: string;
-  readonly file: string | null;
-  readonly line: number | null;
-}
-
-async function writtenValues(running: RunningGateway, server: string): Promise<readonly ShownValue[]> {
+async function writtenValues(running: RunningGateway, server: string): Promise<readonly WrittenValue[]> {
   const path = `/api/v1/servers/${encodeURIComponent(server)}/configuration`;
-  return (JSON.parse(await new ControlClient(running).get(path)) as { values: ShownValue[] }).values;
+  return (JSON.parse(await new ControlClient(running).get(path)) as { readonly values: readonly WrittenValue[] })
+    .values;
 }
 
 /** What the definition says, with the line of each value. Defaults are in the documentation. */
-function configuration(values: readonly ShownValue[]): string {
+function configuration(values: readonly WrittenValue[]): string {
   const written = values.filter(({ file }) => file !== null);
   const width = Math.max(0, ...written.map(({ key }) => key.length));
-  const place = ({ file, line }: ShownValue): string => (file === RUN_TIME ? 'added at run time' : `${file}:${line}`);
+  const place = ({ file, line }: WrittenValue): string => (file === RUN_TIME ? 'added at run time' : `${file}:${line}`);
   const lines = written.map((one) => `    ${one.key.padEnd(width)}  ${one.value}  ${place(one)}`);
   return lines.length === 0 ? '' : `  Configuration\n${lines.map((line) => `${printable(line)}\n`).join('')}`;
 }

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useId } from 'preact/hooks';
+import { serverNameOf } from '../../../../src/model/names.ts';
 import { prepareServer, putSecret, searchRegistry } from '../../api/operations.ts';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Empty, Failure, Loading } from '../../parts/notes.tsx';
@@ -98,8 +99,7 @@ interface NeededProps extends FromRegistryProps {
 
 /** The inputs of the chosen server. */
 function Needed({ server, choose, submit }: NeededProps) {
-  const short = server.name.split('/')[1] ?? server.name;
-  const name = useSignal(short.replaceAll(/[^A-Za-z0-9.-]+/g, '-').slice(0, 48));
+  const name = useSignal(serverNameOf(server.name));
   const values = useSignal<Readonly<Record<string, string>>>({});
   const given = (): Readonly<Record<string, string>> =>
     Object.fromEntries(Object.entries(values.value).filter(([, value]) => value !== ''));
