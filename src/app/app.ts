@@ -191,6 +191,7 @@ export class App {
       configVersion: this.rooms.registry.version,
       processes: this.rooms.upstreams.processes,
       desiredProblems: this.#unread,
+      conditions: this.#conditions.held,
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
   }

@@ -73,6 +73,11 @@ export class ConditionWatch {
     this.#cancel();
   }
 
+  /** Those that hold now. */
+  get held(): readonly Condition[] {
+    return [...this.#held.values()];
+  }
+
   look(): void {
     const { serverEvents } = this.#watched;
     const now = new Map([...this.#present()].map((one) => [`${one.name} ${one.server ?? ''}`, one]));

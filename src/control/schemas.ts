@@ -233,6 +233,10 @@ const FACTS = {
     list(text),
     'What should run and does not, or could not be read: of the files, of the store.',
   ),
+  conditions: described(
+    list(object({ name: CONDITION, server: described(nullable(text), 'Null for the gateway itself.'), reason: text })),
+    'What operators are woken for, as long as it holds.',
+  ),
 };
 const READINESS = {
   ready: flag,

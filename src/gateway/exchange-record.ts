@@ -67,6 +67,9 @@ export class ExchangeRecord {
     const { name, attributes } = spanOf(request);
     attributes['mcp.protocol.version'] = client.revision;
     attributes['url.path'] = endpoint.path;
+    attributes['jsonrpc.request.id'] = request.id.replace(/^"(.*)"$/, '$1');
+    // The id itself is a secret.
+    if (client.sessionId !== null) attributes['mcp.session.id'] = sessionLabel(client.sessionId);
     exchange.trace = span.traceparent;
     const links = inMeta === null || traceHeader === null || traceHeader === inMeta ? [] : [traceHeader];
     return span.describe(name, attributes, links);

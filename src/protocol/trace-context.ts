@@ -8,6 +8,7 @@ import { editMembers, spliceMessage, withBody } from './splice.ts';
 
 const OPEN_BRACE = 0x7b;
 const NAMES = { traceparent: Buffer.from('traceparent'), tracestate: Buffer.from('tracestate') };
+const OF_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe']);
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
 /** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null where it has none. */
@@ -35,6 +36,8 @@ export function withTrace(request: Message, traceparent: string): Message {
 export function spanOf(request: Message): { readonly name: string; readonly attributes: Record<string, string> } {
   const { method } = request;
   const attributes: Record<string, string> = { 'mcp.method.name': method };
+  const uri = OF_RESOURCE.has(method) ? bodyString(request, 'uri') : null;
+  if (uri !== null) attributes['mcp.resource.uri'] = uri;
   const name = NAMED.has(method) ? bodyString(request, 'name') : null;
   if (name === null) return { name: method, attributes };
   attributes[method === 'tools/call' ? 'gen_ai.tool.name' : 'gen_ai.prompt.name'] = name;

@@ -27,7 +27,7 @@ test('a span has its time, parent, links and status', async () => {
     name: 'a',
     kind: 'client',
     links: [PARENT],
-    attributes: { k: 'v', 'error.type': '-32603' },
+    attributes: { k: 'v', 'error.type': '-32603', 'rpc.response.status_code': '-32603' },
     durationMs: 12,
   });
 });

@@ -99,9 +99,15 @@ export class OpenSpan {
       ...this.#ids,
       name: this.#name,
       links: this.#links,
-      attributes: error === null ? this.#attributes : { ...this.#attributes, 'error.type': error },
+      attributes: { ...this.#attributes, ...attributesOf(error) },
       startedAt: this.#startedAt,
       durationMs: clock.now() - this.#since,
     });
   }
+}
+
+function attributesOf(error: string | null): SpanAttributes {
+  if (error === null) return {};
+  const isCode = /^-?\d+$/.test(error);
+  return { 'error.type': error, ...(isCode ? { 'rpc.response.status_code': error } : {}) };
 }

@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
 
 const { memory, everything } = FOUR_SERVERS.mcpServers;
@@ -48,9 +49,14 @@ test('a mistake shows with its code frame; a reload says that it is refused', as
 
 test('a mistake in one server reaches the overview and the history as it is made; the others follow the file', async () => {
   const { page } = browser;
-  gateway.rewrite({ mcpServers: { memory } });
+  gateway.rewrite({ mcpServers: { memory }, sessions: { max: 1 } });
   await page.getByRole('region', { name: 'Problems' }).waitFor({ state: 'detached', timeout: 30_000 });
   await browser.visit('#/');
+  // What operators are woken for, as it begins and when it is over.
+  await WireClient.open(gateway.mcpUrl);
+  await page.getByText('There are nearly as many sessions as allowed').waitFor();
+  const { sessions } = await gateway.control<Json>('/api/v1/sessions');
+  await gateway.control(`/api/v1/sessions/${sessions[0].label}`, 'DELETE');
   await page.getByText('Nothing: all servers do what they should.').waitFor();
   gateway.rewrite({ mcpServers: { memory: { ...memory, comand: 'x' } } });
   await page.getByText('The configuration file has a mistake').waitFor({ timeout: 30_000 });

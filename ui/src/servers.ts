@@ -47,6 +47,7 @@ export function followServers(): void {
       return;
     }
     const { server: name } = event;
+    if (event.type === 'condition') void readGateway();
     // It is about the gateway, or about a list that a page reads.
     if (name === '') {
       if (event.type === 'changed' && (event.list === 'configuration' || event.list === 'nodes')) void readGateway();

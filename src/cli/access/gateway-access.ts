@@ -32,7 +32,7 @@ export interface GatewayAccess {
   /** null: a gateway of the command's own. */
   readonly running: RunningGateway | null;
   statuses(): Promise<readonly ServerStatus[]>;
-  facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
+  facts(): Promise<Pick<GatewayFacts, 'conditions' | 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
   /** The tools as MCP clients show them whose files call the gateway so. */
   asClients(gatewayName: string): Promise<readonly ShownClient[]>;

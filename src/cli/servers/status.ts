@@ -75,7 +75,8 @@ function exitOf({ running }: GatewayAccess, statuses: readonly ServerStatus[]): 
 }
 
 async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[]): Promise<string> {
-  const { configProblem, desiredProblems, processes } = await gateway.facts();
+  const { conditions = [], configProblem, desiredProblems, processes } = await gateway.facts();
+  const own = conditions.filter(({ name, server }) => server === null && name !== 'configuration_unreadable');
   const width = Math.max(0, ...statuses.map(({ name }) => name.length));
   const ready =
     gateway.running !== null
@@ -93,7 +94,9 @@ async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[
     driftLine(statuses),
     configProblem === null ? '' : refused,
     ...(gateway.running === null ? [] : ['console: trunkline console prints a link that logs in\n']),
-    ...desiredProblems.map((problem) => `  ${styleText('yellow', 'Warning')}  ${problem}\n`),
+    ...[...desiredProblems, ...own.map(({ reason }) => reason)].map(
+      (problem) => `  ${styleText('yellow', 'Warning')}  ${problem}\n`,
+    ),
   ].join('');
 }
 

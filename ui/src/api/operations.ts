@@ -15,6 +15,13 @@ readonly processes: Processes;
 readonly configProblem: string | null;
 /** What should run and does not, or could not be read: of the files, of the store. */
 readonly desiredProblems: readonly (string)[];
+/** What operators are woken for, as long as it holds. */
+readonly conditions: readonly ({
+readonly name: Condition;
+/** Null for the gateway itself. */
+readonly server: string | null;
+readonly reason: string
+})[];
 readonly ready: boolean;
 /** Why it is not ready; empty when it is. */
 readonly reason: string;
@@ -27,6 +34,8 @@ export type Processes = {
 readonly running: number;
 readonly limit: number
 };
+
+export type Condition = "server_down" | "login_needed" | "drift_blocked" | "node_lost" | "bus_lost" | "store_unreachable" | "configuration_unreadable" | "disk_not_writable" | "memory_short" | "processes_near_limit" | "sessions_near_limit";
 
 /** A server as this node observes it. */
 export type Server = {
@@ -356,8 +365,6 @@ readonly type: "changed";
 readonly list: "drift" | "tasks" | "configuration" | "nodes" | "recordings";
 readonly server: string
 } | Gap;
-
-export type Condition = "server_down" | "login_needed" | "drift_blocked" | "node_lost" | "bus_lost" | "store_unreachable" | "configuration_unreadable" | "disk_not_writable" | "memory_short" | "processes_near_limit" | "sessions_near_limit";
 
 /** Entries are missing here. */
 export type Gap = {

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { listNodes, listTools, restartServer, type Server } from '../../api/operations.ts';
+import { type Gateway, listNodes, listTools, restartServer, type Server } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
@@ -16,6 +16,15 @@ const DOWN: Readonly<Partial<Record<Server['state'], string>>> = {
   unreachable: 'is unreachable',
   misconfigured: 'is misconfigured',
   defect: 'has met a defect of the gateway',
+};
+
+/** Of the gateway itself; what is not here shows in another way. */
+const CONDITIONS: Readonly<Partial<Record<Gateway['conditions'][number]['name'], string>>> = {
+  node_lost: 'A node is gone',
+  disk_not_writable: 'The disk cannot be written',
+  memory_short: 'Memory is short',
+  processes_near_limit: 'There are nearly as many processes as allowed',
+  sessions_near_limit: 'There are nearly as many sessions as allowed',
 };
 
 /** What a person has to look at, the worst first, each with what can be done about it. */
@@ -47,7 +56,7 @@ export function Attention() {
       for (const stop of stops) stop();
     };
   }, []);
-  const { configProblem = null, desiredProblems = [], degraded = [] } = gateway.value ?? {};
+  const { configProblem = null, desiredProblems = [], degraded = [], conditions = [] } = gateway.value ?? {};
   const servers = serverList.value;
   const items = [
     ...(configProblem === null
@@ -73,6 +82,11 @@ export function Attention() {
         page="cluster"
       />
     )),
+    ...conditions.flatMap(({ name, server, reason }) => {
+      const title = server === null ? CONDITIONS[name] : undefined;
+      if (title === undefined) return [];
+      return <Note key={name} tone="bad" title={title} text={reason} command="trunkline status" page="cluster" />;
+    }),
     ...conflicts.value.map((server) => (
       <Note
         key={`conflict ${server}`}
