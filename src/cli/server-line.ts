@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import { printable } from '../model/printable.ts';
 import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
+import { cut, fitted } from './screen/display-width.ts';
 
 /** One line for a server; `width` is that of the longest name, `columns` that of the terminal. */
 export function serverLine(
@@ -9,18 +10,11 @@ export function serverLine(
   now: number,
   columns = Number.POSITIVE_INFINITY,
 ): string {
-  const name = cut(status.name, width).padEnd(width);
+  const name = fitted(status.name, width);
   const { paint, word, rest } = describe(status, now);
   const padded = word.padEnd(8);
   const head = width + padded.length + 8;
   return `    ${name}  ${styleText(paint, padded)}  ${cut(printable(rest).replaceAll('\n', ' '), columns - head)}`.trimEnd();
-}
-
-/** Not longer than `width`, as far as characters are one wide. */
-export function cut(text: string, width: number): string {
-  if (text.length <= width) return text;
-  const characters = [...text];
-  return characters.length <= width ? text : `${characters.slice(0, Math.max(0, width - 1)).join('')}…`;
 }
 
 /** As in "3 of 18 ready, 42 tools". */

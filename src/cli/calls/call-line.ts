@@ -1,21 +1,40 @@
 import { styleText } from 'node:util';
 import type { CallRecord } from '../../model/call-record.ts';
 import { callName, duration, ending } from '../../model/call-words.ts';
+import { cut, displayWidth } from '../screen/display-width.ts';
 
-/** One line for people: time, duration, ending, what was called, and by whom. */
-export function callLine(call: CallRecord): string {
+/** So much of a text says something. */
+const LEAST = 8;
+const LEAST_NAME = 20;
+
+/**
+ * One line for people: time, duration, ending, what was called, by whom, its id, and why it failed. In fewer columns the reason
+ * is cut first, then who called, and so on; an id is whole or not there.
+ */
+export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): string {
   const { time, ms, client, principal, node, servedBy, reason, id } = call;
   const end = ending(call);
   const paint = end === 'ok' ? 'green' : call.outcome === 'RESULT' ? 'yellow' : 'red';
   const where = node === null ? '' : servedBy === null ? ` @${node}` : ` @${node}→${servedBy}`;
-  const who = `${client ?? 'unnamed client'} (${principal})${where}`;
-  return [
-    styleText('gray', time.slice(11, 23)),
-    duration(ms).padStart(8),
-    styleText(paint, end.padEnd(11)),
-    styleText('bold', callName(call)),
-    styleText('gray', `${who}  ${id}${reason === null ? '' : `  ${reason}`}`),
-  ].join(' ');
+  const began = `${duration(ms).padStart(8)} ${styleText(paint, end.padEnd(11))} `;
+  let left = columns - displayWidth(began);
+  /** What of the text is shown where so many other columns are needed. */
+  const part = (said: string, least: number, others = 0): string => {
+    const text = said.replaceAll(/\s/g, ' ');
+    const shown = left - others >= Math.min(least, displayWidth(text)) ? cut(text, left - others) : '';
+    left -= displayWidth(shown);
+    return shown;
+  };
+  const name = callName(call);
+  const nameWidth = Math.min(displayWidth(name), LEAST_NAME);
+  const clock = `${time.slice(11, 23)} `;
+  const when = part(clock, clock.length, nameWidth);
+  const idText = `  ${id}`;
+  const number = part(idText, idText.length, nameWidth);
+  const called = part(name, 1);
+  const who = part(` ${client ?? 'unnamed client'} (${principal})${where}`, LEAST);
+  const why = reason === null ? '' : part(`  ${reason}`, LEAST);
+  return `${styleText('gray', when)}${began}${styleText('bold', called)}${styleText('gray', `${who}${number}${why}`)}`;
 }
 
 export function bytes(count: number): string {

@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from 'node:util';
+import { cut, displayWidth } from './display-width.ts';
 
 /** A terminal, as `process.stdout` is one. */
 export interface ScreenStream {
@@ -11,7 +11,7 @@ export interface ScreenStream {
 const AT_ONCE = '\x1b[?2026h';
 const DONE = '\x1b[?2026l';
 const WRAP = '\x1b[?7h';
-/** A row that is too wide is cut by the terminal, which knows how wide its characters are. */
+/** Terminals disagree about the width of some characters: where a row is too wide all the same, it stays one row. */
 const NO_WRAP = '\x1b[?7l';
 const CLEAR_BELOW = '\x1b[J';
 const CLEAR = '\x1b[2J\x1b[H';
@@ -28,7 +28,7 @@ export class LiveRows {
   #rows: readonly string[] = [];
   #drawn = '';
   #text = '';
-  /** The length of the longest row that is drawn. */
+  /** The width of the widest row that is drawn. */
   #widest = 0;
   #resting = false;
 
@@ -46,6 +46,7 @@ export class LiveRows {
     return Math.max(1, this.#stream.getWindowSize()[1] - 2);
   }
 
+  /** Each row is cut to the width of the window. */
   draw(rows: readonly string[]): void {
     this.#rows = rows;
     this.#paint();
@@ -81,16 +82,16 @@ export class LiveRows {
 
   #paint(): void {
     if (this.#resting) return;
-    const rows = this.#fitting;
+    const { columns } = this;
+    const rows = this.#fitting.map((row) => cut(row, columns));
     const text = this.#text;
     const drawing = `${NO_WRAP}${rows.map((row) => `\n${row}`).join('')}${WRAP}\x1b[${rows.length}A\r`;
-    const { columns } = this;
     const drawn = `${columns} ${drawing}`;
     if (rows.length === 0 || (text === '' && drawn === this.#drawn)) return;
     this.#text = '';
     this.#drawn = drawn;
     const narrower = columns < this.#widest;
-    this.#widest = Math.min(columns, Math.max(...rows.map((row) => stripVTControlCharacters(row).length)));
+    this.#widest = Math.max(...rows.map(displayWidth));
     // As many blanks as a line has end on the same line only where the cursor was at its beginning, else on the next one.
     const fresh = narrower ? `${CLEAR}${this.#top()}` : `${' '.repeat(columns)}\r${CLEAR_BELOW}`;
     this.#stream.write(`${AT_ONCE}${fresh}${text}${drawing}${DONE}`);

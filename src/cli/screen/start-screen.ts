@@ -2,7 +2,7 @@ import type { App } from '../../app/app.ts';
 import { formatPretty, type LogEntry } from '../../app/process-logger.ts';
 import { counted } from '../../model/counted.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
-import { cut, needsAttention, serverLine, serversText } from '../server-line.ts';
+import { needsAttention, serverLine, serversText } from '../server-line.ts';
 import { inForeground } from './foreground.ts';
 import { LiveRows } from './live-rows.ts';
 import { noteText, type StartFacts, startHeader } from './start-header.ts';
@@ -177,7 +177,7 @@ export class StartScreen {
     const rows = shown.map((status) => serverLine(status, width, Date.now(), columns));
     const left = statuses.filter((status) => !shown.includes(status));
     const more = left.length === 0 ? [] : [`    … and ${left.length} more: ${serversText(left)}`];
-    live.draw([...rows, ...[...more, ...notes].map((line) => cut(line, columns))]);
+    live.draw([...rows, ...more, ...notes]);
   }
 
   #notes(statuses: readonly ServerStatus[]): readonly string[] {

@@ -1,0 +1,104 @@
+import { styleText } from 'node:util';
+import type { CallRecord } from '../../model/call-record.ts';
+import { duration } from '../../model/call-words.ts';
+import { displayWidth, fitted } from '../screen/display-width.ts';
+import { callLine } from './call-line.ts';
+
+interface Rate {
+  readonly server: string;
+  readonly calls: number;
+  readonly errors: number;
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly inFlight: number;
+}
+
+/** What a node says each second. */
+export interface NodeStats {
+  readonly topic: 'stats';
+  readonly node: string | null;
+  readonly calls: number;
+  readonly sessions: number;
+  readonly servers: readonly Rate[];
+}
+
+export interface TopFacts {
+  readonly nodes: readonly NodeStats[];
+  /** By server. */
+  readonly states: ReadonlyMap<string, string>;
+  /** Calls of each server since `top` runs. */
+  readonly totals: ReadonlyMap<string, number>;
+  readonly recent: readonly CallRecord[];
+}
+
+interface TopColumn {
+  readonly title: string;
+  readonly width: number;
+  /** The lowest goes first where the window is narrow. */
+  readonly rank: number;
+  readonly text: (server: string) => string;
+  readonly isBad?: (server: string) => boolean;
+}
+
+/** The names of servers are cut to a third of the window before a column goes. */
+const LEAST_NAME = 8;
+
+/** The servers as a table, busy ones first, and below it the last calls, in a window of this size. */
+export function topRows({ nodes, states, totals, recent }: TopFacts, columns: number, height: number): string[] {
+  const sum = (of: (stats: NodeStats) => number): number => nodes.reduce((all, stats) => all + of(stats), 0);
+  const rates = nodes.flatMap(({ servers }) => servers);
+  const total = (server: string, of: (rate: Rate) => number): number =>
+    rates.reduce((all, rate) => (rate.server === server ? all + of(rate) : all), 0);
+  const worst = (server: string, of: (rate: Rate) => number | null): string => {
+    const times = rates.filter((rate) => rate.server === server).flatMap((rate) => of(rate) ?? []);
+    return times.length === 0 ? '-' : duration(Math.max(...times));
+  };
+  const calls = (server: string): number => total(server, (rate) => rate.calls);
+  const errors = (server: string): number => total(server, (rate) => rate.errors);
+  const names = [...states.keys()].sort((a, b) => calls(b) - calls(a) || (a < b ? -1 : 1));
+  const all: readonly TopColumn[] = [
+    { title: 'STATE', width: -13, rank: 3, text: (server) => states.get(server) ?? '' },
+    { title: 'CALLS/S', width: 7, rank: 7, text: (server) => String(calls(server)) },
+    { title: 'ERR/S', width: 7, rank: 6, text: (server) => String(errors(server)), isBad: (s) => errors(s) > 0 },
+    { title: 'P50', width: 9, rank: 2, text: (server) => worst(server, ({ p50 }) => p50) },
+    { title: 'P95', width: 9, rank: 5, text: (server) => worst(server, ({ p95 }) => p95) },
+    { title: 'RUNNING', width: 7, rank: 4, text: (server) => String(total(server, ({ inFlight }) => inFlight)) },
+    { title: 'SEEN', width: 9, rank: 1, text: (server) => String(totals.get(server) ?? 0) },
+  ];
+  const longest = Math.max(6, ...names.map(displayWidth));
+  const shown = fitting(all, columns - Math.min(longest, Math.max(LEAST_NAME, Math.floor(columns / 3))));
+  const width = Math.max(1, Math.min(longest, columns - widthOf(shown)));
+  const row = (name: string, cell: (column: TopColumn) => string): string =>
+    [fitted(name, width), ...shown.map(cell)].join(' ');
+  const table = names.map((name) =>
+    row(name, ({ title, text, isBad, ...column }) => {
+      const cell = fitted(text(name), Math.abs(column.width), column.width > 0);
+      return isBad === undefined ? cell : styleText(isBad(name) ? 'red' : 'gray', cell);
+    }),
+  );
+  const head = `${sum((stats) => stats.calls)} calls/s   ${sum(({ sessions }) => sessions)} active sessions   ${nodes.length > 1 ? `${nodes.length} nodes   ` : ''}Ctrl-C ends`;
+  const titles = row('SERVER', ({ title, width }) => fitted(title, Math.abs(width), width > 0));
+  const space = Math.max(0, height - table.length - 4);
+  const last = space === 0 ? [] : recent.slice(-space).reverse();
+  return [
+    styleText('bold', head),
+    styleText('gray', titles),
+    ...table,
+    '',
+    ...last.map((call) => callLine(call, columns)),
+  ];
+}
+
+function widthOf(columns: readonly TopColumn[]): number {
+  return columns.reduce((all, { width }) => all + 1 + Math.abs(width), 0);
+}
+
+/** Those that fit, the least important ones left out. */
+function fitting(all: readonly TopColumn[], space: number): readonly TopColumn[] {
+  let shown = all;
+  while (shown.length > 0 && widthOf(shown) > space) {
+    const lowest = Math.min(...shown.map(({ rank }) => rank));
+    shown = shown.filter(({ rank }) => rank !== lowest);
+  }
+  return shown;
+}
