@@ -16,7 +16,7 @@ class Bench {
     const bus = memoryBus(this.#hub, this.clock);
     const progress = new Progress(this.clock);
     const others = () => this.#peers.filter((peer) => peer !== bus.peer);
-    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, name: 'tried', progress, others });
+    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, progress, others });
     this.#peers.push(bus.peer);
     this.#closing.push(
       () => everywhere.close(),

@@ -2,17 +2,16 @@ import { type Clock, within } from '../model/clock.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import { packFrame, unpackFrame } from './frames/frame.ts';
 
+const NAME = 'trunkline.heard.sessions';
 const MOST_MS = 1_000;
 
 interface ReplicationBarrierDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
-  /** Of the table, on the wire. */
-  readonly name: string;
   readonly progress: Progress;
   readonly others: () => readonly string[];
 }
 
 /**
- * Waits until all nodes know a record. Nodes follow records within a moment; a client whose next request goes to another node
+ * Waits until all nodes know a session's record. Nodes follow records within a moment; a client whose next request goes to another node
  * must not arrive before.
  */
 export class ReplicationBarrier {
@@ -21,8 +20,8 @@ export class ReplicationBarrier {
 
   constructor(deps: ReplicationBarrierDeps) {
     this.#deps = deps;
-    const { bus, name, progress } = deps;
-    this.#serving = bus.serve(`trunkline.heard.${name}`, async (serving) => {
+    const { bus, progress } = deps;
+    this.#serving = bus.serve(NAME, async (serving) => {
       const { revision } = unpackFrame<{ revision: number }>(serving.payload).header;
       await progress.heardUpTo(revision, MOST_MS);
       serving.answer(packFrame({}));
@@ -31,14 +30,12 @@ export class ReplicationBarrier {
 
   /** At the latest after a second. Never rejects. */
   async put(key: string): Promise<void> {
-    const { bus, clock, name, progress, others } = this.#deps;
+    const { bus, clock, progress, others } = this.#deps;
     const end = clock.now() + MOST_MS;
     const revision = await progress.written(key, MOST_MS);
     if (revision === null) return;
     const deadlineMs = end - clock.now();
-    const asked = others().map(
-      (to) => bus.call(`trunkline.heard.${name}`, packFrame({ revision }), { to, deadlineMs }).outcome,
-    );
+    const asked = others().map((to) => bus.call(NAME, packFrame({ revision }), { to, deadlineMs }).outcome);
     await Promise.all([progress.heardUpTo(revision, deadlineMs), ...asked]);
   }
 

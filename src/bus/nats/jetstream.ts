@@ -3,7 +3,6 @@ import type { NatsConnection } from '@nats-io/transport-node';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { BucketOptions } from '../shared-state.ts';
 import type { NatsCore, NatsJetStream, NatsWire } from './nats-wire.ts';
 
 const REPLICAS = 3;
@@ -22,14 +21,6 @@ export interface Reach {
   readonly manager: JetStreamManager;
   readonly replicas: StreamReplicas;
   readonly clock: Clock;
-}
-
-export interface StreamMaker {
-  readonly deps: NatsStateDeps;
-  /** Rejects with GatewayError NOT_SENT. */
-  reach(): Promise<Reach>;
-  /** Creates the stream of a bucket or updates its settings. Returns its incarnation. */
-  makeStream(name: string, options: BucketOptions): Promise<string>;
 }
 
 export const WRONG_REVISION: readonly number[] = [10_071, 10_164];

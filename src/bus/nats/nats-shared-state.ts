@@ -1,18 +1,28 @@
-import type { StreamConfig } from '@nats-io/jetstream';
+import type { JsMsg, PushConsumer, StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
+import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../shared-state.ts';
 import {
+  apiCode,
   askForLack,
   makeStream,
   type NatsStateDeps,
+  NO_MESSAGE,
+  NO_STREAM,
+  NOT_DELETED,
+  onceMade,
   type Reach,
-  type StreamMaker,
   StreamReplicas,
+  stateFailure,
+  WRONG_REVISION,
 } from './jetstream.ts';
-import { NatsBucket } from './nats-bucket.ts';
+import { PendingRecords } from './pending-records.ts';
 
-const REQUEST_MS = 2_000;
 const MAX_VALUE_BYTES = 64 * 1024;
+const RETRY_MS = 500;
+
+/** Marks deleted records. */
+const OPERATION = 'KV-Operation';
+const REQUEST_MS = 2_000;
 /** For JetStream's header. */
 const HEADER_BYTES = 512;
 const NANOS = 1_000_000;
@@ -20,7 +30,7 @@ const NANOS = 1_000_000;
 const DUPLICATES_MS = 120_000;
 
 /** Buckets in JetStream's own key-value layout. Reads ask the leader, never a replica that may be behind: leases depend on it. */
-export class NatsSharedState implements SharedState, StreamMaker {
+export class NatsSharedState implements SharedState {
   readonly deps: NatsStateDeps;
   readonly #replicas: StreamReplicas;
   #reach: Reach | null = null;
@@ -58,6 +68,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
     }
   }
 
+  /** Creates the stream of a bucket or updates its settings. Returns its incarnation. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
     const wanted = streamConfig(name, options);
     const same = ({ max_age, max_msg_size }: StreamConfig): boolean =>
@@ -81,4 +92,289 @@ function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
     deny_delete: false,
     max_bytes: -1,
   } satisfies Partial<StreamConfig>;
+}
+
+/** A lost bucket is created again by the next operation. */
+export class NatsBucket implements Bucket {
+  readonly name: string;
+  readonly #state: NatsSharedState;
+  readonly #options: BucketOptions;
+  #incarnation: string;
+
+  private constructor(state: NatsSharedState, name: string, options: BucketOptions, incarnation: string) {
+    this.#state = state;
+    this.name = name;
+    this.#options = options;
+    this.#incarnation = incarnation;
+  }
+
+  static async open(state: NatsSharedState, name: string, options: BucketOptions): Promise<NatsBucket> {
+    return new NatsBucket(state, name, options, await state.makeStream(name, options));
+  }
+
+  get incarnation(): string {
+    return this.#incarnation;
+  }
+
+  get stream(): string {
+    return `KV_${this.name}`;
+  }
+
+  subject(key: string): string {
+    return `$KV.${this.name}.${key}`;
+  }
+
+  async get(key: string): Promise<StateRecord | null> {
+    const found = await this.look(key);
+    return found === 'deleted' ? null : found;
+  }
+
+  async look(key: string): Promise<StateRecord | 'deleted' | null> {
+    const stored = await this.#last(key);
+    if (stored === null) return null;
+    return stored.removed ? 'deleted' : { key, value: stored.value, revision: stored.revision };
+  }
+
+  async create(key: string, value: Buffer): Promise<number | null> {
+    const revision = await this.restore(key, value);
+    if (revision !== null) return revision;
+    // A deletion leaves a marker, whose revision must be followed.
+    const stored = await this.#last(key);
+    if (stored !== null && !stored.removed) return null;
+    const after = stored === null ? null : await this.#write(key, value, stored.revision);
+    return after ?? this.restore(key, value);
+  }
+
+  async restore(key: string, value: Buffer): Promise<number | null> {
+    return this.#write(key, value, 0);
+  }
+
+  async update(key: string, value: Buffer, revision: number): Promise<number | null> {
+    return revision > 0 ? this.#write(key, value, revision) : null;
+  }
+
+  async delete(key: string, revision?: number): Promise<boolean> {
+    // Markers expire like records if the bucket has a TTL.
+    if (revision !== undefined && this.#options.ttlMs === 0) {
+      const stored = await this.#last(key);
+      if (stored?.revision !== revision) return false;
+      if (stored.removed) return this.#deleteMark(revision);
+    }
+    return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
+  }
+
+  async keys(pattern = '>'): Promise<readonly string[]> {
+    const keys: string[] = [];
+    await new Promise<void>((resolve, reject) => {
+      const watch = new NatsWatch(
+        this,
+        pattern,
+        { headersOnly: true },
+        {
+          put: ({ key }) => keys.push(key),
+          gone: () => {},
+          onReady: () => {
+            watch.close();
+            resolve();
+          },
+        },
+      );
+      watch.start().catch(reject);
+    });
+    return keys;
+  }
+
+  async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
+    const watch = new NatsWatch(this, pattern, { newest }, watcher);
+    await watch.start();
+    return watch;
+  }
+
+  get deps(): NatsSharedState['deps'] {
+    return this.#state.deps;
+  }
+
+  /** Creates a lost bucket and repeats. */
+  async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T> {
+    try {
+      return await run(await this.#state.reach());
+    } catch (error) {
+      if (!this.#gone(error)) throw stateFailure(error, doing);
+    }
+    this.#incarnation = await this.#state.makeStream(this.name, this.#options);
+    try {
+      return await run(await this.#state.reach());
+    } catch (error) {
+      throw stateFailure(error, doing);
+    }
+  }
+
+  /** Subjects of a lost bucket have no subscriber. */
+  #gone(error: unknown): boolean {
+    return apiCode(error) === NO_STREAM || (error instanceof Error && error.name === 'JetStreamNotEnabled');
+  }
+
+  async #last(key: string) {
+    return this.withStream('read', async ({ manager }) => {
+      try {
+        const stored = await manager.streams.getMessage(this.stream, { last_by_subj: this.subject(key) });
+        if (stored === null) return null;
+        const removed = isRemoval(stored.header?.get(OPERATION));
+        return { value: Buffer.from(stored.data), revision: stored.seq, removed };
+      } catch (error) {
+        if (apiCode(error) === NO_MESSAGE) return null;
+        throw error;
+      }
+    });
+  }
+
+  /** By its sequence number in the stream, which stays unique. */
+  async #deleteMark(revision: number): Promise<boolean> {
+    return this.withStream('write', async ({ manager }) => {
+      try {
+        return await manager.streams.deleteMessage(this.stream, revision, false);
+      } catch (error) {
+        if (apiCode(error) === NOT_DELETED) return false;
+        throw error;
+      }
+    });
+  }
+
+  /** Null if the revision differs. `expected` null: any. */
+  async #write(key: string, value: Buffer, expected: number | null, operation?: 'DEL'): Promise<number | null> {
+    const most = this.#options.maxValueBytes ?? MAX_VALUE_BYTES;
+    if (value.length > most) {
+      throw new GatewayError('TOO_LARGE', `a record of ${value.length} bytes`, { outcome: 'NOT_SENT' });
+    }
+    return this.withStream('write', async ({ client }) => {
+      const headers = this.#state.deps.core.headers();
+      if (operation !== undefined) headers.set(OPERATION, operation);
+      try {
+        const { seq } = await client.publish(this.subject(key), value, {
+          headers,
+          ...(expected === null ? {} : { expect: { lastSubjectSequence: expected } }),
+        });
+        return seq;
+      } catch (error) {
+        if (WRONG_REVISION.includes(apiCode(error))) return null;
+        throw error;
+      }
+    });
+  }
+}
+
+interface ListingOptions {
+  readonly headersOnly?: boolean;
+  /** Of a larger stream, about as many records that were changed last. */
+  readonly newest?: number | undefined;
+}
+
+interface Running {
+  readonly consumer: PushConsumer;
+  readonly messages: { stop(): void };
+  readonly first: PendingRecords;
+}
+
+/** Begins anew after every lost connection: what it missed is unknown. */
+export class NatsWatch {
+  readonly #bucket: NatsBucket;
+  readonly #pattern: string;
+  readonly #options: ListingOptions;
+  readonly #watcher: StateWatcher;
+  #running: Running | null = null;
+  #round = 0;
+  #closed = false;
+  #unfollow: (() => void) | null = null;
+  #stopRetry: (() => void) | null = null;
+
+  constructor(bucket: NatsBucket, pattern: string, options: ListingOptions, watcher: StateWatcher) {
+    this.#bucket = bucket;
+    this.#pattern = pattern;
+    this.#options = options;
+    this.#watcher = watcher;
+  }
+
+  /** Rejects with GatewayError if it cannot begin; later it retries until closed. */
+  async start(): Promise<void> {
+    await this.#begin();
+    if (this.#closed) return;
+    this.#unfollow = this.#bucket.deps.wire.onChange(({ type }) => {
+      if (type === 'connected') this.#again();
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stopRetry?.();
+    this.#unfollow?.();
+    this.#stop();
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#stopRetry?.();
+    this.#begin().catch(() => {
+      if (!this.#closed) this.#stopRetry = this.#bucket.deps.clock.after(RETRY_MS, () => this.#again());
+    });
+  }
+
+  async #begin(): Promise<void> {
+    this.#stop();
+    const round = this.#round;
+    const live = (): boolean => !this.#closed && round === this.#round;
+    await this.#bucket.withStream('read', async (reach) => {
+      const { client, manager } = reach;
+      // Another node may have created it again.
+      const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
+      const { headersOnly = false, newest = Number.POSITIVE_INFINITY } = this.#options;
+      const whole = state.messages <= newest;
+      const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
+        // A bucket has one message for each record.
+        ...(whole
+          ? { deliver_policy: 'last_per_subject' as const }
+          : { deliver_policy: 'by_start_sequence' as const, opt_start_seq: state.last_seq - newest + 1 }),
+        // A list would need NATS 2.10.
+        filter_subjects: this.#bucket.subject(this.#pattern),
+        headers_only: headersOnly,
+      });
+      const left = (await consumer.info(true)).num_pending;
+      const ready = (): void => this.#watcher.onReady?.(created, whole);
+      const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, ready);
+      if (live()) this.#watcher.onBegin?.();
+      const messages = await consumer.consume({
+        callback: (message) => {
+          if (!live()) return;
+          this.#tell(message);
+          first.received(message);
+        },
+      });
+      if (!live()) {
+        messages.stop();
+        return;
+      }
+      this.#running = { consumer, messages, first };
+      first.begin();
+    });
+  }
+
+  #stop(): void {
+    this.#round++;
+    const running = this.#running;
+    this.#running = null;
+    if (running === null) return;
+    running.first.stop();
+    running.messages.stop();
+    running.consumer.delete().catch(() => {});
+  }
+
+  #tell(message: JsMsg): void {
+    // Copied: a slice would keep the whole text, and keys are kept.
+    const key = Buffer.from(message.subject.slice(this.#bucket.subject('').length)).toString();
+    if (isRemoval(message.headers?.get(OPERATION))) this.#watcher.gone(key, message.seq);
+    else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
+  }
+}
+
+function isRemoval(operation: string | undefined): boolean {
+  return operation === 'DEL' || operation === 'PURGE';
 }

@@ -5,8 +5,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import type { Reach } from './jetstream.ts';
-import { type NatsBucket, NatsWatch } from './nats-bucket.ts';
-import { NatsSharedState } from './nats-shared-state.ts';
+import { type NatsBucket, NatsSharedState, NatsWatch } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
 /**

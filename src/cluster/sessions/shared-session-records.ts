@@ -78,7 +78,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
     this.#counts = new SessionCounts({ bus, clock, others, counting });
     this.#stopReview = this.#reviewLater();
-    this.#everywhere = new ReplicationBarrier({ bus, clock, others, name: 'sessions', progress: this.#table.progress });
+    this.#everywhere = new ReplicationBarrier({ bus, clock, others, progress: this.#table.progress });
   }
 
   get census(): SessionCensus {

@@ -71,7 +71,6 @@ const DRAIN_ASKED_MS = 30_000;
 /** Messages between nodes that belong to no call; in order between two nodes, except very large ones. */
 export class SideMessages {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
-  #registrations: readonly { close(): void }[] = [];
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
     this.#deps = deps;
@@ -81,33 +80,31 @@ export class SideMessages {
     const { bus, events } = this.#deps;
     const { peer } = bus;
     const take = (payload: Buffer, from: string): void => this.#receive(payload, from, streams, receiver);
-    this.#registrations = [
-      bus.subscribe(`trunkline.side.${peer}`, take),
-      bus.serve('trunkline.large', (serving) => {
-        take(serving.payload, serving.from);
-        serving.answer(packFrame({}));
-      }),
-      bus.serve('trunkline.asked', async (serving) => {
-        const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
-        const { server, sessionId, key, message } = header;
-        const reply = await events.request(server, sessionId, messageOf(message, pieces[0]!), key);
-        serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
-      }),
-      bus.serve('trunkline.ask-client', async (serving) => {
-        const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
-        const message = messageOf(header.message, pieces[0]!);
-        const reply = await streams.askHere(header.sessionId, message, header.server ?? undefined);
-        serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
-      }),
-      bus.serve('trunkline.drain', (serving) => {
-        receiver.drainAsked();
-        serving.answer(packFrame({}));
-      }),
-      bus.serve('trunkline.restart', async (serving) => {
-        await this.#deps.local.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
-        serving.answer(packFrame({}));
-      }),
-    ];
+    bus.subscribe(`trunkline.side.${peer}`, take);
+    bus.serve('trunkline.large', (serving) => {
+      take(serving.payload, serving.from);
+      serving.answer(packFrame({}));
+    });
+    bus.serve('trunkline.asked', async (serving) => {
+      const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
+      const { server, sessionId, key, message } = header;
+      const reply = await events.request(server, sessionId, messageOf(message, pieces[0]!), key);
+      serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
+    });
+    bus.serve('trunkline.ask-client', async (serving) => {
+      const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
+      const message = messageOf(header.message, pieces[0]!);
+      const reply = await streams.askHere(header.sessionId, message, header.server ?? undefined);
+      serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
+    });
+    bus.serve('trunkline.drain', (serving) => {
+      receiver.drainAsked();
+      serving.answer(packFrame({}));
+    });
+    bus.serve('trunkline.restart', async (serving) => {
+      await this.#deps.local.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
+      serving.answer(packFrame({}));
+    });
   }
 
   /** Never throws; lost with the node or the bus. */
@@ -139,10 +136,6 @@ export class SideMessages {
 
   async drain(peer: string): Promise<void> {
     await this.#done(peer, 'drain', packFrame({}), DRAIN_ASKED_MS);
-  }
-
-  close(): void {
-    for (const registration of this.#registrations) registration.close();
   }
 
   async #answered(peer: string, name: string, header: object, message: Message): Promise<Message> {
