@@ -75,7 +75,7 @@ function optionsFirst(given: readonly string[], command: Command): readonly stri
   return filter.length === 0 ? options : [...options, '--', ...filter];
 }
 
-/** One of a real option, or close to it, is none: `-n20`, `-fn`, `-json`. */
+/** False for short options such as `-n20` and `-fn`. A word that resembles a long option, such as `-json`, is an error. */
 function isFilterWord(word: string, command: Command): boolean {
   if (!word.startsWith('-') || word === '-') return true;
   if (word.startsWith('--') || word.length === 2) return false;
@@ -98,7 +98,7 @@ function isFilterWord(word: string, command: Command): boolean {
   return true;
 }
 
-/** Of an option: many words are close to it. */
+/** Options up to this length resemble too many words. */
 const SHORT_NAME = 3;
 
 /** Whether the value of the option, or of the last of these short ones, is the next word. */

@@ -6,8 +6,8 @@ const LONG_MS = 3_600_000;
 
 /** The program: runs the command line and ends the process with the command's exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
-  // Whoever read our words may be gone. Without a listener each lost word would be an uncaught exception, whose report is
-  // a lost word again: the process would spin and never drain.
+  // The reader of the output may be gone. Without a listener each failed write would be an uncaught exception, and its report
+  // another failed write: the process would spin and never drain.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   // Timers of the gateway hold no process: a command that waits for nothing else, as a login with a code does, would end.
   const held = setInterval(() => {}, LONG_MS);

@@ -6,7 +6,7 @@ const CRASH_DRAIN_MS = 5_000;
 
 /**
  * Resolves with the exit code when the gateway has ended. SIGTERM drains (F33); a second one cuts that short. Ctrl-C ends at
- * once when nothing is in flight and drains otherwise; a second one does not wait. A defect that nobody caught is logged,
+ * once when nothing is in flight and drains otherwise; a second one does not wait. An uncaught error is logged,
  * readiness fails, calls get five seconds, and the process ends with 70: it cannot know what state it is in.
  */
 export function untilStopped(app: App): Promise<ExitCode> {

@@ -33,7 +33,7 @@ export interface ServerChannel extends AsyncDisposable {
   /**
    * Sends a request of the stateful revisions and resolves with its result as JSON text, to the digit. `params` is an
    * object or JSON text. Rejects with GatewayError: CANCELLED on `signal` and TIMEOUT after `timeoutMs` (default
-   * 60 000), both of which the server is told, NOT_SENT or UNKNOWN when the connection is lost; and with ServerError.
+   * 60 000), both with a cancellation to the server; NOT_SENT or UNKNOWN when the connection is lost; and with ServerError.
    */
   send(method: string, params?: object | string, options?: Omit<CallOptions, 'onProgress'>): Promise<string>;
   /** Sends a notification; nothing comes back, not even its loss. */
@@ -167,7 +167,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
 
   missed(): void {}
 
-  /** A server may ask whether we are there; there is nobody to ask anything else. */
+  /** Answers pings. No user and no model is here for other requests. */
   async asked(_connection: Connection, message: { readonly id: string; readonly method: string }) {
     if (message.method === 'ping') return result(message.id, '{}', 'stateful');
     throw new GatewayError('METHOD_NOT_FOUND', `Method not found: ${message.method}`);

@@ -6,7 +6,7 @@ import type { ServerRate } from './schemas.ts';
 
 const BATCH_MS = 200;
 const STATS_MS = 1_000;
-/** Of one batch; with more, the reader is told that calls are missing. */
+/** Of one batch; a batch with more says that calls are missing (`lost`). */
 const CALLS_AT_ONCE = 500;
 const ENTRIES_AT_ONCE = 256;
 

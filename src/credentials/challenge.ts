@@ -32,7 +32,7 @@ export function bearerChallenge(header: string | null): BearerChallenge {
   };
 }
 
-/** Has a server say what it wants, as a client without a token hears it. */
+/** Sends a request without a token, to which a server answers with its challenge. */
 export function askedWithoutToken(fetch: GuardedFetch, url: string): Promise<Response> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   return fetch(url, { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });

@@ -91,7 +91,7 @@ export class ServerCredentials {
 
   /**
    * For what the server with this URL names, and its authorization server. They may lead inside where the operator has named
-   * them: by the URL of the server, or by `auth.issuer` (proto:T10). `trace`: what hears of requests instead of the gateway's.
+   * them: by the URL of the server, or by `auth.issuer` (proto:T10). `trace` records the requests in place of the gateway's own.
    */
   fetchFor(name: string, url: string, trace?: SignInTrace): GuardedFetch {
     const definition = this.deps.desired.state.servers.get(name);
@@ -145,11 +145,11 @@ export class ServerCredentials {
     await this.#reread(key);
   }
 
-  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). `said`: by it just now. */
-  wantedScopes(server: Server, authority: Authority, said?: BearerChallenge): readonly string[] {
+  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). `challenge`: in place of the last one. */
+  wantedScopes(server: Server, authority: Authority, challenge?: BearerChallenge): readonly string[] {
     const key = keyOf(ownerAt(server));
     const before = this.#known.get(key)?.value;
-    const asked = (said ?? this.#challenges.get(key))?.scope;
+    const asked = (challenge ?? this.#challenges.get(key))?.scope;
     const own = authOf(server).scopes;
     const now = own ?? (asked == null ? (authority.scopes ?? []) : scopesOf(asked));
     const sameServer = own === null && before?.authority.metadata.issuer === authority.metadata.issuer;
@@ -157,12 +157,12 @@ export class ServerCredentials {
     return [...new Set([...(sameServer ? before.scopes : []), ...now, ...(offline ? ['offline_access'] : [])])];
   }
 
-  async discover(server: Server, fetch: GuardedFetch, said?: BearerChallenge): Promise<Authority> {
+  async discover(server: Server, fetch: GuardedFetch, challenge?: BearerChallenge): Promise<Authority> {
     const { transport } = server;
     if (!('url' in transport)) throw loginRefused('it is not behind a URL, so there is nothing to sign in to');
     const key = keyOf(ownerAt(server));
     await this.#reread(key);
-    const { resourceMetadata } = said ?? this.#challenges.get(key) ?? { resourceMetadata: null };
+    const { resourceMetadata } = challenge ?? this.#challenges.get(key) ?? { resourceMetadata: null };
     const auth = authOf(server);
     const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
     const { issuer } = authority.metadata;

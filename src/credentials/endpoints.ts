@@ -20,7 +20,7 @@ export function registrationEndpoint({ issuer, registration_endpoint: endpoint }
   throw loginRefused(`its authorization server ${issuer} registers no clients; ${advice}`);
 }
 
-/** The metadata document of the gateway where the authorization server reads such documents; null otherwise (proto:T8). */
-export function readDocument(document: string | null, metadata: AuthorizationServer): string | null {
+/** The gateway's metadata document as its client id; null if the authorization server reads no such documents (proto:T8). */
+export function clientDocument(document: string | null, metadata: AuthorizationServer): string | null {
   return metadata['client_id_metadata_document_supported'] === true ? document : null;
 }

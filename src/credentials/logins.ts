@@ -11,7 +11,7 @@ import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
 import { type Kept, SealedRecords } from './credential-store.ts';
 import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
-import { readDocument } from './endpoints.ts';
+import { clientDocument } from './endpoints.ts';
 import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
@@ -232,7 +232,7 @@ export class OAuthLogins implements Logins {
 
   /** The gateway's metadata document where the authorization server reads it, else a registration (proto:T8). */
   async #client(fetch: GuardedFetch, { metadata }: Authority, redirectUri: string | null): Promise<OAuthClient> {
-    const document = readDocument(this.#credentials.deps.clientMetadataUrl(), metadata);
+    const document = clientDocument(this.#credentials.deps.clientMetadataUrl(), metadata);
     if (document !== null) return { id: document, secret: null, privateKey: null, authMethod: 'none' };
     const key = JSON.stringify([metadata.issuer, redirectUri]);
     const known = await this.#clients.get(key);

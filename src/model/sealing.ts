@@ -7,7 +7,7 @@ export interface Sealing {
   outdated?(context: string, sealed: string): boolean;
 }
 
-/** Null if the key in force sealed it, or none did. */
+/** The text sealed with the key in force; null if that key sealed it already, or no key opens it. */
 export function sealedAnew(sealing: Sealing, context: string, sealed: string): string | null {
   const text = sealing.outdated?.(context, sealed) === true ? sealing.open(context, sealed) : null;
   return text === null ? null : sealing.seal(context, text);

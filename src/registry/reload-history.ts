@@ -26,7 +26,7 @@ export class ReloadHistory {
     return this.#records.toReversed();
   }
 
-  /** Whether it is worth a record: with other problems than before. `changed` records what is put in force. */
+  /** Records a reading whose problems differ from those of the last record, and returns whether it did. `changed` records what takes effect. */
   read(reload: Reload): boolean {
     if (reload.kind === 'applied') return false;
     const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;

@@ -32,8 +32,8 @@ interface Topic {
 const ENTRY_BYTES = 64;
 
 /**
- * The last of what was told by topic, in memory and bounded, for whoever asks what happened. Readers keep a position
- * and come back for what follows: one that is too slow loses entries, and is told so.
+ * The last entries by topic, in memory and bounded. A reader keeps its position and comes back for what follows; a reader
+ * that is too slow loses entries and learns that it did.
  */
 export class Journal {
   readonly #run: string;

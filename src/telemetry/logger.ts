@@ -19,7 +19,7 @@ interface LoggerCore {
   readonly format: LogFormat;
   readonly now: () => number;
   readonly scrubber: Scrubber;
-  /** Those with `true` hear of each call too. */
+  /** `true`: the keeper gets a line per call too. */
   readonly keepers: Map<LogKeeper, boolean>;
 }
 
@@ -89,7 +89,7 @@ export class Logger {
     return this.writes('info') || this.#shared.keepers.values().some((calls) => calls);
   }
 
-  /** A line at `info` about a call. Other records of calls are elsewhere: only keepers that asked for calls hear it. */
+  /** A line at `info` about a call, for keepers that asked for calls; others have calls from the call log. */
   call(fields: LogFields): void {
     const { keepers } = this.#shared;
     const entry = this.#entry('info', 'call', fields);

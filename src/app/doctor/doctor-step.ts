@@ -29,7 +29,7 @@ function splitFix(text: string): readonly [string, string | null] {
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + '; fix: '.length)];
 }
 
-/** Without the words that say only which server it is; and the remedy in it, where there is one. */
+/** The message without the name of the server, and the remedy after its `;`, if it has one. */
 export function apart(text: string, name: string): readonly [string, string | null] {
   const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
   const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);

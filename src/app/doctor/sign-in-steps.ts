@@ -2,7 +2,7 @@ import type { ResourceServer } from 'oauth4webapi';
 import { askedWithoutToken, type BearerChallenge, bearerChallenge } from '../../credentials/challenge.ts';
 import type { ServerCredentials } from '../../credentials/credentials.ts';
 import type { Authority } from '../../credentials/discovery.ts';
-import { authorizationEndpoint, readDocument, registrationEndpoint } from '../../credentials/endpoints.ts';
+import { authorizationEndpoint, clientDocument, registrationEndpoint } from '../../credentials/endpoints.ts';
 import { loginRefused, noLogin, plainly } from '../../credentials/login-errors.ts';
 import { whyNoLogin } from '../../credentials/logins.ts';
 import { SignInTrace } from '../../credentials/sign-in-trace.ts';
@@ -14,10 +14,10 @@ import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 type Name = SignInFinding['step'];
 type Found = DoctorStep<Name>;
 
-/** Documents of others are quoted. */
+/** Texts quote documents of others. */
 const MAX_TEXT = 1_000;
 
-/** What to do where the error itself does not say it. */
+/** For errors without a remedy of their own. */
 const REMEDIES: Readonly<Record<Name, string>> = {
   challenge: 'start the server, or mend the url of its definition',
   'resource metadata': 'have the server publish what RFC 9728 demands',
@@ -27,7 +27,7 @@ const REMEDIES: Readonly<Record<Name, string>> = {
   token: 'have the authorization server offer it (RFC 8414)',
 };
 
-/** Whether there is anything to look for: the gateway gets tokens for the server itself. */
+/** Whether the gateway itself signs in at the server. */
 export function hasSignIn(server: Server): boolean {
   return takesTokens(server) && authOf(server).exec === null;
 }
@@ -50,12 +50,12 @@ export async function signInSteps(server: Server, credentials: ServerCredentials
   let at: Name = 'challenge';
   try {
     const { status, headers } = await askedWithoutToken(fetch, transport.url);
-    const said = bearerChallenge(status === 401 ? headers.get('www-authenticate') : null);
-    const challenge = challengeStep(status, said);
-    tell(challenge);
-    if (challenge.state === 'failed') return found;
+    const challenge = bearerChallenge(status === 401 ? headers.get('www-authenticate') : null);
+    const step = challengeStep(status, challenge);
+    tell(step);
+    if (step.state === 'failed') return found;
     at = 'resource metadata';
-    const authority = await credentials.discover(server, fetch, said);
+    const authority = await credentials.discover(server, fetch, challenge);
     const published = authority.resource !== null;
     if (status !== 401 && !published && asked('issuer metadata').every(({ problem }) => problem !== null)) {
       tell(ok('resource metadata', 'it publishes none, and asks for no credentials: there is nothing to sign in to'));
@@ -63,7 +63,7 @@ export async function signInSteps(server: Server, credentials: ServerCredentials
     }
     tell(resourceStep(asked('resource metadata'), published));
     tell(issuerStep(authority, asked('issuer metadata')));
-    const scopes = credentials.wantedScopes(server, authority, said);
+    const scopes = credentials.wantedScopes(server, authority, challenge);
     for (const [step, words] of toCome(server, authority, clientMetadataUrl(), scopes)) {
       at = step;
       tell(ok(step, words()));
@@ -130,8 +130,8 @@ function* toCome(
     () => {
       if (clientId !== null) return `the definition names the client ${clientId}`;
       if (!byUser) throw loginRefused(`there is no client for ${grant}; set auth.clientId in the definition`);
-      const read = readDocument(document, metadata);
-      return read === null ? `a sign-in registers at ${registrationEndpoint(metadata)}` : `the client is ${read}`;
+      const client = clientDocument(document, metadata);
+      return client === null ? `a sign-in registers at ${registrationEndpoint(metadata)}` : `the client is ${client}`;
     },
   ];
   const asked = scopes.length === 0 ? 'without scopes' : `for ${scopes.join(' ')}`;

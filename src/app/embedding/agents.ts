@@ -80,7 +80,7 @@ export class Agents {
     return made;
   }
 
-  /** Nobody has said anything of an agent that nobody registered: the seeds let it use everything. */
+  /** Null: every server, also for an agent that is neither registered nor configured. */
   #allowed(name: string): ReadonlySet<string> | null {
     return this.#registered.get(name) ?? this.#app.state.agents.get(name)?.servers ?? null;
   }

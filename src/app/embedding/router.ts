@@ -14,7 +14,7 @@ const NO_BYTES = Buffer.alloc(0);
 
 /**
  * Clients by name, and their tools as one list (S2.35). Names are exposed as the gateway exposes them, and calls are
- * routed by that table: a call of a tool that no client has reaches nobody.
+ * routed by that table: a call of a tool that no client has reaches no client.
  */
 export class Router {
   readonly #clients = new Map<string, AgentClient>();

@@ -29,8 +29,8 @@ interface ServerAnnouncementsDeps {
 }
 
 /**
- * Tells programs of servers (S0.3, S0.4). `created` comes from a node that has the server, who alone knows what to say of
- * it; `deleted` from every node, because whoever had it last may be gone: once the cluster serves it no more.
+ * Tells programs of servers (S0.3, S0.4). A node that has the server sends `created`: only such a node knows its facts. When
+ * the cluster no longer serves it, every node sends `deleted`, because the node that had it last may be gone.
  */
 export class ServerAnnouncements {
   readonly #deps: ServerAnnouncementsDeps;
@@ -82,7 +82,7 @@ export class ServerAnnouncements {
     this.#gone.clear();
   }
 
-  /** Nobody heard what was told until now: of what nobody else can have told, programs hear again. */
+  /** Announcements before the connection were lost: repeats those that no other node can have sent. */
   #connected(): void {
     for (const [name, disarm] of this.#gone) {
       disarm();

@@ -15,7 +15,7 @@ export function subjectListTools(name: string): string {
   return `mcp.${wordOf(name)}.list-tools`;
 }
 
-/** Whoever hears of servers by `mcp.servers.*` would get what a server of that name is asked, with the caller's key. */
+/** Subscribers of `mcp.servers.*` would get the requests to a server with the name `servers`, with the caller's key. */
 function wordOf(name: string): string {
   return name === 'servers' ? '=73ervers' : subjectWord(name);
 }

@@ -1,7 +1,9 @@
 import type { Member, ObjectNode } from '../document/node.ts';
 
-/** Members that some clients put into an inner object come up to the server: Continue's `transport`
- * and `requestOptions`, Zed's `command`. */
+/**
+ * The definition with the members that some clients put into an inner object: Continue's `transport` and `requestOptions`,
+ * Zed's `command`.
+ */
 export function flattened(node: ObjectNode): ObjectNode {
   const members: Member[] = [];
   for (const member of node.members) {

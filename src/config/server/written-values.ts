@@ -51,7 +51,7 @@ export function writtenValues(origin: Origin): readonly WrittenValue[] {
   return values;
 }
 
-/** Before it is JSON text: escapes would hide a secret from who looks for it. */
+/** Of a plain text: in a JSON text, escapes would hide secrets. */
 function without(secrets: readonly string[], text: string): string {
   return secrets.reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
 }

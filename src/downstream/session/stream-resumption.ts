@@ -92,7 +92,7 @@ export class StreamResumption {
     return true;
   }
 
-  /** The node that runs the call may still have it; how it ended is unknown otherwise. */
+  /** Asks for the answer at the node that runs the call; without one, says that the outcome is unknown. */
   async #answer(sink: EventSink, owed: OwedAnswer, { client, endpoint }: ClientSession): Promise<void> {
     const bytes = Buffer.from(owed.request ?? '');
     const message = scanMessage(bytes, 'stateful', 'relaxed');
@@ -100,7 +100,7 @@ export class StreamResumption {
     if (!isScanFailure(message)) {
       const exchange = new ReturnedExchange(`returned ${owed.id}`, message, client);
       const outcome = await this.#deps.core.run(exchange, endpoint);
-      // That it cannot be sent now does not say how it ended.
+      // Any other failure is of this search, and says nothing of the call.
       if (outcome.kind === 'answer' || exchange.found) answer = answerParts(message, endpoint, outcome);
     }
     sink.event(null, answer ?? unknown(owed, GONE, endpoint));

@@ -53,7 +53,7 @@ export default function Access() {
 function Matrix({ table: { callers, servers } }: { table: AccessTable }) {
   if (callers.length === 0 || servers.length === 0) {
     return (
-      <Empty title={callers.length === 0 ? 'Nobody is let in' : 'There are no servers'}>
+      <Empty title={callers.length === 0 ? 'No caller is let in' : 'There are no servers'}>
         <p>
           Agents are in the configuration under <code>agents</code>; servers are added with <code>trunkline add</code>.
         </p>

@@ -118,7 +118,7 @@ function Plan({ node }: { node: string | undefined }) {
         <p class="soft">
           {plan.value.value.problems.length === 0
             ? 'A reload would change nothing.'
-            : 'A reload would change nothing: what has problems stays as it was before.'}
+            : 'A reload would change nothing: the parts with problems stay as they were before.'}
         </p>
       ) : (
         <Changes {...plan.value.value} />

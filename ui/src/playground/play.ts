@@ -120,8 +120,8 @@ export class PlayedRun {
 }
 
 /**
- * A call whose answer the page needs for itself. Rejects where there is no result. Nobody sees its questions: the first
- * calls it off, as `gone` does.
+ * A call whose answer the page needs for itself. Rejects where there is no result. No person sees its questions: the first
+ * one cancels the call, as `gone` does.
  */
 export async function askOnce(request: PlayRequest, gone?: AbortSignal): Promise<JsonObject> {
   const run = new PlayedRun(request);

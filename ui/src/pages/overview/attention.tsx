@@ -67,7 +67,7 @@ export function Attention() {
             tone="bad"
             title="The configuration file has a mistake"
             text={configProblem}
-            more="What it concerns stays as it was before."
+            more="The parts with a mistake stay as they were before."
             command="trunkline check"
             page="configuration"
           />,
