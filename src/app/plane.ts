@@ -50,6 +50,7 @@ export function controlPlane(
   } = rooms;
   return {
     upstreams,
+    ownStatuses: () => rooms.upstreams.statuses(),
     clock,
     cluster: clusterPlane(rooms, () => app.facts().desiredProblems),
     drift: driftPlane(gateway, rooms.undecidable, (server) => serverEvents.changed('drift', server)),

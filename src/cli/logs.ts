@@ -64,6 +64,7 @@ async function isThere(client: ControlClient, server: string): Promise<void> {
 
 /** One entry of a server's log, as the control API gives it. */
 interface ParsedLogLine {
+  readonly loggedBy?: string;
   readonly time?: string;
   readonly level?: string;
   readonly event?: string;
@@ -78,8 +79,9 @@ const PAINT: Readonly<Record<string, 'gray' | 'yellow' | 'red'>> = { info: 'gray
 /** For people: time, server, and what it wrote behind a bar or what happened to it. Control characters are spelled out. */
 function logLine(entry: ParsedLogLine): string {
   if (entry.type === 'gap') return styleText('yellow', `… some lines are missing: ${shown(entry.reason)}`);
-  const { time = '', level = 'info', event = '', server = '', ...fields } = entry;
-  const head = `${styleText('gray', shown(time).slice(11, 23))} ${server === '' ? styleText('bold', 'gateway') : shown(server)}`;
+  const { loggedBy, time = '', level = 'info', event = '', server = '', ...fields } = entry;
+  const of = server === '' ? styleText('bold', 'gateway') : shown(server);
+  const head = `${styleText('gray', shown(time).slice(11, 23))} ${of}${loggedBy === undefined ? '' : ` at ${shown(loggedBy)}`}`;
   if (event === 'server_stderr') return `${head} | ${shown(fields['line'])}`;
   const { problem, ...rest } = fields;
   return (

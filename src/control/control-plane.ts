@@ -8,6 +8,7 @@ import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../
 import type { Upstreams } from '../model/ports.ts';
 import type { Replay, ReplayOptions } from '../model/recordings.ts';
 import type { Server } from '../model/server.ts';
+import type { ServerStatus } from '../model/server-state.ts';
 import type { SignInCheck, SignInView } from '../model/sign-in.ts';
 import type { TaskView } from '../model/task-view.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
@@ -152,6 +153,8 @@ export interface CallLimits {
 /** What the control API works on. Assembled by `app/`. */
 export interface ControlPlane {
   readonly upstreams: Upstreams;
+  /** Of the servers that this node has. */
+  ownStatuses(): readonly ServerStatus[];
   readonly clock: Clock;
   /** null for a lone gateway. */
   readonly cluster: ClusterPlane | null;

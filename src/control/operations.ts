@@ -133,6 +133,29 @@ export const OPERATIONS: readonly ApiOperation[] = [
       }),
   }),
   operation({
+    id: 'listInstances',
+    method: 'GET',
+    path: '/api/v1/instances',
+    summary: 'How each server does at each node that has it.',
+    query: OF_SERVER,
+    schema: schemas.INSTANCES,
+    merge: (answers) => ({ instances: answers.flatMap(({ instances }) => instances) }),
+    run({ query }, { calls, ownStatuses }) {
+      const server = query.get('server');
+      const wanted = ownStatuses().filter(({ name }) => server === null || name === server);
+      return ok({
+        instances: wanted.map(({ name, state, health, reason, nextRetryAt }) => ({
+          server: name,
+          node: calls.node,
+          state,
+          health,
+          reason,
+          nextRetryAt,
+        })),
+      });
+    },
+  }),
+  operation({
     id: 'getServer',
     method: 'GET',
     path: '/api/v1/servers/{name}',
@@ -240,13 +263,20 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'getLogs',
     method: 'GET',
     path: '/api/v1/logs',
-    summary: 'The last of what servers wrote to their standard error and of what the gateway logged of them.',
+    summary:
+      'The last of what servers wrote to their standard error and of what the gateway logged of them, of all nodes.',
     query: { ...OF_SERVER, lines: LINES },
     schema: schemas.LOGS,
     errors: LINES_ERROR,
-    run({ query }, { logs }) {
-      const lines = numberIn(query, 'lines') ?? DEFAULT_LINES;
-      const entries = logs.last(query.get('server'), lines).map(({ json }) => json);
+    merge(answers, { query }) {
+      const all = answers
+        .flatMap(({ entries }) => entries)
+        .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor: answers[0]!.cursor };
+    },
+    run({ query }, { logs, calls }) {
+      const loggedBy = calls.node === null ? '' : `"loggedBy":${JSON.stringify(calls.node)},`;
+      const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => `{${loggedBy}${json.slice(1)}`);
       return written(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
     },
   }),
@@ -260,7 +290,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     schema: schemas.LOG_ENTRY,
     errors: LINES_ERROR,
     run(request, { logs }) {
-      const lines = numberIn(request.query, 'lines') ?? DEFAULT_LINES;
+      const lines = linesIn(request.query);
       const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
       return journalStream(reading(request, logs, first === undefined ? logs.end : first.seq - 1));
     },
@@ -301,6 +331,10 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...RUN_TIME_OPERATIONS,
   ...REGISTRY_OPERATIONS,
 ];
+
+function linesIn(query: URLSearchParams): number {
+  return numberIn(query, 'lines') ?? DEFAULT_LINES;
+}
 
 function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
   if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());

@@ -100,6 +100,21 @@ export const SERVERS = object({
   cursor: described(text, 'Position in the event stream: later events are not in this list.'),
 });
 
+const { state, health, reason, nextRetryAt } = OBSERVED;
+const INSTANCE = named(
+  'Instance',
+  object({
+    server: text,
+    node: described(nullable(text), 'null for a lone gateway.'),
+    state,
+    health,
+    reason,
+    nextRetryAt,
+  }),
+  'A server as one node observes it.',
+);
+export const INSTANCES = object({ instances: list(INSTANCE) });
+
 const GAP = named('Gap', object({ type: constant('gap'), reason: text }), 'Entries are missing here.');
 
 export const EVENT = named(
@@ -154,7 +169,13 @@ export const EVENT = named(
 
 const LOG_LINE = named(
   'LogLine',
-  object({ time: isoTime, level: oneOf(['info', 'warn', 'error']), event: text, server: text }),
+  object({
+    loggedBy: described(optional(text), 'Of `getLogs` in a cluster: the node whose log it is of.'),
+    time: isoTime,
+    level: oneOf(['info', 'warn', 'error']),
+    event: text,
+    server: text,
+  }),
   'As in the log of the gateway; further fields belong to the event. `server` is empty where the gateway logged of itself. `line` of `server_stderr` is what the server wrote.',
 );
 export const LOG_ENTRY = union(LOG_LINE, GAP);

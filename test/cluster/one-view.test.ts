@@ -39,6 +39,22 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
       // The node that has the server knows its history; any node answers with it.
       const { history } = await a.control<{ history: Json[] }>('/api/v1/servers/counter');
       assert.ok(history.length > 0);
+      const { instances } = await a.control<{ instances: Json[] }>('/api/v1/instances?server=counter');
+      assert.deepEqual(
+        instances.map(({ node, state }) => [node, state]),
+        [['b', 'running']],
+      );
+      // Of the node that has it, too, and no more of all together than was asked for.
+      const last = async (query: string) => (await a.control<{ entries: Json[] }>(`/api/v1/logs?${query}`)).entries;
+      const entries = await last('server=counter');
+      assert.ok(entries.length > 1 && entries.every(({ loggedBy }) => loggedBy === 'b'), JSON.stringify(entries));
+      const all = await last('lines=1000');
+      assert.deepEqual(new Set(all.map(({ loggedBy }) => loggedBy)), new Set(['a', 'b']));
+      const times = all.map(({ time }) => time);
+      assert.deepEqual(times, times.toSorted());
+      assert.deepEqual(await last('lines=2'), (await last('lines=1000')).slice(-2));
+      assert.deepEqual(await last('lines=0'), []);
+      assert.ok((await last('node=a')).every(({ loggedBy }) => loggedBy === 'a'));
       const only = await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count&node=b');
       assert.deepEqual(only.calls, []);
       const gateway = await a.control<Json>('/api/v1/gateway?node=b');

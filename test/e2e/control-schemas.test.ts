@@ -135,6 +135,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     await post('/apps', '/apps', { html: '<p>' });
     await post('/apps', '/apps', { html: '<p>', csp: { connectDomains: 'all' } });
     await get('/logs');
+    assert.equal((await get('/instances?server=dead', '/instances')).instances[0].node, null);
     await get('/logs?lines=many', '/logs');
     await get('/nodes');
     await get('/servers/good/configuration', '/servers/{name}/configuration');

@@ -281,6 +281,19 @@ readonly lastAttempt: string | null;
 readonly nextRetryAfter: string | null
 };
 
+/** A server as one node observes it. */
+export type Instance = {
+readonly server: string;
+/** null for a lone gateway. */
+readonly node: string | null;
+readonly state: ServerState;
+readonly health: Health;
+/** Why it is not healthy, with the remedy where it is known. */
+readonly reason: string | null;
+/** Milliseconds since 1970. */
+readonly nextRetryAt: number | null
+};
+
 export type WrittenValue = {
 /** Such as `env.TOKEN` and `args[1]`. */
 readonly key: string;
@@ -374,6 +387,8 @@ readonly reason: string
 
 /** As in the log of the gateway; further fields belong to the event. `server` is empty where the gateway logged of itself. `line` of `server_stderr` is what the server wrote. */
 export type LogLine = {
+/** Of `getLogs` in a cluster: the node whose log it is of. */
+readonly loggedBy?: string;
 readonly time: string;
 readonly level: "info" | "warn" | "error";
 readonly event: string;
@@ -1111,6 +1126,13 @@ export function addServer(input: { readonly ttlMs?: number | undefined; readonly
   return request('POST', `api/v1/servers${query({ ttlMs: input.ttlMs, session: input.session, folder: input.folder, node: input.node })}`, input.body, options);
 }
 
+/** How each server does at each node that has it. */
+export function listInstances(input: { readonly server?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
+readonly instances: readonly (Instance)[]
+}> {
+  return request('GET', `api/v1/instances${query({ server: input.server, node: input.node })}`, undefined, options);
+}
+
 /** One server with its status. */
 export function getServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
   return request('GET', `api/v1/servers/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
@@ -1159,7 +1181,7 @@ export function streamEvents(input: { readonly server?: string | undefined; read
   return stream('GET', `api/v1/events${query({ server: input.server, after: input.after, node: input.node })}`, undefined, options);
 }
 
-/** The last of what servers wrote to their standard error and of what the gateway logged of them. */
+/** The last of what servers wrote to their standard error and of what the gateway logged of them, of all nodes. */
 export function getLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly entries: readonly (LogLine)[];
 readonly cursor: string

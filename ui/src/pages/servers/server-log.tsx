@@ -9,7 +9,7 @@ import { clock } from '../../parts/reading.ts';
 const FIRST_LINES = 100;
 const MAX_LINES = 500;
 
-/** The end of what a server wrote and of what the gateway logged of it, followed while it is in sight. */
+/** The end of what a server wrote and of what the gateway logged of it, at all nodes, followed while it is in sight. */
 export function ServerLog({ name }: { readonly name: string }) {
   const lines = useSignal<readonly LogLine[]>([]);
   const error = useSignal<Error | null>(null);
@@ -47,10 +47,11 @@ export function ServerLog({ name }: { readonly name: string }) {
     const stops = [
       wantLogs(name),
       onLive('hello', read),
-      onLive('logs', ({ entry }) => {
+      onLive('logs', ({ node, entry }) => {
         if (!('server' in entry) || entry.server !== name) return;
-        if (held.current === null) add([entry]);
-        else held.current.push(entry);
+        const line = node === null ? entry : { loggedBy: node, ...entry };
+        if (held.current === null) add([line]);
+        else held.current.push(line);
       }),
     ];
     read();
@@ -77,8 +78,9 @@ export function ServerLog({ name }: { readonly name: string }) {
 }
 
 function lineText(entry: LogLine): string {
-  const { time, level, event, server: _, ...fields } = entry as LogLine & Readonly<Record<string, unknown>>;
+  const { loggedBy, time, level, event, server: _, ...fields } = entry as LogLine & Readonly<Record<string, unknown>>;
   const { line, ...others } = fields as Readonly<Record<string, unknown>>;
   const rest = Object.keys(others).length === 0 ? '' : ` ${JSON.stringify(others)}`;
-  return `${clock(time)} ${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
+  const node = loggedBy === undefined ? '' : `${loggedBy} `;
+  return `${clock(time)} ${node}${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
 }
