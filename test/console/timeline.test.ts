@@ -116,6 +116,14 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await page.mouse.move(box.x + 200, box.y + 40);
     await page.mouse.up();
     await page.getByText('No calls in this part of the time').waitFor();
+    // The address keeps it.
+    await page.waitForURL(/range=\d+\.\d-\d+\.\d$/);
+    const { hash } = new URL(page.url());
+    await page.getByRole('button', { name: 'Last minute' }).click();
+    await rows.filter({ hasText: 'good.echo' }).first().waitFor();
+    await page.waitForURL((url) => !url.hash.includes('range'));
+    await browser.visit(hash);
+    await page.getByText('No calls in this part of the time').waitFor();
     await page.getByRole('button', { name: 'Last minute' }).click();
     await rows.filter({ hasText: 'good.echo' }).first().waitFor();
   } finally {

@@ -1,6 +1,6 @@
 import './timeline/timeline.css';
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
@@ -31,6 +31,7 @@ const LANES: Readonly<Record<string, (call: Call) => string>> = {
   client: ({ client }) => client ?? 'unnamed client',
   node: ({ node, servedBy }) => servedBy ?? node ?? 'this gateway',
 };
+const ADDRESS_MS = 300;
 const DEFAULT_SPAN_MS = 60_000;
 const FOLLOW_MS = 500;
 
@@ -87,8 +88,7 @@ export default function Timeline() {
   const { rest, query } = route.value;
   const by = LANES[query.get('by') ?? ''] === undefined ? 'server' : query.get('by')!;
   const selected = rest[0];
-  /** null: the last minute. */
-  const zoomed = useSignal<TimeWindow | 'all' | null>(null);
+  const [zoomed, zoom] = useRange(query.get('range'));
   const now = useSignal(Date.now());
 
   useEffect(followCalls, []);
@@ -97,19 +97,19 @@ export default function Timeline() {
   }, [query.get('filter')]);
   useEffect(() => {
     const timer = setInterval(() => {
-      if (zoomed.value === null && !paused.value && !document.hidden) now.value = Date.now();
+      if (zoomed === null && !paused.value && !document.hidden) now.value = Date.now();
     }, FOLLOW_MS);
     return () => clearInterval(timer);
-  }, []);
+  }, [zoomed === null]);
 
   if (readError.value !== null)
     return <Failure what="The calls could not be read" error={readError.value} again={() => void readCalls()} />;
   if (!isRead.value) return <Loading what="calls" />;
   const calls = shown.value;
   const lastMinute = { from: now.value - DEFAULT_SPAN_MS, to: now.value };
-  const range = zoomed.value === 'all' ? extent(calls) : (zoomed.value ?? lastMinute);
+  const range = zoomed === 'all' ? extent(calls) : (zoomed ?? lastMinute);
   const inSight = calls.filter(({ from, to }) => to >= range.from && from <= range.to);
-  const listed = zoomed.value === null ? calls : inSight;
+  const listed = zoomed === null ? calls : inSight;
   const open = calls.find(({ call }) => call.id === selected)?.call;
   const select = (id: string | null): void =>
     replace(id === null ? ['timeline'] : ['timeline', id], Object.fromEntries(query));
@@ -147,10 +147,10 @@ export default function Timeline() {
         >
           {paused.value ? 'Go on' : 'Pause'}
         </button>
-        <button type="button" disabled={zoomed.value === null} onClick={() => (zoomed.value = null)}>
+        <button type="button" disabled={zoomed === null} onClick={() => zoom(null)}>
           Last minute
         </button>
-        <button type="button" disabled={calls.length === 0} onClick={() => (zoomed.value = 'all')}>
+        <button type="button" disabled={calls.length === 0} onClick={() => zoom('all')}>
           All
         </button>
       </div>
@@ -173,7 +173,7 @@ export default function Timeline() {
             laneOf={LANES[by]!}
             window={range}
             selected={selected}
-            onWindow={(next) => (zoomed.value = next)}
+            onWindow={zoom}
             onSelect={(one) => select(one?.call.id ?? null)}
           />
           <p class="soft">
@@ -206,6 +206,32 @@ function filterWords(text: string): string {
   const words = text.split(/\s+/);
   const cut = words.some((word) => /^-(?!\w+[:<>=])/.test(word)) ? '-- ' : '';
   return cut + words.map(shellWord).join(' ');
+}
+
+/** Which time is shown: all calls, or from one time to another; null for the last minute. */
+type Range = TimeWindow | 'all' | null;
+
+/** Kept in the address, written a moment after the last change: browsers refuse many writes in a row. */
+function useRange(written: string | null): [Range, (next: Range) => void] {
+  const range = useSignal(rangeOf(written));
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => {
+    range.value = rangeOf(written);
+    return () => clearTimeout(timer.current);
+  }, [written]);
+  const zoom = (next: Range): void => {
+    range.value = next;
+    clearTimeout(timer.current);
+    const text = next === null || next === 'all' ? (next ?? '') : `${next.from.toFixed(1)}-${next.to.toFixed(1)}`;
+    timer.current = setTimeout(() => setQuery({ range: text }), ADDRESS_MS);
+  };
+  return [range.value, zoom];
+}
+
+function rangeOf(text: string | null): Range {
+  if (text === 'all') return 'all';
+  const [from = Number.NaN, to = Number.NaN] = (text ?? '').split('-').map(Number);
+  return from < to ? { from, to } : null;
 }
 
 function extent(calls: readonly TimedCall[]): TimeWindow {
