@@ -183,13 +183,12 @@ export async function buildRooms(
   });
   let reachable: readonly string[] = [];
   const serverEvents = newServerEvents(run, () => clock.wall(), observer);
-  const kept = folder?.file('recordings') ?? null;
   const recorder = new Recorder({
     clock,
     random,
     logger,
     events: serverEvents,
-    folder: kept,
+    folder: folder?.file('recordings') ?? null,
     nodes: connection && {
       node: connection.node,
       share: (part) => shareRecording(connection.bus, cluster!, part, logger),
@@ -214,6 +213,7 @@ export async function buildRooms(
           },
           serves,
           events: gatewayEvents,
+          openers: () => sharedRecords,
           gateway,
           get local() {
             return upstreams;
@@ -222,7 +222,7 @@ export async function buildRooms(
             return downstream;
           },
         });
-  const sharedRecords =
+  const sharedRecords: SharedSessionRecords | null =
     connection === null || cluster === null
       ? null
       : new SharedSessionRecords({

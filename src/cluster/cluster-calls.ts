@@ -21,6 +21,7 @@ import {
 } from './calls/attempts.ts';
 import { LeftCalls } from './calls/left-calls.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
+import { SharedInstances } from './calls/shared-instances.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { OwnNode } from './lease/own-node.ts';
@@ -59,6 +60,7 @@ export class ClusterCalls {
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
   readonly #watches: SharedWatches;
   readonly #instances = new Instances();
+  readonly shared: SharedInstances;
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
   #sentElsewhere = 0;
@@ -73,6 +75,7 @@ export class ClusterCalls {
     this.#parts = parts;
     this.#catalogs = catalogs;
     this.#lists = lists;
+    this.shared = new SharedInstances({ deps, self, instances: this.#instances, events, lists });
     this.#remote = new RemoteCalls(deps.bus);
     this.left = new LeftCalls(deps, known);
     this.#owners = new Owners(deps.clock, events, self, servers);
@@ -95,7 +98,7 @@ export class ClusterCalls {
     const engaged = this.#owners.engaged(place, exchange.client);
     if (engaged !== null) return this.#callOwned(engaged, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
-    if (key === null && this.#servesHere(place, request)) {
+    if (key === null && this.#servesHere(place, request, exchange.client)) {
       return this.#orInstead(server, this.#callHere(place, request, exchange), request, exchange);
     }
     const claim = key === null ? null : this.#owners.mine(place, key);
@@ -176,8 +179,9 @@ export class ClusterCalls {
     return this.#parts.known.routingTable.places.get(server);
   }
 
-  #servesHere(place: Place, request: Message): boolean {
-    if (!place.here || this.#instanceOfState(place, request) !== null) return false;
+  #servesHere(place: Place, request: Message, client: ClientProfile): boolean {
+    if (this.shared.next(place, client) !== null || !place.here) return false;
+    if (this.#instanceOfState(place, request) !== null) return false;
     return instancesInstead(place, this.#parts.deps.local).length === 0;
   }
 
@@ -290,7 +294,7 @@ export class ClusterCalls {
     if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.reached));
     const key = claimKey(place, client, this.#lists);
     if (key === null) {
-      if (this.#servesHere(place, request)) return this.#callHere(place, request, exchange);
+      if (this.#servesHere(place, request, client)) return this.#callHere(place, request, exchange);
       return this.#callForeign(this.#instead(place), affinity(place, client, this.#lists), null, request, exchange);
     }
     const mine = this.#owners.mine(place, key);
@@ -359,6 +363,7 @@ export class ClusterCalls {
       // The instance takes the key over if its owner is dead.
       instance =
         this.#instanceOfState(place, request) ??
+        this.shared.elsewhere(place, exchange.client) ??
         known?.instance ??
         spread(name, place.otherInstances, () => random.unit());
       epoch = known?.epoch ?? null;

@@ -35,6 +35,14 @@ export interface LocalUpstreams extends Upstreams {
   handOver(server: string, whose: ClientProfile | null): Promise<void>;
 }
 
+/** Which process of a node opened a session, and counts it. */
+export interface SessionOpeners {
+  /** Null: unknown. */
+  openerOf(sessionId: string): string | null;
+  /** Where that process is gone, another one has the session from now on, the same for all nodes. */
+  passOn(sessionId: string): void;
+}
+
 export interface ClusterDeps {
   readonly bus: Bus;
   readonly state: SharedState;
@@ -62,6 +70,7 @@ export interface ClusterDeps {
   readonly previousKeys?: readonly Buffer[];
   readonly sealing: Sealing;
   readonly events: UpstreamEvents;
+  readonly openers?: () => SessionOpeners | null;
   /** The servers of this node. They and the cluster need each other: it is read when the first call or event comes. */
   readonly local: LocalUpstreams;
   /** Not in tests with an injected clock. */

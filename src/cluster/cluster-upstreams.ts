@@ -7,6 +7,7 @@ import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
+import { keyAt } from './calls/shared-instances.ts';
 import { type CallParts, ClusterCalls } from './cluster-calls.ts';
 import type { LocalUpstreams } from './cluster-deps.ts';
 import { clientText, headOf } from './frames/frame.ts';
@@ -110,11 +111,15 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   sessionKey(server: string, client: ClientProfile): string | null {
     const place = this.#place(server);
-    if (place === undefined || (place.here && this.#peer(server, client) === null))
+    const kept = place === undefined ? null : this.calls.shared.elsewhere(place, client);
+    if (place === undefined || (place.here && kept === null && this.#peer(server, client) === null))
       return this.#local.sessionKey(server, client);
     const catalogs = this.#catalogs;
     const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
-    return catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place, client);
+    const key = catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place, client);
+    if (kept === null) return key;
+    const there = key ?? this.#local.sessionKey(server, client);
+    return there === null ? null : keyAt(there, kept.node.peer);
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
@@ -221,7 +226,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#parts.events.nodeSilent?.((server, client) => {
       const place = places.get(server);
       if (place === undefined || !had(place)) return false;
-      const at = this.calls.peerOf(place, client);
+      const at = this.calls.shared.elsewhere(place, client)?.node.peer ?? this.calls.peerOf(place, client);
       return at === null ? !place.here : at === peer;
     });
   }

@@ -315,7 +315,7 @@ test('different definitions of one server: calls go to the one that most nodes h
       assert.deepEqual(node.cluster.conflicts, [{ server: 'memory', sides: [['b', 'c'], ['a']] }]);
     }
     assert.match(textOf(await nodes.until(call(a, 'memory'))), /"node":"[bc]"/);
-    assert.equal(textOf(await nodes.until(call(b, 'memory'))), '{"node":"b"}');
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange(null)))), '{"node":"b"}');
     assert.equal(a.cluster.upstreams.servers()[0]?.timeoutMs, 2_000);
   }));
 

@@ -30,6 +30,10 @@ export class Instances {
     else known.set(server, { peer, epoch });
   }
 
+  peerOf(server: string, key: string): string | null {
+    return this.#instances.get(key)?.get(server)?.peer ?? null;
+  }
+
   /** Null also if that node no longer has the server. */
   known(place: Place, key: string): KnownInstance | null {
     const { name } = place.server;
@@ -90,7 +94,7 @@ export function cannotStart({ advertised }: RemoteInstance): boolean {
   return DOWN.has(advertised.status?.state ?? 'unknown');
 }
 
-function isStarted({ advertised }: RemoteInstance): boolean {
+export function isStarted({ advertised }: RemoteInstance): boolean {
   return STARTED.has(advertised.status?.state ?? 'unknown');
 }
 

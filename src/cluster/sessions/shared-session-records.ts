@@ -3,8 +3,10 @@ import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
-import type { ClusterDeps } from '../cluster-deps.ts';
+import type { ClusterDeps, SessionOpeners } from '../cluster-deps.ts';
 import { jsonIn } from '../lazy-bucket.ts';
+import { LruMap } from '../lru-map.ts';
+import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable, type TableOwner } from '../shared-table.ts';
 import { SessionCounts } from './session-counts.ts';
@@ -49,7 +51,7 @@ export interface SessionFollower {
  * last; the rest it reads when their clients come (decision 091). While the store cannot be read, no session is called unknown;
  * what it has lost, nodes write again. Sessions end only by a client or the sweep.
  */
-export class SharedSessionRecords implements SessionRecords, SessionCensus, TableOwner {
+export class SharedSessionRecords implements SessionRecords, SessionCensus, SessionOpeners, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
   #follower: SessionFollower | null = null;
   readonly #table: SharedTable;
@@ -58,6 +60,8 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
   /** Of other nodes; the one that was written last is last. */
   readonly #cached = new Map<string, SessionFacts>();
   readonly #maxCached: number;
+  /** Of sessions that were read, or written and not received yet. */
+  readonly #openers: LruMap<string>;
   readonly #kinds = new SessionKinds();
   /** At hand. */
   readonly #perPrincipal = new Counts();
@@ -73,6 +77,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     this.#deps = deps;
     const { bus, clock, others, maxCached = MAX_CACHED } = deps;
     this.#maxCached = maxCached;
+    this.#openers = new LruMap(maxCached);
     const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
     this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds }, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
@@ -132,7 +137,9 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
         const found = await this.#table.bucket.get(id);
         away = null;
         this.#answers(true);
-        if (found !== null) return recordIn(found.value);
+        const record = found === null ? null : recordIn(found.value);
+        if (record?.by !== undefined) this.#openers.set(id, record.by);
+        if (found !== null) return record;
       } catch (error) {
         away = error;
         this.#answers(false);
@@ -150,10 +157,23 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Tabl
     throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
   }
 
-  /** The node that counts it goes on to; where there is none any more, this one does. */
+  openerOf(id: string): string | null {
+    return this.#factsOf(id)?.kind.by ?? this.#openers.get(id) ?? null;
+  }
+
+  passOn(id: string): void {
+    const facts = this.#factsOf(id);
+    if (facts?.kind.by === undefined || this.#table.waiting(id) !== undefined) return;
+    if (![this.#deps.bus.peer, ...this.#deps.others()].includes(facts.kind.by)) this.put(recordOf(id, facts));
+  }
+
+  /** The node that counts it goes on to; where there is none any more, that does which its processes move to. */
   put(record: SessionRecord): void {
-    const before = this.#factsOf(record.id)?.kind.by;
-    const by = before !== undefined && this.#deps.others().includes(before) ? before : this.#deps.bus.peer;
+    const { bus, others } = this.#deps;
+    const before = this.openerOf(record.id);
+    const nodes = [bus.peer, ...others()];
+    const by = before === null ? bus.peer : nodes.includes(before) ? before : rendezvous(record.id, nodes)!;
+    this.#openers.set(record.id, by);
     this.#table.put(record.id, bytesOf(record, by));
   }
 

@@ -3,6 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
 import type { AskHeader } from '../calls/remote-calls.ts';
+import { keyAt } from '../calls/shared-instances.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import {
   type ClientText,
@@ -174,6 +175,9 @@ export class SideMessages {
           return;
         case 'notification':
           events.notification(side.server, side.sessionId, message(side.message), side.key);
+          // Watchers know the process of a shared server at another node by this key.
+          if (side.sessionId === null && side.message.method === 'notifications/resources/updated')
+            events.notification(side.server, null, message(side.message), keyAt(side.key, from));
           return;
         case 'outdated':
           events.outdated(side.server, side.message === null ? null : message(side.message));
@@ -183,6 +187,7 @@ export class SideMessages {
           return;
         case 'changed':
           events.connectionChanged(side.server, side.key, side.change);
+          events.connectionChanged(side.server, keyAt(side.key, from), side.change);
           return;
       }
     } catch (error) {

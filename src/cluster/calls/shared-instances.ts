@@ -1,0 +1,91 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { UpstreamEvents, Upstreams } from '../../model/ports.ts';
+import { DOWN, STARTED } from '../../model/server-state.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
+import type { OwnNode } from '../lease/own-node.ts';
+import { cannotStart, type Instances, isStarted, makesRoom } from '../nodes/instances.ts';
+import { rendezvous } from '../nodes/rendezvous.ts';
+import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
+
+interface SharedInstancesParts {
+  readonly deps: Pick<ClusterDeps, 'bus' | 'local' | 'openers'>;
+  readonly self: Pick<OwnNode, 'draining'>;
+  /** Remembers other nodes that served a session; its server's process here is not remembered. */
+  readonly instances: Instances;
+  readonly events: Pick<UpstreamEvents, 'stateLost'>;
+  readonly lists: Pick<Upstreams, 'knownCatalog'>;
+}
+
+/**
+ * Which of the processes of a shared local server, one at each node, serves a session: that of the node that opened the session;
+ * where it cannot, one that all nodes choose alike (decision 093). Without the bus each node uses its own.
+ */
+export class SharedInstances {
+  readonly #parts: SharedInstancesParts;
+
+  constructor(parts: SharedInstancesParts) {
+    this.#parts = parts;
+  }
+
+  /** For a call: a session that another node served before is notified. */
+  next(place: Place, client: ClientProfile): RemoteInstance | null {
+    if (!keeps(place, client)) return null;
+    const { instances, events, lists } = this.#parts;
+    const { name } = place.server;
+    const { sessionId } = client;
+    const instance = this.elsewhere(place, client);
+    const before = instances.peerOf(name, sessionId);
+    const peer = instance?.node.peer ?? null;
+    if (before === peer) return instance;
+    if (peer === null) instances.forget(name, sessionId);
+    else instances.remember(name, sessionId, peer, null);
+    // A stateless server keeps nothing for a session.
+    const stateless = lists.knownCatalog(name, client)?.handshake.era === 'stateless';
+    if (before !== null && !stateless) events.stateLost(name, sessionId, 'restarted');
+    return instance;
+  }
+
+  /** Null if that is this node, or any serves the client. */
+  elsewhere(place: Place, client: ClientProfile): RemoteInstance | null {
+    const { otherInstances } = place;
+    if (otherInstances.length === 0 || !keeps(place, client)) return null;
+    const { sessionId } = client;
+    const { bus, openers } = this.#parts.deps;
+    if (bus.status.state !== 'connected') return null;
+    const opener = openers?.()?.openerOf(sessionId) ?? null;
+    if (opener === bus.peer) {
+      if (this.#servesHere(place)) return null;
+    } else if (opener !== null) {
+      const instance = otherInstances.find(({ node }) => node.peer === opener);
+      if (instance === undefined) openers?.()?.passOn(sessionId);
+      else if (serves(instance)) return instance;
+    }
+    const able = otherInstances.filter(serves);
+    const peers = able.map(({ node }) => node.peer);
+    const chosen = rendezvous(sessionId, this.#servesHere(place) ? [...peers, bus.peer] : peers);
+    return able.find(({ node }) => node.peer === chosen) ?? null;
+  }
+
+  /** As the other nodes see it. */
+  #servesHere({ here, server: { name } }: Place): boolean {
+    const { deps, self } = this.#parts;
+    if (!here || self.draining) return false;
+    const state = deps.local.state(name) ?? 'unknown';
+    return !DOWN.has(state) && (STARTED.has(state) || deps.local.room(name) !== 'none');
+  }
+}
+
+function keeps(place: Place, client: ClientProfile): client is ClientProfile & { readonly sessionId: string } {
+  if (place.server.isolation !== 'shared' || !place.process || runsOnce(place)) return false;
+  return client.sessionId !== null && client.passing !== true;
+}
+
+function serves(instance: RemoteInstance): boolean {
+  if (instance.node.state === 'draining' || cannotStart(instance)) return false;
+  return isStarted(instance) || makesRoom(instance, instance.advertised.definition.name);
+}
+
+/** The key of a connection of another node, beside those of this one. */
+export function keyAt(key: string, peer: string): string {
+  return `${key} @${peer}`;
+}
