@@ -9,6 +9,7 @@ import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecord, SessionRecords } from '../model/ports.ts';
+import { OfferedServers } from '../registry/offered-servers.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
@@ -61,6 +62,17 @@ export function controlPlane(
     logs: serverLogs.journal,
     calls,
     runTime: rooms.runTime,
+    offered: new OfferedServers({
+      env: rooms.options.load.env,
+      secrets: rooms.secrets.values,
+      folder: rooms.options.load.cwd,
+      address() {
+        const { hostname: host, port, protocol } = new URL(app.facts().mcpUrl);
+        return { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
+      },
+      desired: rooms.registry,
+      runTime: rooms.runTime,
+    }),
     async mcpRegistry() {
       const named = await namedRegistry(app.facts().files[0] ?? null, rooms.options.load.env);
       return new McpRegistry(named ?? OFFICIAL_REGISTRY);

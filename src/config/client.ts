@@ -74,13 +74,14 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
   extensions: 'goose',
 };
 
-/** Whose file this is, as far as its path and its container tell, and whether it is a block of Continue (`isBlock`). */
-export function clientOf(file: string, containers: readonly string[], isBlock = false): ClientFormat {
+/** Whose file this is, as far as its path, what it holds (`told`) and its container tell. */
+export function clientOf(file: string, containers: readonly string[], told: ClientId | null = null): ClientFormat {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return formatOf(byPath);
   // Blocks of Continue lie in folders of their own, most of them.
-  if (isBlock || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
+  if (told === 'continue' || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
+  if (told !== null) return formatOf(told);
   for (const container of containers) {
     const id = BY_CONTAINER[container];
     if (id !== undefined) return formatOf(id);

@@ -109,7 +109,8 @@ export class ControlApi {
         logger.info('control', { operation: operation.id, name: context.param, status });
       }
       // What a tool answers is its caller's. In all else there is no secret, though a server told one in its definitions.
-      const text = operation.id === 'callTool' ? answer.body : logger.redactJson(answer.body.toString());
+      const isCallers = operation.id === 'callTool' || (operation.echoes === true && answer.status === 200);
+      const text = isCallers ? answer.body : logger.redactJson(answer.body.toString());
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
     } catch (error) {
       logger.error('control_failed', { operation: operation.id, error });

@@ -11,6 +11,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { SignInCheck, SignInView } from '../model/sign-in.ts';
 import type { TaskView } from '../model/task-view.ts';
+import type { OfferedServers } from '../registry/offered-servers.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
 import type { Journal } from '../telemetry/journal.ts';
@@ -171,6 +172,7 @@ export interface ControlPlane {
   /** Browsers that are logged in at the console. */
   readonly console: ConsoleLogins;
   readonly runTime: RunTimeServers;
+  readonly offered: Pick<OfferedServers, 'read'>;
   /** Where servers are found by name. */
   mcpRegistry(): Promise<McpRegistry>;
   readonly recorder: Recorder;

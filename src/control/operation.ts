@@ -1,4 +1,4 @@
-import { suggest } from '../config/problem/problem.ts';
+import { type ConfigProblem, suggest } from '../config/problem/problem.ts';
 import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -86,6 +86,8 @@ export interface ApiOperation<T = unknown> {
   readonly streams?: boolean;
   /** Of the good answer. */
   readonly schema: Schema<T>;
+  /** The good answer repeats what its caller has sent, who needs it as it is: nothing in it is masked. */
+  readonly echoes?: true;
   /** In a cluster a stream has what happens at all nodes, unless `?node=` names one. */
   readonly ofAllNodes?: boolean;
   /**
@@ -147,7 +149,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
   store_unavailable: 503,
 };
 
-/** The answer of `run`, or that to the RunTimeProblem that it rejects with. Its problems are as `check` prints them; the file is the body. */
+/** The answer of `run`, or that to the RunTimeProblem that it rejects with. */
 export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
@@ -155,9 +157,14 @@ export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promis
     if (!(error instanceof RunTimeProblem)) throw error;
     const { code, message, problems } = error;
     if (problems.length === 0) return problem(STATUS[code], code, message);
-    const shown = problems.map(({ file: _, ...rest }) => rest);
+    const shown = problems.map(shownProblem);
     return { status: STATUS[code], body: JSON.stringify({ error: { code, message, problems: shown } }) };
   }
+}
+
+/** As `check` prints it; the file is the body. */
+export function shownProblem({ file: _, ...rest }: ConfigProblem) {
+  return rest;
 }
 
 /** The number of a parameter that declares `between`; null where it is absent. */

@@ -8,6 +8,7 @@ import { CONFIGURATION_OPERATIONS } from './configuration-operations.ts';
 import { CONSOLE_OPERATIONS } from './console-operations.ts';
 import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
+import { DEFINITION_OPERATIONS } from './definition-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import { type JournalReading, JournalStream } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
@@ -329,6 +330,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...CLIENT_OPERATIONS,
   ...TASK_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
+  ...DEFINITION_OPERATIONS,
   ...REGISTRY_OPERATIONS,
 ];
 

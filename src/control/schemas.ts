@@ -350,12 +350,12 @@ export const STOPPING = object({ stopping: described(count, 'Id of the process.'
 export const DRIFT = object({ servers: list(DRIFT_REPORT) });
 export const REMOVED = object({ removed: flag });
 
-const PROBLEM = named(
+export const DEFINITION_PROBLEM = named(
   'DefinitionProblem',
   object({ code: text, line: count, column: count, message: text, frame: text, fix: text }),
   'A fault of a definition, as `trunkline check` prints it; the file is the body.',
 );
 export const ERROR = named(
   'Error',
-  object({ error: object({ code: text, message: text, problems: optional(list(PROBLEM)) }) }),
+  object({ error: object({ code: text, message: text, problems: optional(list(DEFINITION_PROBLEM)) }) }),
 );

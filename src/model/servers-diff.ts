@@ -22,11 +22,16 @@ export function diffServers(before: ReadonlyMap<string, Server>, after: Readonly
     const now = after.get(name)!;
     if (old === undefined) added.push(name);
     else if (old.connectionDigest !== now.connectionDigest) changed.push(name);
-    else if (isDeepStrictEqual(withoutOrigin(old), withoutOrigin(now))) same.push(name);
+    else if (isSameServer(old, now)) same.push(name);
     else updated.push(name);
   }
   const removed = [...before.keys()].filter((name) => !after.has(name)).sort();
   return { added, removed, changed, updated, same };
+}
+
+/** But for the place of its definition. */
+export function isSameServer(one: Server, other: Server): boolean {
+  return isDeepStrictEqual(withoutOrigin(one), withoutOrigin(other));
 }
 
 function withoutOrigin(server: Server): Omit<Server, 'origin' | 'transport'> {

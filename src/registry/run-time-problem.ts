@@ -65,8 +65,8 @@ export function noServer(name: string, known: Iterable<string>): RunTimeProblem 
 
 /** `file`: the place in the file that has it; null for one that was added at run time. */
 export function nameTaken(name: string, taken: string, file: string | null): RunTimeProblem {
-  const where = file === null ? 'replace it (--replace)' : `it is in ${file}`;
-  const how = taken === name ? `exists already: ${where}, or` : `would be confused with ${taken}:`;
+  const where = file === null ? ': remove it first, use "trunkline add --replace", or' : ` in ${file}:`;
+  const how = taken === name ? `exists already${where}` : `would be confused with ${taken}:`;
   return new RunTimeProblem('name_taken', `the server ${name} ${how} choose another name`);
 }
 
@@ -82,7 +82,12 @@ export interface Caller {
 }
 
 /** Throws RunTimeProblem where the definition does more than its caller may (decision 019). */
-export function refuseBeyondRights(needs: readonly Need[], caller: Caller, allowedCommands: readonly string[]): void {
+export function refuseBeyondRights(
+  needs: readonly Need[],
+  caller: Caller,
+  allowedCommands: readonly string[],
+  who = 'this server',
+): void {
   if (caller.exec) return;
   const beyond = needs.filter((need) => need.kind !== 'command' || !allowedCommands.includes(need.command));
   if (beyond.length === 0) return;
@@ -91,7 +96,7 @@ export function refuseBeyondRights(needs: readonly Need[], caller: Caller, allow
     (beyond.every(({ kind }) => kind === 'command') ? ', or allow the command in control.commands' : '');
   throw new RunTimeProblem(
     'exec_required',
-    `this server ${beyond.map(inWords).join(' and ')}, which takes the right servers:exec; ${fix}`,
+    `${who} ${beyond.map(inWords).join(' and ')}, which takes the right servers:exec; ${fix}`,
   );
 }
 

@@ -164,7 +164,7 @@ export class StoredDefinitions {
 }
 
 /** Its connections are not those of the same definition with more rights. */
-function withinPublic(server: Server): Server {
+export function withinPublic(server: Server): Server {
   const { transport, connectionDigest } = server;
   if (!('url' in transport)) return server;
   return { ...server, transport: { ...transport, publicOnly: true }, connectionDigest: `${connectionDigest}-public` };

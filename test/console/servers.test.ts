@@ -72,23 +72,104 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await browser.screenshots('servers');
 });
 
+test('what is pasted wrongly is refused at its place, and nothing of it is added', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  const alert = page.getByRole('alert');
+  const refused = async (press: string, shown: RegExp): Promise<void> => {
+    await page.getByRole('button', { name: press, exact: true }).click();
+    await alert.getByText(shown).waitFor();
+    await alert.getByRole('heading', { name: 'Nothing was added' }).waitFor();
+  };
+  const command = page.getByLabel('URL, or command with its arguments');
+  for (const [text, shown] of [
+    ['htps://example.com/mcp', /TL1408\s+1:1 .*has the scheme "htps"/],
+    ['https//example.com/mcp', /lacks its scheme.*write http:\/\/ or https:\/\//s],
+    ['node -e 1 --root="my dir', /this quote is never closed.*1 \| node -e 1 --root="my dir.*\^/s],
+  ] as const) {
+    await command.fill(text);
+    await refused('Add', shown);
+  }
+  const document = page.getByLabel(/Or the text of a client's file/);
+  for (const [text, shown] of [
+    ['{"mcpServers": {}}', /no servers are defined here/],
+    ['{"mcpServers": [{"command": "node"}]}', /mcpServers\[0\] needs a "name"/],
+    ['{"mcpServers": {"a6": "node x"}}', /mcpServers\.a6 must be a map of keys/],
+    ['null', /TL1005/],
+    ['{"base": {"command": "x"}, "memory": {"command": "x"}}', /memory exists already in .*trunkline\.json/],
+  ] as const) {
+    await page.getByLabel(/Exec token/).fill(gateway.token('exec'));
+    await document.fill(text);
+    await refused('Add all of it', shown);
+  }
+  await browser.assertAccessible();
+  const { servers } = await gateway.control<Json>('/api/v1/servers');
+  assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['broken', 'memory']);
+  await page.getByLabel(/Exec token/).fill('');
+});
+
+test('several servers are added in order; after a failure the button adds the rest, and what is left out is said', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  const urls = { one: 'https://one.example/mcp', two: 'https://two.example/mcp', three: 'https://three.example/mcp' };
+  const text = Object.entries(urls).map(([name, url]) => `"${name}": { "url": "${url}" },`);
+  await page.getByLabel(/Or the text of a client's file/).fill(`{ // mine\n${text.join('\n')} }`);
+  const add = page.getByRole('button', { name: 'Add all of it' });
+  // A real answer of another gateway that was faster by a moment.
+  await page.route('**/api/v1/servers', async (route) => {
+    if (route.request().method() === 'POST' && (route.request().postDataJSON() as Json).name === 'two')
+      await gateway.control('/api/v1/servers', 'POST', JSON.stringify({ name: 'two', url: urls.two }));
+    await route.continue();
+  });
+  await add.click();
+  await page.getByRole('heading', { name: 'Only one was added' }).waitFor();
+  await page.getByText('Pressing the button again adds two, three.').waitFor();
+  await page.unroute('**/api/v1/servers');
+  await add.click();
+  await page.getByText('Added three; one, two are there already').waitFor();
+  await browser.visit('#/servers?add=1');
+  const back = { url: gateway.mcpUrl };
+  const mcpServers = { trunkline: back, 'My four': { url: 'https://four.example/mcp', colour: 'red' } };
+  await page.getByLabel(/Or the text of a client's file/).fill(JSON.stringify({ mcpServers }));
+  await add.click();
+  const told = page.getByRole('status').filter({ has: page.getByRole('heading', { name: 'Added My-four' }) });
+  await told.getByText(/mcpServers\.trunkline is this gateway, and is left out/).waitFor();
+  await told.getByText(/the server "My four" is called "My-four" here/).waitFor();
+  await told.getByText(/colour is not a known key/).waitFor();
+  await browser.assertAccessible();
+  await gateway.control('/api/v1/servers/My-four', 'DELETE');
+  for (const name of Object.keys(urls)) await gateway.control(`/api/v1/servers/${name}`, 'DELETE');
+});
+
+test('a command with quotes and without a name is added as it was meant, and shown for a terminal', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  await page.getByLabel('URL, or command with its arguments').fill(`no-such-program --root="my dir" --x='a b'`);
+  await page.getByText(`trunkline add -- no-such-program --root="my dir" --x='a b'`).waitFor();
+  await page.getByLabel(/Exec token/).fill(gateway.token('exec'));
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('heading', { level: 1 }).getByText('no-such-program').waitFor();
+  const added = await gateway.control<Json>('/api/v1/servers/no-such-program');
+  assert.deepEqual([added.command, added.args], ['no-such-program', ['--root=my dir', '--x=a b']]);
+  await gateway.control('/api/v1/servers/no-such-program', 'DELETE');
+  await browser.visit('#/servers?add=1');
+  await page.getByLabel(/Exec token/).fill('');
+});
+
 test('a pasted server needs the exec token, is added with it, shows its log, and is removed', async () => {
   const { page } = browser;
   await browser.visit('#/servers?add=1');
-  await page.getByLabel("Or the JSON of a client's file").fill(JSON.stringify({ mcpServers: { added: everything } }));
-  await page.getByRole('button', { name: 'Add all of it' }).click();
-  await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();
-  // What was added before the one that is refused stays, and the page says so.
+  const document = page.getByLabel(/Or the text of a client's file/);
+  const add = page.getByRole('button', { name: 'Add all of it' });
+  // All is checked before any is added.
   const remote = { url: 'https://tickets.example/mcp' };
-  await page
-    .getByLabel("Or the JSON of a client's file")
-    .fill(JSON.stringify({ mcpServers: { remote, added: everything } }));
-  await page.getByRole('button', { name: 'Add all of it' }).click();
-  await page.getByRole('heading', { name: 'Only remote was added' }).waitFor();
-  await gateway.control('/api/v1/servers/remote', 'DELETE');
-  await page.getByLabel("Or the JSON of a client's file").fill(JSON.stringify({ mcpServers: { added: everything } }));
+  await document.fill(JSON.stringify({ mcpServers: { remote, added: everything } }));
+  await add.click();
+  await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();
+  await page.getByText(/^added runs the command/).waitFor();
+  await document.fill(JSON.stringify({ added: everything }));
   await page.getByLabel(/Exec token/).fill(readFileSync(join(gateway.folder, 'data', 'exec.token'), 'utf8').trim());
-  await page.getByRole('button', { name: 'Add all of it' }).click();
+  await add.click();
   const heading = page.getByRole('heading', { level: 1 });
   await heading.getByText('running').waitFor();
   await page

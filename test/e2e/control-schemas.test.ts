@@ -171,6 +171,11 @@ describe('answers of the control API and the OpenAPI document', () => {
       ['com.example/graph', { values: 'none' }, 'body_malformed'],
     ] as const)
       assert.equal((await prepare(server, more)).error.code, code, `${server} ${JSON.stringify(more)}`);
+    const read = (body: object) => post('/definitions', '/definitions', body);
+    assert.equal((await read({ command: 'node x.js --a="b c"', name: 'x' })).servers[0].definition.args[1], '--a=b c');
+    assert.equal((await read({ document: '{ "x": { "command": "node", "colour": 1 } }' })).warnings[0].code, 'TL1301');
+    assert.equal((await read({ command: 'node "x', name: 'x' })).error.problems[0].code, 'TL1101');
+    assert.equal((await read({ name: 'x' })).error.code, 'body_malformed');
     await get('/tasks');
     await post('/tasks/none/cancel', '/tasks/{name}/cancel');
     assert.ok((await get('/clients')).clients.length > 10);

@@ -1,5 +1,6 @@
 import { RunTimeProblem, restoreStopped } from '../../app/stopped-gateway.ts';
-import { commandName, urlName } from '../../config/server/derived-name.ts';
+import { derivedName } from '../../config/server/derived-name.ts';
+import { targetOf } from '../../config/server/target.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { cannotOpen, EXIT, type ExitCode, usage } from '../exit-code.ts';
@@ -138,15 +139,10 @@ export interface ServerFlags {
 
 /** The name of a server for which the user gave none. */
 export function nameFrom(command: readonly string[]): string {
-  const [first = ''] = command;
-  const name = URL.canParse(first) ? urlName(first) : commandName(command);
-  if (name === null)
-    throw usage(`the name of the server is missing, and an address has none: trunkline add <name> ${first}`);
-  return name;
+  const name = derivedName(command);
+  if (name !== null) return name;
+  throw usage(`the name of the server is missing, and an address has none: trunkline add <name> ${command[0]}`);
 }
-
-/** `localhost:3000/mcp`, `https//host`, `www.example.com/mcp`. */
-const NEARLY_URL = /^(?:https?(?::\/|\/{1,2})\w|[\w.-]+:\d+(?:\/|$)|www\.)/i;
 
 /** The definition that the words mean: a url, or a command with its arguments. */
 export function definitionFrom(flags: ServerFlags, command: readonly string[]): object {
@@ -154,26 +150,23 @@ export function definitionFrom(flags: ServerFlags, command: readonly string[]): 
   if (scope === 'project') {
     throw usage('the gateway does not write configuration files: add the server to the file, or omit "-s project"');
   }
-  if (command.length === 0)
+  const [first, ...rest] = command;
+  if (first === undefined)
     throw usage('name a url, or a command behind "--": trunkline add files -- npx -y some-server');
   const common = {
     ...(transport === undefined ? {} : { type: transport }),
     ...(description === undefined ? {} : { description }),
   };
-  const remote = transport === undefined ? /^[a-z][a-z0-9+.-]*:\/\//i.test(command[0]!) : transport !== 'stdio';
-  if (transport === undefined && command.length === 1 && NEARLY_URL.test(command[0]!))
-    throw usage(`${command[0]} is no command and lacks its scheme: write http:// or https:// before it`);
-  if (remote) {
-    if (command.length > 1)
-      throw usage(`a url takes no arguments: ${command.slice(1).join(' ')}; put them into the url, or name a command`);
+  const target = targetOf([first, ...rest], transport === undefined ? null : transport !== 'stdio');
+  if ('complaint' in target) throw usage(`${target.complaint}; ${target.fix}`);
+  if ('url' in target) {
     if (env.length > 0) throw usage('-e is for commands; headers of a url are -H "Name: value"');
-    return { ...common, url: command[0], ...(header.length === 0 ? {} : { headers: pairs(header, ':', '-H') }) };
+    return { ...common, ...target, ...(header.length === 0 ? {} : { headers: pairs(header, ':', '-H') }) };
   }
   if (header.length > 0) throw usage('-H is for urls; variables of a command are -e NAME=value');
   return {
     ...common,
-    command: command[0],
-    args: command.slice(1),
+    ...target,
     ...(env.length === 0 ? {} : { env: pairs(env.map(referred), '=', '-e') }),
   };
 }

@@ -66,7 +66,7 @@ export class Expander {
   expand(node: ScalarNode, user: string, shellNames = false): string | null {
     const { text } = node;
     if (!text.includes('$') && !text.includes('{')) return text;
-    const pattern = this.#pattern(shellNames);
+    const pattern = patternOf(this.#options.client, shellNames);
     let result = '';
     let from = 0;
     let searched = node.span.start;
@@ -101,18 +101,16 @@ export class Expander {
    * defaults that may stand in them.
    */
   written(node: ScalarNode): string {
-    return node.text.replaceAll(this.#pattern(false), (whole: string, first?: string, second?: string) => {
-      if (whole === '$${') return '${';
-      const inner = first ?? second ?? '';
-      const open = SURROUNDING.test(inner) || ORDINARY.test(inner.replace(/^env:/, ''));
-      if (!open) return `\${${inner.split(':-')[0]!}}`;
-      return this.#reference(whole, inner, node.span, '') ?? whole;
-    });
-  }
-
-  #pattern(shellNames: boolean): RegExp {
-    const { client } = this.#options;
-    return (client === 'gemini' && !shellNames ? null : REFERENCE_OF[client]) ?? REFERENCE;
+    return node.text.replaceAll(
+      patternOf(this.#options.client, false),
+      (whole: string, first?: string, second?: string) => {
+        if (whole === '$${') return '${';
+        const inner = first ?? second ?? '';
+        const open = SURROUNDING.test(inner) || ORDINARY.test(inner.replace(/^env:/, ''));
+        if (!open) return `\${${inner.split(':-')[0]!}}`;
+        return this.#reference(whole, inner, node.span, '') ?? whole;
+      },
+    );
   }
 
   /** The variable's value, for keys that hold the name of one. */
@@ -251,6 +249,17 @@ export class Expander {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };
   }
+}
+
+/** The text with the references that single clients have written as ours; what is read from it is the same. */
+export function withOurReferences(text: string, client: ClientId, shellNames: boolean): string {
+  return text.replaceAll(patternOf(client, shellNames), (whole: string, first?: string, second?: string) =>
+    /^\$\$?\{(?!\{)/.test(whole) ? whole : `\${${first ?? second}}`,
+  );
+}
+
+function patternOf(client: ClientId, shellNames: boolean): RegExp {
+  return (client === 'gemini' && !shellNames ? null : REFERENCE_OF[client]) ?? REFERENCE;
 }
 
 function nearSecret(name: string, stored: StoredSecrets): string {

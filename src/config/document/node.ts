@@ -57,6 +57,17 @@ export function isString(node: Node | undefined): node is ScalarNode & { readonl
   return node?.kind === 'string';
 }
 
+/** The node with other texts in place of its strings. */
+export function withTexts(node: Node, change: (text: string) => string): Node {
+  if (node.kind === 'array') return { ...node, items: node.items.map((item) => withTexts(item, change)) };
+  if (node.kind === 'object') {
+    return { ...node, members: node.members.map((one) => ({ ...one, value: withTexts(one.value, change) })) };
+  }
+  if (!isString(node)) return node;
+  const text = change(node.text);
+  return text === node.text ? node : scalar(text, node.span, text);
+}
+
 /** The document as plain values. Objects have no prototype, so that `__proto__` is a key like any other. */
 export function plain(node: Node): unknown {
   if (node.kind === 'array') return node.items.map(plain);

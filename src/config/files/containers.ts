@@ -73,7 +73,7 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
   const shadowed = new Set(local.map(({ name }) => name));
   const shown = definitions.filter((one) => !shadowed.has(one.name) && !isExcluded(one, root, source, problems));
   const all = [...shown, ...local];
-  const client = clientOf(source.file, containers, isBlock(root));
+  const client = clientOf(source.file, containers, toldBy(root));
   const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
   if (isRootMap) all.push(...entries(root, '', source, problems));
   return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
@@ -159,7 +159,7 @@ function isExcluded(
   return true;
 }
 
-function looksLikeServer(node: Node): boolean {
+export function looksLikeServer(node: Node): boolean {
   const keys = ['command', 'cmd', 'url', 'httpUrl', 'serverUrl', 'uri', 'transport'];
   return node.kind === 'object' && node.members.some(({ key, value }) => keys.includes(key) && value.kind !== 'null');
 }
@@ -185,10 +185,15 @@ function isOurs(
   );
 }
 
-/** A file of Continue, wherever it lies: a schema with a version, and a list of servers. */
-function isBlock(root: ObjectNode): boolean {
+/** Whose file it is, wherever it lies, by what only that client writes. */
+function toldBy(root: ObjectNode): 'continue' | 'opencode' | null {
   const schema = child(root, 'schema');
-  return isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array';
+  // A block: a schema with a version, and a list of servers.
+  if (isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array') return 'continue';
+  const servers = objectAt(root, 'mcp')?.members ?? [];
+  const types = servers.map(({ value }) => (value.kind === 'object' ? child(value, 'type') : undefined));
+  const isOpencode = types.length > 0 && types.every((type) => isString(type) && /^(?:local|remote)$/.test(type.text));
+  return isOpencode ? 'opencode' : null;
 }
 
 /** A key of our own at the top of a file. */

@@ -16,7 +16,10 @@ export const PROBLEMS = {
   TL1003: entry('The file is larger than a configuration can be.', 'check that this is the right file'),
   TL1004: entry('The file is not UTF-8 text.', 'save it as UTF-8'),
   TL1005: entry('The document is empty, or is not a map of keys.', 'begin with {"mcpServers": {}}'),
-  TL1101: entry('The file is not well-formed JSON, YAML or TOML.', 'correct the syntax at the marked place'),
+  TL1101: entry(
+    'The file is not well-formed JSON, YAML or TOML; or a command line has an open quote, or an operator of shells.',
+    'correct the syntax at the marked place',
+  ),
   TL1102: entry('The document is nested too deeply or has too many parts.', 'no configuration needs that: simplify it'),
   TL1103: entry('A map has the same key twice.', 'keep one of them'),
   TL1104: entry('A YAML tag, which could name code to run, is not accepted.', 'remove the tag'),

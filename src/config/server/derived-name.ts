@@ -20,6 +20,12 @@ const HOSTING = new Set([
   'workers',
 ]);
 
+/** The name of a server for which the user gave none: null for an IP address. */
+export function derivedName(words: readonly string[]): string | null {
+  const [first = ''] = words;
+  return URL.canParse(first) ? urlName(first) : commandName(words);
+}
+
 /** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A launcher has the name of what it runs. */
 export function commandName([command = '', ...args]: readonly string[]): string {
   const runs = launcherOf(command) === null ? undefined : args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg));

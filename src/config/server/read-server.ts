@@ -130,7 +130,7 @@ function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<Filled<
   return enabled ?? !(disabled ?? false);
 }
 
-function readTimeout(fields: FieldReader, timeoutMs: number): number {
+export function readTimeout(fields: FieldReader, timeoutMs: number): number {
   const { client, strict } = fields.context;
   const found = fields.first('timeout', 'tool_timeout_sec');
   if (found === null || found.node.kind !== 'number') return timeoutMs;

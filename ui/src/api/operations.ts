@@ -1081,14 +1081,6 @@ readonly expiresAt: string;
 readonly ttlMs: number | null
 };
 
-export type Error = {
-readonly error: {
-readonly code: string;
-readonly message: string;
-readonly problems?: readonly (DefinitionProblem)[]
-}
-};
-
 /** A fault of a definition, as `trunkline check` prints it; the file is the body. */
 export type DefinitionProblem = {
 readonly code: string;
@@ -1097,6 +1089,14 @@ readonly column: number;
 readonly message: string;
 readonly frame: string;
 readonly fix: string
+};
+
+export type Error = {
+readonly error: {
+readonly code: string;
+readonly message: string;
+readonly problems?: readonly (DefinitionProblem)[]
+}
 };
 
 /** What runs here: version, addresses, configuration files, readiness. */
@@ -1568,6 +1568,31 @@ export function suspendServer(input: { readonly name: string; readonly node?: st
 /** Lets a suspended server run again. */
 export function resumeServer(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Server> {
   return request('POST', `api/v1/servers/${encodeURIComponent(input.name)}/resume${query({ node: input.node })}`, undefined, options);
+}
+
+/** The definitions that a command line, an address or the text of a client’s file means, checked as when this caller adds them. Adds nothing. */
+export function readDefinitions(input: { readonly body: {
+/** An address, or a command with its arguments, as in a shell. */
+readonly command: string;
+/** Of the server; by default one that follows from the command. */
+readonly name?: string | null
+} | {
+/** The text of any client’s file or of one of Trunkline, or a part of it. */
+readonly document: string
+} }, options: CallOptions = {}): Promise<{
+readonly servers: readonly ({
+readonly name: string;
+/** For `POST /api/v1/servers`. */
+readonly definition: Readonly<Record<string, unknown>>;
+/** There is such a server already, the same in everything. */
+readonly there: boolean;
+/** Why the name cannot be had; null where it can, and for a server that is there. */
+readonly taken: string | null
+})[];
+/** What was left out or is named otherwise here. */
+readonly warnings: readonly (DefinitionProblem)[]
+}> {
+  return request('POST', `api/v1/definitions`, input.body, options);
 }
 
 /** Servers of the MCP registry whose name or description has the words. */

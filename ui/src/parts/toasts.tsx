@@ -34,7 +34,12 @@ export async function act<T>(done: string | ((answer: T) => string), run: () => 
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (!(error instanceof ApiError) || error.problems.length === 0) return error.message;
-  return error.problems.map(({ code, message, fix }) => `${code}  ${message}\nfix: ${fix}`).join('\n');
+  return error.problems
+    .map(({ code, line, column, message, frame, fix }) => {
+      const place = line === 0 ? '' : `${line}:${column}  `;
+      return [`${code}  ${place}${message}`, ...(frame === '' ? [] : [frame]), `fix: ${fix}`].join('\n');
+    })
+    .join('\n');
 }
 
 function dismiss(id: number): void {

@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals';
-import { addServer } from '../../api/operations.ts';
+import { addServer, readDefinitions } from '../../api/operations.ts';
 import { execToken } from '../../api/request.ts';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
-import { toast } from '../../parts/toasts.tsx';
+import { errorText, toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
 import { FromRegistry } from './from-registry.tsx';
@@ -11,87 +11,156 @@ import { FromRegistry } from './from-registry.tsx';
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
 
 type Definition = Readonly<Record<string, unknown>>;
+type Offer = Parameters<typeof readDefinitions>[0]['body'];
+type Warning = Awaited<ReturnType<typeof readDefinitions>>['warnings'][number];
 
-/** Adds servers: from a name and a command or URL, from the JSON that clients keep and pages of servers show, or from a registry. */
+/** What became of the last press of a button. */
+interface Outcome {
+  readonly added: readonly string[];
+  /** Not added after the one that failed; pressing again adds these. */
+  readonly rest: readonly string[];
+  readonly error: Error | null;
+  readonly warnings: readonly Warning[];
+}
+
+const NOTHING: Outcome = { added: [], rest: [], error: null, warnings: [] };
+
+/** Adds servers: from a command or URL, from the text of clients' files and of pages about servers, or from a registry. */
 export function AddServer() {
   const name = useSignal('');
   const target = useSignal('');
-  const json = useSignal('');
-  const error = useSignal<Error | null>(null);
-  /** Before the one that failed. */
-  const kept = useSignal<readonly string[]>([]);
-  const submit = async (definitions: () => readonly Definition[] | Promise<readonly Definition[]>): Promise<void> => {
-    error.value = null;
+  const document = useSignal('');
+  const outcome = useSignal<Outcome>(NOTHING);
+  const busy = useSignal(false);
+  const attempt = async (run: () => Promise<void>): Promise<void> => {
+    if (busy.value) return;
+    busy.value = true;
+    outcome.value = NOTHING;
+    await run().catch((error: Error) => (outcome.value = { ...NOTHING, error }));
+    busy.value = false;
+  };
+  const addAll = async (
+    definitions: readonly Definition[],
+    there: readonly string[] = [],
+    warnings: readonly Warning[] = [],
+  ): Promise<void> => {
     const added: string[] = [];
-    try {
-      for (const body of await definitions()) {
+    for (const body of definitions) {
+      try {
         const server = await addServer({ body });
         putServer(server);
         added.push(server.name);
+      } catch (cause) {
+        const rest = definitions.slice(added.length).map((one) => String(one['name']));
+        outcome.value = { added, rest, error: cause as Error, warnings };
+        return;
       }
-      toast('good', `Added ${added.join(', ')}`);
-      navigate(added.length === 1 ? ['servers', ...added] : ['servers']);
-    } catch (cause) {
-      kept.value = added;
-      error.value = cause as Error;
     }
+    const done = [
+      ...(added.length === 0 ? [] : [`Added ${added.join(', ')}`]),
+      ...(there.length === 0 ? [] : [`${there.join(', ')} ${there.length === 1 ? 'is' : 'are'} there already`]),
+    ];
+    if (done.length > 0) toast('good', done.join('; '));
+    outcome.value = { ...NOTHING, added, warnings };
+    // The warnings are on this page.
+    if (warnings.length > 0) return;
+    const names = [...added, ...there];
+    navigate(names.length === 1 ? ['servers', ...names] : ['servers']);
   };
-  const isUrl = URL.canParse(target.value) && /^https?:/.test(target.value);
-  const words = isUrl ? [target.value.trim()] : ['--', ...commandWords(target.value)];
-  const shown = `${name.value === '' ? '<name>' : shellWord(name.value.trim())} ${words.map(shellWord).join(' ')}${target.value === '' ? ' <command>' : ''}`;
+  const offer = (body: Offer): Promise<void> =>
+    attempt(async () => {
+      const { servers, warnings } = await readDefinitions({ body });
+      const taken = servers.flatMap((server) => server.taken ?? []);
+      if (taken.length > 0) throw new Error(taken.join('\n'));
+      const [there, fresh] = [servers.filter((one) => one.there), servers.filter((one) => !one.there)];
+      await addAll(
+        fresh.map(({ definition }) => definition),
+        there.map((one) => one.name),
+        warnings,
+      );
+    });
+  const isUrl = /^\w+:\/\//.test(target.value.trim());
+  const words = isUrl ? shellWord(target.value.trim()) : `-- ${target.value.trim() || '<command>'}`;
+  const shown = [...(name.value.trim() === '' ? [] : [shellWord(name.value.trim())]), words].join(' ');
   return (
     <>
       <p>
         <a href={href(['servers'])}>Servers</a>
       </p>
       <h1>Add a server</h1>
-      {error.value === null ? null : <Failure what={failed(kept.value)} error={error.value} />}
+      <Became {...outcome.value} />
       <form
         class="panel"
         onSubmit={(event) => {
           event.preventDefault();
-          void submit(() => [plainDefinition(name.value.trim(), target.value.trim())]);
+          void offer({ command: target.value.trim(), name: name.value.trim() || null });
         }}
       >
         <label>
           Name
-          <input required value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
+          <input
+            value={name.value}
+            placeholder="from the URL or command"
+            onInput={(event) => (name.value = event.currentTarget.value)}
+          />
         </label>
         <label>
           URL, or command with its arguments
           <input required value={target.value} onInput={(event) => (target.value = event.currentTarget.value)} />
         </label>
         <ExecToken />
-        <button type="submit">Add</button> <Command text={`trunkline add ${shown}`} />
+        <button type="submit" disabled={busy.value}>
+          Add
+        </button>{' '}
+        <Command text={`trunkline add ${shown}`} />
       </form>
       <form
         class="panel"
         onSubmit={(event) => {
           event.preventDefault();
-          void submit(() => pastedDefinitions(json.value));
+          void offer({ document: document.value });
         }}
       >
         <label>
-          Or the JSON of a client's file
+          Or the text of a client's file, or the part of it that a page shows
           <textarea
             required
             rows={6}
             placeholder={EXAMPLE}
-            value={json.value}
-            onInput={(event) => (json.value = event.currentTarget.value)}
+            value={document.value}
+            onInput={(event) => (document.value = event.currentTarget.value)}
           />
         </label>
-        <button type="submit">Add all of it</button> <Command text="trunkline import" />
+        <button type="submit" disabled={busy.value}>
+          Add all of it
+        </button>{' '}
+        <Command text="trunkline import" />
       </form>
-      <FromRegistry submit={submit} />
+      <FromRegistry submit={(definitions) => attempt(async () => addAll(await definitions()))} />
     </>
   );
 }
 
-function failed(added: readonly string[]): string {
-  return added.length === 0
-    ? 'Nothing was added'
-    : `Only ${added.join(', ')} ${added.length === 1 ? 'was' : 'were'} added`;
+function Became({ added, rest, error, warnings }: Outcome) {
+  const which = added.join(', ');
+  const again = rest.length > 1 || added.length > 0 ? `\nPressing the button again adds ${rest.join(', ')}.` : '';
+  const left = warnings.map((one) => `${one.line}:${one.column}  ${one.message}`).join('\n');
+  return (
+    <>
+      {error === null ? null : (
+        <Failure
+          what={which === '' ? 'Nothing was added' : `Only ${which} ${added.length === 1 ? 'was' : 'were'} added`}
+          error={again === '' ? error : new Error(`${errorText(error)}${again}`)}
+        />
+      )}
+      {warnings.length === 0 ? null : (
+        <div class="note tone-warn" role="status">
+          <h2>{error !== null ? 'To know' : which === '' ? 'Nothing was added' : `Added ${which}`}</h2>
+          <pre>{left}</pre>
+        </div>
+      )}
+    </>
+  );
 }
 
 function ExecToken() {
@@ -108,30 +177,4 @@ function ExecToken() {
       />
     </label>
   );
-}
-
-function plainDefinition(name: string, target: string): Definition {
-  if (/^https?:\/\//.test(target)) return { name, type: 'http', url: target };
-  const [command = '', ...args] = commandWords(target);
-  return { name, command, args };
-}
-
-function commandWords(text: string): string[] {
-  return [...text.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? '');
-}
-
-/** Of the containers that clients use; else one definition with its name. */
-function pastedDefinitions(text: string): readonly Definition[] {
-  let value: Definition;
-  try {
-    value = JSON.parse(text) as Definition;
-  } catch (cause) {
-    throw new Error(`This is not JSON: ${(cause as Error).message}`);
-  }
-  const container = value['mcpServers'] ?? value['servers'] ?? value['context_servers'];
-  if (typeof container === 'object' && container !== null) {
-    return Object.entries(container).map(([name, definition]) => ({ ...(definition as Definition), name }));
-  }
-  if (typeof value['name'] === 'string') return [value];
-  throw new Error('The JSON has neither "mcpServers" nor the "name" of one server.');
 }

@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { revealed } from '../model/secret.ts';
+import type { Server, StdioSpec } from '../model/server.ts';
+import { folderOf } from './client.ts';
+import { loadConfig } from './load-config.ts';
+import { loadDefinition } from './load-definition.ts';
+import { type Offer, readOffered } from './read-offered.ts';
+
+const FIXTURES = join(import.meta.dirname, '../../test/fixtures/config');
+const LISTEN = { host: '127.0.0.1', port: 4270 };
+const ENV = {
+  HOME: '/home/me',
+  GITHUB_TOKEN: 'ghp_0123456789abcdef',
+  DB_PASSWORD: 'hunter2',
+  DOCS_API_KEY: 'docs-key-1234',
+  TRUNKLINE_INPUT_PERPLEXITY_KEY: 'pplx-987654321',
+  DB_CONNECTION_STRING: 'postgres://localhost/x',
+  EXTERNAL_API_KEY: 'ext-key-1234',
+  FIGMA_OAUTH_TOKEN: 'figd_123456',
+  TRACE_TOKEN: 'trace-1234567',
+  MY_TOKEN: 'my-token-123456',
+  CI_KEY: 'ci-key-0123456789',
+};
+
+const read = (offer: Offer, folder = '/srv', mayRead = () => {}) =>
+  readOffered(offer, { folder, env: ENV, listen: LISTEN, mayRead });
+
+async function definitions(offer: Offer): Promise<Record<string, object>> {
+  const result = await read(offer);
+  assert.ok(result.ok, JSON.stringify(result));
+  const all = result.servers.map(({ server, definition }) => [server.name, definition]);
+  // As it is when it has been sent.
+  return JSON.parse(JSON.stringify(Object.fromEntries(all)));
+}
+
+async function wrong(offer: Offer): Promise<string[]> {
+  const result = await read(offer);
+  assert.ok(!result.ok, JSON.stringify(result));
+  return result.problems.map(({ code, line, column, message, fix }) => `${code} ${line}:${column} ${message}; ${fix}`);
+}
+
+function shown({ origin: _, transport, ...rest }: Server): object {
+  const env = 'env' in transport ? { env: revealed(transport.env) } : {};
+  const headers = 'headers' in transport ? { headers: revealed(transport.headers) } : {};
+  // `written` is for people: the default of an input stands in its place there.
+  const { written: _written, ...spec } = transport as StdioSpec;
+  return { ...rest, transport: { ...spec, ...env, ...headers } };
+}
+
+/** Those whose clients a text shows too, without its path. */
+const FILES: readonly (readonly [client: string, file: string])[] = [
+  ['claude', '.mcp.json'],
+  ['cursor', '.cursor/mcp.json'],
+  ['vscode', '.vscode/mcp.json'],
+  ['windsurf', 'mcp_config.json'],
+  ['codex', '.codex/config.toml'],
+  ['opencode', 'opencode.jsonc'],
+  ['zed', 'zed/settings.json'],
+  ['goose', 'goose/config.yaml'],
+  ['goose-keys', 'goose/config.yaml'],
+  ['copilot', '.copilot/mcp-config.json'],
+  ['amp', '.config/amp/settings.json'],
+  ['zed-extensions', 'zed/settings.json'],
+  ['root-map', 'servers.json'],
+  ['own', 'trunkline.yaml'],
+];
+
+for (const [client, path] of FILES) {
+  test(`a pasted file of ${client} means the servers that the file means, read alone and added`, async () => {
+    const file = join(FIXTURES, client, path);
+    const folder = folderOf(file);
+    const loaded = await loadConfig({ files: [file], cwd: '/', env: ENV });
+    assert.ok(loaded.ok);
+    const result = await read({ document: readFileSync(file, 'utf8') }, folder);
+    assert.ok(result.ok, JSON.stringify(result));
+    const servers: object[] = [];
+    for (const { server, definition } of result.servers) {
+      const text = JSON.stringify({ ...definition, name: server.name });
+      const added = await loadDefinition({ text, name: null, folder, env: ENV });
+      assert.ok(added.ok, JSON.stringify(added));
+      assert.deepEqual(shown(added.server), shown(server));
+      servers.push(shown(server));
+    }
+    assert.deepEqual(servers, [...loaded.state.servers.values()].map(shown));
+    assert.ok(servers.length > 0);
+  });
+}
+
+test('a command line is split as a shell does it, with its variables; an address is one in any case', async () => {
+  const of = async (command: string, name: string | null = 'x') => (await definitions({ command, name }))['x'];
+  assert.deepEqual(await of(`node -e 1 --root="my dir" --x='a b' "" a\\ b\\"c 'it'"'"'s' \\\n  --last`), {
+    command: 'node',
+    args: ['-e', '1', '--root=my dir', '--x=a b', '', 'a b"c', "it's", '--last'],
+  });
+  assert.deepEqual(await of('LOG=debug TOKEN="a b" npx -y server'), {
+    command: 'npx',
+    args: ['-y', 'server'],
+    env: { LOG: 'debug', TOKEN: 'a b' },
+  });
+  assert.deepEqual(await of('HTTPS://example.com/mcp?a=1&b=2'), { url: 'HTTPS://example.com/mcp?a=1&b=2' });
+  assert.deepEqual(Object.keys(await definitions({ command: 'npx -y @scope/server-memory', name: null })), ['memory']);
+  assert.deepEqual(Object.keys(await definitions({ command: 'https://mcp.linear.app/mcp', name: null })), ['linear']);
+});
+
+test('what is no command and no address is refused at its place', async () => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['htps://example.com/mcp', /^TL1408 1:1 .*scheme "htps"; only http and https are possible; write http/],
+    ['https//example.com/mcp', /^TL1408 1:1 .*lacks its scheme; write http:\/\/ or https/],
+    ['localhost:3000/mcp', /^TL1408 1:1 .*lacks its scheme/],
+    ['https://example.com/mcp --verbose', /^TL1408 1:25 a url takes no arguments: --verbose/],
+    ['node "my dir', /^TL1101 1:6 this quote is never closed: "/],
+    ["node --a='b", /^TL1101 1:10 this quote is never closed: '/],
+    ['cd x && node y', /^TL1101 1:6 "&&" has a meaning in a shell only/],
+    ['A=b', /^TL1409 0:0 /],
+    ['', /^TL1409 0:0 /],
+    ['http://127.0.0.1/mcp', /^TL1304 1:1 the name of the server is missing/],
+  ];
+  for (const [command, expected] of cases) {
+    const [first, ...more] = await wrong({ command, name: null });
+    assert.match(first!, expected, command);
+    assert.deepEqual(more, [], command);
+  }
+  assert.match((await wrong({ command: 'node x', name: 'my server' }))[0]!, /^TL1402 0:0 .*write "my-server"/);
+});
+
+test('a document is read with comments, trailing commas and without its braces, and in any layout', async () => {
+  const docs = { docs: { command: 'node', args: ['d.js'] } };
+  const same = [
+    '{ "mcpServers": { "docs": { "command": "node", "args": ["d.js"] } } }',
+    '\ufeff{ // mine\n "mcpServers": { "docs": { "command": "node", "args": ["d.js",], }, }, }',
+    '{ "mcp": { "servers": { "docs": { "command": "node", "args": ["d.js"] } } } }',
+    '{ "servers": { "docs": { "command": "node", "args": ["d.js"] } } }',
+    '{ "context_servers": { "docs": { "command": "node", "args": ["d.js"], "source": "custom" } } }',
+    '{ "docs": { "command": "node", "args": ["d.js"] } }',
+    '"docs": { "command": "node", "args": ["d.js"] }',
+    '{ "name": "docs", "command": "node", "args": ["d.js"] }',
+    '[mcp_servers.docs]\ncommand = "node"\nargs = ["d.js"]\n',
+    'mcpServers:\n  - name: docs\n    command: node\n    args: [d.js]\n',
+  ];
+  for (const document of same) assert.deepEqual(await definitions({ document }), docs, document);
+  const opencode =
+    '{ "mcp": { "docs": { "type": "local", "command": ["node"], "environment": { "T": "{env:MY_TOKEN}" } } } }';
+  assert.deepEqual(await definitions({ document: opencode }), {
+    docs: { type: 'local', command: ['node'], environment: { T: '${env:MY_TOKEN}' } },
+  });
+  const named = await read({
+    document: '{ "mcpServers": { "My Docs": { "command": "node", "timeout": 30, "x": 1 } } }',
+  });
+  assert.ok(named.ok);
+  assert.deepEqual({ ...named.servers[0]!.definition }, { command: 'node', timeoutMs: 30_000 });
+  assert.equal(named.servers[0]!.server.name, 'My-Docs');
+  assert.deepEqual(named.warnings.map(({ code }) => code).sort(), ['TL1301', 'TL1308', 'TL1403']);
+});
+
+test('a document without servers says so at its place; what is left out of one is a warning', async () => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['{"mcpServers": {}}', /^TL1401 1:1 no servers/],
+    ['{"mcpServers": [{"command": "node"}]}', /^TL1304 1:17 mcpServers\[0\] needs a "name"/],
+    ['{"mcpServers": {"a6": "node x"}}', /^TL1302 1:23 mcpServers.a6 must be a map.*"command"/],
+    ['null', /^TL1005 /],
+    ['node x', /^TL1005 .*not a map/],
+    ['', /^TL1005 /],
+    ['{"mcpServers": {"a": {"command": "x"}', /^TL1101 1:\d+ a "\}" is missing/],
+    ['{"command": "node"}', /^TL1304 1:1 the server needs the key "name"/],
+    ['{"mcpServers": {"a": {"url": "htps://x.example/"}}}', /^TL1408 1:30 .*scheme "htps"/],
+    ['{"mcpServers": {"a-b": {"command": "x"}, "a_b": {"command": "y"}}}', /^TL1404 1:42 /],
+  ];
+  for (const [document, expected] of cases) {
+    const [first, ...more] = await wrong({ document });
+    assert.match(first!, expected, document);
+    assert.deepEqual(more, [], document);
+  }
+  const own = { url: 'http://localhost:4270/mcp' };
+  const all = { mcpServers: { trunkline: own, other: { command: 'node' } }, listen: { port: 4270 } };
+  const result = await read({ document: JSON.stringify(all) });
+  assert.ok(result.ok);
+  assert.deepEqual(
+    result.servers.map(({ server }) => server.name),
+    ['other'],
+  );
+  assert.deepEqual(result.warnings.map(({ code }) => code).sort(), ['TL1307', 'TL1414']);
+});
+
+test('a definition that reads files or variables is told of before any of them is read', async () => {
+  const told: string[] = [];
+  const mayRead = (name: string): void => {
+    told.push(name);
+    throw new Error('not allowed');
+  };
+  const unread = (offer: Offer) =>
+    assert.rejects(
+      readOffered(offer, { folder: '/', env: ENV, listen: LISTEN, mayRead: refuseReading }),
+      /not allowed/,
+    );
+  const refuseReading = (name: string, needs: readonly { kind: string }[]): void => {
+    if (needs.some(({ kind }) => kind === 'reads')) mayRead(name);
+  };
+  await unread({ command: 'node ${file:/nowhere}', name: 'a' });
+  await unread({ document: '{ "b": { "command": "node", "envFile": "/nowhere" } }' });
+  await unread({ document: '{ "mcp": { "c": { "type": "remote", "url": "https://x.example/{env:MY_TOKEN}" } } }' });
+  assert.deepEqual(told, ['a', 'b', 'c']);
+});

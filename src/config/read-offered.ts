@@ -1,0 +1,190 @@
+import type { ListenSettings } from '../model/desired-state.ts';
+import { SERVER_NAME_PATTERN } from '../model/names.ts';
+import { RUN_TIME, type Server } from '../model/server.ts';
+import { type ClientFormat, clientOf } from './client.ts';
+import { commandWords } from './document/command-words.ts';
+import type { StoredSecrets } from './document/expand.ts';
+import { answerInputs } from './document/inputs.ts';
+import { maskSecrets, maskText } from './document/mask-secrets.ts';
+import {
+  isString,
+  type Member,
+  member,
+  type Node,
+  type ObjectNode,
+  plain,
+  scalar,
+  withTexts,
+} from './document/node.ts';
+import { parseSource } from './document/parse.ts';
+import {
+  findDefinitions,
+  foldersWithServers,
+  isSetting,
+  looksLikeServer,
+  type WrittenDefinition,
+} from './files/containers.ts';
+import { type ConfigProblem, Problems, Source } from './problem/problem.ts';
+import { asOurs } from './server/as-ours.ts';
+import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
+import { derivedName } from './server/derived-name.ts';
+import { leadsBack } from './server/leads-back.ts';
+import { readServer, serverContext } from './server/read-server.ts';
+import { nameServers, serverNameOf } from './server/server-names.ts';
+import { targetOf } from './server/target.ts';
+
+/** What people have at hand to add servers from. */
+export type Offer =
+  /** An address, or a command with its arguments. `name`: null where the words are to give it. */
+  | { readonly command: string; readonly name: string | null }
+  /** The text of any client's file, of one of ours, or of a part of it. */
+  | { readonly document: string };
+
+interface OfferSources {
+  /** Folder that relative paths start from. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stored?: StoredSecrets | undefined;
+  /** Where this gateway is: an entry that leads back to it is left out. */
+  readonly listen: Pick<ListenSettings, 'host' | 'port'>;
+  /** Hears what a definition needs: before any of it is read, and after. What it throws ends the reading. */
+  readonly mayRead: (name: string, needs: readonly Need[]) => void;
+}
+
+export interface OfferedServer {
+  /** As a run-time definition, without the name. References are as they were written. */
+  readonly definition: Readonly<Record<string, unknown>>;
+  readonly server: Server;
+}
+
+export type OfferResult =
+  | { readonly ok: true; readonly servers: readonly OfferedServer[]; readonly warnings: readonly ConfigProblem[] }
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
+
+interface FoundDefinitions {
+  readonly definitions: readonly WrittenDefinition[];
+  /** Keys and references are ours. */
+  readonly ours: boolean;
+  readonly client: ClientFormat;
+  /** The object that has `inputs`. */
+  readonly inputsOf: ObjectNode | null;
+}
+
+const NOTHING: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
+const INPUT = /\$\{input:([^}]{0,256})\}/g;
+
+/**
+ * The definitions that a text means, each checked as when it is added, or everything that is wrong with the text. Problems have
+ * their place in the text.
+ */
+export async function readOffered(offer: Offer, sources: OfferSources): Promise<OfferResult> {
+  const problems = new Problems();
+  const text = 'command' in offer ? offer.command : offer.document.replace(/^\ufeff/, '');
+  const source = new Source(RUN_TIME, text);
+  const found = 'command' in offer ? fromCommand(offer.name, source, problems) : await fromDocument(source, problems);
+  if (found === null) return { ok: false, problems: problems.errors };
+  const { folder, env, stored, listen, mayRead } = sources;
+  const document = { source, problems, env, stored, fileFolder: folder, folder, secrets: new Set<string>() };
+  // As the definition is read alone later: without the inputs that its document declares.
+  const inputs = await answerInputs(NOTHING, text, env, null);
+  const defaults = found.inputsOf === null ? inputs : await answerInputs(found.inputsOf, text, {}, null);
+  const complete = (written: string): string =>
+    written.replaceAll(INPUT, (reference: string, id: string) => {
+      const value = inputs.has(id) ? undefined : defaults.get(id);
+      return value === undefined ? reference : value.replaceAll('${', '$${');
+    });
+  const context = { ...document, inputs, files: new Set<string>() };
+  const reading = serverContext({ ...context, client: clientOf(RUN_TIME, []), strict: true });
+  const theirs = serverContext({ ...context, client: found.client, strict: false });
+  const servers: OfferedServer[] = [];
+  for (const [written, name] of nameServers(found.definitions, found.ours, source, problems, new Map())) {
+    const completed = { ...written, node: withTexts(written.node, complete) };
+    const definition = found.ours ? completed : asOurs({ ...completed, name }, theirs);
+    if (definition === null) continue;
+    const { node } = definition;
+    if (node.kind === 'object') mayRead(name, readsOf(node));
+    const server = readServer(definition, name, reading);
+    if (server === null || node.kind !== 'object') continue;
+    if (leadsBack(server.transport, listen)) {
+      problems.warn('TL1414', source, definition.nameSpan, `${definition.path} is this gateway, and is left out`);
+      continue;
+    }
+    mayRead(name, needsOf(node, server));
+    servers.push({ definition: plain(node) as OfferedServer['definition'], server });
+  }
+  if (problems.failed) return { ok: false, problems: problems.errors };
+  return { ok: true, servers, warnings: problems.warnings };
+}
+
+function fromCommand(given: string | null, source: Source, problems: Problems): FoundDefinitions | null {
+  maskText(source);
+  const all = commandWords(source, problems);
+  if (all === null) return null;
+  // As in a shell: variables of the program.
+  const program = all.findIndex(({ text }) => !/^[A-Za-z_]\w*=/.test(text));
+  const words = program < 0 ? [] : all.slice(program);
+  const [first, ...rest] = words;
+  if (first === undefined) {
+    problems.error('TL1409', source, null, 'there is neither an address nor a command', 'write one of the two');
+    return null;
+  }
+  const target = targetOf([first.text, ...rest.map(({ text }) => text)]);
+  if ('complaint' in target) {
+    const { span } = words[target.at]!;
+    problems.error('TL1408', source, span, target.complaint, target.fix);
+    return null;
+  }
+  const name = given ?? derivedName(words.map(({ text }) => text));
+  if (name === null) {
+    problems.error('TL1304', source, first.span, 'the name of the server is missing, and an address has none');
+    return null;
+  }
+  if (!SERVER_NAME_PATTERN.test(name)) {
+    const message = `${JSON.stringify(name)} cannot be the name of a server`;
+    problems.error('TL1402', source, null, message, `write ${JSON.stringify(serverNameOf(name))}`);
+    return null;
+  }
+  const nodes = words.map(({ text, span }) => scalar(text, span, text));
+  const entry = (key: string, value: Node): Member => ({ key, keySpan: value.span, value });
+  const span = { start: 0, end: source.text.length };
+  const env = all.slice(0, program).map(({ text, span: at }) => {
+    const cut = text.indexOf('=');
+    return entry(text.slice(0, cut), scalar(text.slice(cut + 1), at, text));
+  });
+  const members =
+    'url' in target
+      ? [entry('url', nodes[0]!)]
+      : [entry('command', nodes[0]!), entry('args', { kind: 'array', span, items: nodes.slice(1) })];
+  if (env.length > 0) members.push(entry('env', { kind: 'object', span, members: env }));
+  const node: ObjectNode = { kind: 'object', span, members };
+  maskSecrets(source, node);
+  const definition = { name, nameSpan: first.span, node, path: name };
+  return { definitions: [definition], ours: true, client: clientOf(RUN_TIME, []), inputsOf: null };
+}
+
+async function fromDocument(source: Source, problems: Problems): Promise<FoundDefinitions | null> {
+  const root = await parseSource(source, problems);
+  if (root === null) return null;
+  // In no folder: a file of Claude Code has servers for some.
+  const { definitions, ours, client, inputsOf } = findDefinitions(root, source, problems, '');
+  const span = { start: root.span.start, end: root.span.start + 1 };
+  for (const folder of foldersWithServers(root)) {
+    problems.warn('TL1414', source, span, `the servers of the folder ${folder} are left out`);
+  }
+  if (definitions.length === 0 && looksLikeServer(root)) {
+    const named = member(root, 'name');
+    if (named !== undefined && isString(named.value)) {
+      const node = { ...root, members: root.members.filter(({ key }) => key !== 'name') };
+      const definition = { name: named.value.text, nameSpan: named.value.span, node, path: named.value.text };
+      return { definitions: [definition], ours, client, inputsOf };
+    }
+    problems.error('TL1304', source, span, 'the server needs the key "name"');
+    return null;
+  }
+  if (definitions.length === 0 && !problems.failed)
+    problems.error('TL1401', source, span, 'no servers are defined here');
+  for (const { key, keySpan } of ours ? root.members.filter(({ key }) => isSetting(key)) : []) {
+    problems.warn('TL1307', source, keySpan, `${key} has no effect here: only the servers are taken`);
+  }
+  return { definitions, ours, client, inputsOf };
+}

@@ -1,0 +1,67 @@
+import { anyObject, described, flag, list, matches, nullable, object, optional, text, union } from '../model/schema.ts';
+import { type ApiOperation, ok, operation, problem, refusable, shownProblem } from './operation.ts';
+import { DEFINITION_PROBLEM } from './schemas.ts';
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+const OFFER = union(
+  object({
+    command: described(text, 'An address, or a command with its arguments, as in a shell.'),
+    name: optional(nullable(described(text, 'Of the server; by default one that follows from the command.'))),
+  }),
+  object({ document: described(text, 'The text of any client’s file or of one of Trunkline, or a part of it.') }),
+);
+const OFFERED = object({
+  servers: list(
+    object({
+      name: text,
+      definition: described(anyObject, 'For `POST /api/v1/servers`.'),
+      there: described(flag, 'There is such a server already, the same in everything.'),
+      taken: described(
+        nullable(text),
+        'Why the name cannot be had; null where it can, and for a server that is there.',
+      ),
+    }),
+  ),
+  warnings: described(list(DEFINITION_PROBLEM), 'What was left out or is named otherwise here.'),
+});
+
+export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
+  operation({
+    id: 'readDefinitions',
+    method: 'POST',
+    path: '/api/v1/definitions',
+    here: true,
+    summary:
+      'The definitions that a command line, an address or the text of a client’s file means, checked as when this caller adds them. Adds nothing.',
+    body: OFFER,
+    maxBodyBytes: MAX_BODY_BYTES,
+    schema: OFFERED,
+    echoes: true,
+    errors: {
+      400: 'The body is not what the operation takes.',
+      403: 'A definition does more than the control token alone allows (servers:exec).',
+      413: 'The text is too large.',
+      415: 'The body is not application/json.',
+      422: 'The text is not good; `problems` says everything that is wrong, with its place in the text.',
+    },
+    run: ({ body, caller }, { offered }) =>
+      refusable(async () => {
+        const offer = parsed(body);
+        if (!matches(OFFER, offer)) {
+          return problem(400, 'body_malformed', 'the body needs "command" or "document", a text');
+        }
+        const given = 'document' in offer ? offer : { command: offer.command, name: offer.name ?? null };
+        const { servers, warnings } = await offered.read(given, caller);
+        return ok({ servers, warnings: warnings.map(shownProblem) });
+      }),
+  }),
+];
+
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    return null;
+  }
+}

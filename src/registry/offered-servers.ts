@@ -1,0 +1,78 @@
+import type { ConfigProblem } from '../config/problem/problem.ts';
+import { type Offer, readOffered } from '../config/read-offered.ts';
+import type { ListenSettings } from '../model/desired-state.ts';
+import { foldedName } from '../model/names.ts';
+import type { Server } from '../model/server.ts';
+import { isSameServer } from '../model/servers-diff.ts';
+import { placeOf } from './merged-desire.ts';
+import type { Registry } from './registry.ts';
+import { type Caller, nameTaken, RunTimeProblem, refuseBeyondRights } from './run-time-problem.ts';
+import type { RunTimeServers } from './run-time-servers.ts';
+import { type DefinitionSources, withinPublic } from './stored-definitions.ts';
+
+interface OfferedServersDeps extends Omit<DefinitionSources, 'logger'> {
+  /** Folder of definitions that name none. */
+  readonly folder: string;
+  /** Where clients reach this gateway. */
+  address(): Pick<ListenSettings, 'host' | 'port'>;
+  readonly desired: Pick<Registry, 'state'>;
+  readonly runTime: Pick<RunTimeServers, 'provenance'>;
+}
+
+/** A server that could be added. */
+interface OfferedView {
+  readonly name: string;
+  /** For `addServer`. */
+  readonly definition: Readonly<Record<string, unknown>>;
+  /** There is such a server already, the same in everything. */
+  readonly there: boolean;
+  /** Why it cannot be added; null where it can, and where it is there. */
+  readonly taken: string | null;
+}
+
+interface OfferedViews {
+  readonly servers: readonly OfferedView[];
+  readonly warnings: readonly ConfigProblem[];
+}
+
+/** Reads what people have at hand as servers to be added, and checks all of it as adding does. Adds nothing. */
+export class OfferedServers {
+  readonly #deps: OfferedServersDeps;
+
+  constructor(deps: OfferedServersDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rejects with RunTimeProblem, as adding by this caller would. */
+  async read(offer: Offer, caller: Caller): Promise<OfferedViews> {
+    const { folder, env, secrets: stored, desired } = this.#deps;
+    const { allowedCommands } = desired.state;
+    const result = await readOffered(offer, {
+      folder,
+      env,
+      stored,
+      listen: this.#deps.address(),
+      mayRead: (name, needs) => refuseBeyondRights(needs, caller, allowedCommands, name),
+    });
+    if (!result.ok) {
+      const message = result.problems.map((problem) => problem.message).join('; ');
+      throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
+    }
+    const servers = result.servers.map(({ definition, server }) => {
+      const { name } = server;
+      return { name, definition: { name, ...definition }, ...this.#found(server) };
+    });
+    return { servers, warnings: result.warnings };
+  }
+
+  #found(server: Server): Pick<OfferedView, 'there' | 'taken'> {
+    const { servers } = this.#deps.desired.state;
+    const { name } = server;
+    const found = [...servers.values()].find((one) => foldedName(one.name) === foldedName(name));
+    if (found === undefined) return { there: false, taken: null };
+    // It may have been added with other rights.
+    if ([server, withinPublic(server)].some((one) => isSameServer(one, found))) return { there: true, taken: null };
+    const isStored = this.#deps.runTime.provenance(found.name)?.source !== 'file';
+    return { there: false, taken: nameTaken(name, found.name, isStored ? null : placeOf(found)).message };
+  }
+}
