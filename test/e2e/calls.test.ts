@@ -110,7 +110,7 @@ describe('the calls of clients', () => {
       assert.equal(await top.exited, 0, top.err);
       const terminal = await PersonTerminal.open(['top', ...data], { cwd: gateway.folder, columns: 120, rows: 24 });
       const shown = await terminal.sees(/good +running +[1-9]/);
-      assert.match(shown, /calls\/s +\d+ sessions/);
+      assert.match(shown, /calls\/s +\d+ active sessions/);
       assert.match(await terminal.sees(/ok +good\.echo/), /good\.echo wire 1 \(anonymous\)/);
       await terminal.end();
     } finally {
