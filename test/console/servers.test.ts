@@ -18,6 +18,7 @@ before(async () => {
       mcpServers: {
         memory: { ...memory, env: { API_KEY: 'key-of-memory-1' } },
         broken: { command: 'no-such-program' },
+        doubled: { ...everything, replicas: 2, isolation: 'shared' },
       },
     },
   });
@@ -33,6 +34,12 @@ test('a server that cannot start says why, where it is defined and what was trie
   const { page } = browser;
   await page.getByRole('link', { name: 'broken' }).click();
   await page.getByText('no-such-program').first().waitFor();
+  const failed = page.getByRole('region', { name: 'Last failed start' });
+  await failed.getByText('trunkline doctor broken').waitFor();
+  await failed
+    .getByText(/no-such-program/)
+    .first()
+    .waitFor();
   await page
     .getByText(/trunkline\.json:\d+/)
     .first()
@@ -66,6 +73,8 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await page.getByRole('button', { name: 'Resume', exact: true }).click();
   await heading.getByText('running').waitFor();
   await browser.assertAccessible();
+  await browser.visit('#/servers/doubled');
+  await page.getByRole('table', { name: 'Replicas' }).getByRole('row').nth(2).getByText('running').waitFor();
   await browser.visit('#/servers');
   await page.getByRole('table', { name: 'Servers' }).getByText('memory').waitFor();
   await browser.assertAccessible();

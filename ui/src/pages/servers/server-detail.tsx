@@ -11,6 +11,7 @@ import { Table } from '../../parts/table.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer, readServer, servers } from '../../servers.ts';
 import { SignIn } from '../connections.tsx';
+import { LastFailure } from './last-failure.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
 import { ServerLog } from './server-log.tsx';
 
@@ -44,6 +45,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
       {server.reason === null ? null : <p class="note tone-warn">{server.reason}</p>}
       {server.nextRetryAt === null ? null : <NextRetry at={server.nextRetryAt} />}
       <Actions server={server} />
+      <LastFailure server={server} />
       <section class="panel" aria-label="Configuration">
         <h2>Configuration</h2>
         <Definition server={server} />
@@ -73,6 +75,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
           empty={<p>Nothing is connected to it at the moment.</p>}
         />
       </section>
+      {server.replicas.length === 0 ? null : <Replicas server={server} />}
       <section class="panel" aria-label="History">
         <h2>History</h2>
         <ol class="history">
@@ -85,6 +88,28 @@ export function ServerDetail({ name }: { readonly name: string }) {
       </section>
       <ServerLog name={name} />
     </>
+  );
+}
+
+function Replicas({ server: { replicas } }: { readonly server: Server }) {
+  return (
+    <section class="panel" aria-label="Replicas">
+      <h2>Replicas</h2>
+      <Table
+        label="Replicas"
+        rows={replicas}
+        keyOf={({ replica }) => String(replica)}
+        columns={[
+          { id: 'replica', title: 'Replica', width: '5rem', cell: ({ replica }) => replica },
+          { id: 'state', title: 'State', width: '7rem', cell: ({ state }) => state },
+          { id: 'pid', title: 'Process', width: '5rem', align: 'end', cell: ({ pid }) => pid ?? '–' },
+          { id: 'flight', title: 'In flight', width: '5rem', align: 'end', cell: ({ inFlight }) => inFlight },
+          { id: 'bound', title: 'Sessions', width: '5rem', align: 'end', cell: ({ bound }) => bound },
+          { id: 'reason', title: 'Reason', width: 'minmax(8rem, 2fr)', wideOnly: true, cell: ({ reason }) => reason },
+        ]}
+        empty={null}
+      />
+    </section>
   );
 }
 
@@ -150,6 +175,8 @@ function Definition({ server }: { readonly server: Server }) {
     ['Time limit of calls', `${timeoutMs / 1_000} s`],
     ['Started in', server.startedInMs === null ? 'not started' : `${Math.round(server.startedInMs)} ms`],
     ['Restarts', server.restarts],
+    ...(server.consecutiveFailures === 0 ? [] : ([['Failed in a row', server.consecutiveFailures]] as const)),
+    ...(server.phases === null ? [] : ([['Time of requests', server.phases.summary]] as const)),
     [
       'Lists',
       <a key="t" href={href(['tools'], { server: server.name })}>
