@@ -23,6 +23,7 @@ import { taskPlane } from './control-planes/task-plane.ts';
 import { checkedSignIn } from './doctor/sign-in-steps.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import { replay } from './replay/replay.ts';
+import { testFile } from './replay/test-file.ts';
 import type { Rooms } from './rooms.ts';
 import { toolsPlane } from './tool-views.ts';
 
@@ -107,6 +108,10 @@ export function controlPlane(
       return true;
     },
     replay: (jsonl, options, gone) => replay(jsonl, options, rooms, gone),
+    replayTest(jsonl, options) {
+      const url = new URL(serverEndpoint(options.server).path, app.facts().mcpUrl).href;
+      return testFile(jsonl, options, { url, keyIn: 'TRUNKLINE_KEY' });
+    },
     async callTool(server, tool, argumentsJson, options) {
       const params = callParams(tool, argumentsJson.toString(), options.onProgress !== undefined);
       const question = { endpoint: serverEndpoint(server), method: 'tools/call', params };

@@ -208,6 +208,8 @@ export interface ControlPlane {
   endSession(label: string): Promise<boolean>;
   /** Replays the text of a recording against a server of this gateway, until `gone`; a text says why that is impossible. */
   replay(jsonl: string, options: ReplayOptions, gone: AbortSignal): Promise<Replay | string>;
+  /** The text of a test that asks this gateway for the server as clients do, or the problem. */
+  replayTest(jsonl: string, options: ReplayOptions): { readonly text: string } | { readonly problem: string };
   /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
   callTool(server: string, tool: string, argumentsJson: Buffer, options: CallLimits): Promise<Buffer>;
 }

@@ -5,7 +5,9 @@ import {
   RECORDING_LIMITS,
   RECORDING_TARGET,
   REPLAY,
+  REPLAY_TEST,
   type RecordingOfNodes,
+  type ReplayOptions,
 } from '../model/recordings.ts';
 import { count, described, type Infer, list, object, optional, text } from '../model/schema.ts';
 import { mergedParts } from '../telemetry/recorder/merged-parts.ts';
@@ -13,7 +15,15 @@ import type { Recording } from '../telemetry/recorder/recording.ts';
 import { runAtNodes } from './at-nodes.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
-import { type ApiOperation, type ControlAnswer, noSuchServer, ok, operation, problem } from './operation.ts';
+import {
+  type ApiOperation,
+  type ControlAnswer,
+  type ControlRequest,
+  noSuchServer,
+  ok,
+  operation,
+  problem,
+} from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
 const NODE = { node: { description: 'Only the part of this node; by default those of all nodes.' } };
@@ -137,28 +147,50 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       404: 'There is no recording of this id, or no server of this name.',
     },
     async run(request, plane) {
-      const { body, gone } = request;
-      const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(body);
-      if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
-      if (typeof wanted.server !== 'string') return problem(400, 'replay_malformed', 'server has to be a text');
-      const { recording = '', ignore = [], of = null } = wanted;
-      if (plane.upstreams.status(wanted.server) === null)
-        return noSuchServer(wanted.server, plane.upstreams.statuses());
-      let { jsonl = null } = wanted;
-      if (jsonl === null) {
-        const kept = await runAtNodes(
-          GET_RECORDING,
-          { ...request, name: recording, query: new URLSearchParams() },
-          plane,
-        );
-        if (!('status' in kept) || kept.status !== 200) return kept as ControlAnswer<never>;
-        ({ jsonl } = JSON.parse(kept.body.toString()) as { jsonl: string });
-      }
-      const replayed = await plane.replay(jsonl, { server: wanted.server, of, ignore }, gone);
+      const wanted = await wantedReplay(request, plane);
+      if ('status' in wanted) return wanted;
+      const replayed = await plane.replay(wanted.jsonl, wanted, request.gone);
       return typeof replayed === 'string' ? problem(400, 'replay_impossible', replayed) : ok(replayed);
     },
   }),
+  operation({
+    id: 'writeReplayTest',
+    method: 'POST',
+    path: '/api/v1/replay-tests',
+    summary:
+      'Writes a test for `node --test` that sends the recorded requests to the endpoint of a server, with the key in `TRUNKLINE_KEY` if it is set, and asserts the answers.',
+    query: { node: { description: 'The node whose endpoint it tests; by default the one that answers.' } },
+    body: REPLAY_REQUEST,
+    maxBodyBytes: MAX_REPLAY_BYTES,
+    schema: REPLAY_TEST,
+    errors: {
+      400: 'The body is malformed, or nothing of the recording can be replayed.',
+      404: 'There is no recording of this id, or no server of this name.',
+    },
+    async run(request, plane) {
+      const wanted = await wantedReplay(request, plane);
+      if ('status' in wanted) return wanted;
+      const written = plane.replayTest(wanted.jsonl, wanted);
+      return 'problem' in written ? problem(400, 'replay_impossible', written.problem) : ok(written);
+    },
+  }),
 ];
+
+/** What is to be replayed, with the text of the recording, or the refusal. */
+async function wantedReplay(
+  request: ControlRequest,
+  plane: ControlPlane,
+): Promise<(ReplayOptions & { readonly jsonl: string }) | ControlAnswer<never>> {
+  const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(request.body);
+  if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
+  const { server, recording = '', ignore = [], of = null, jsonl = null } = wanted;
+  if (typeof server !== 'string') return problem(400, 'replay_malformed', 'server has to be a text');
+  if (plane.upstreams.status(server) === null) return noSuchServer(server, plane.upstreams.statuses());
+  if (jsonl !== null) return { server, of, ignore, jsonl };
+  const kept = await runAtNodes(GET_RECORDING, { ...request, name: recording, query: new URLSearchParams() }, plane);
+  if (!('status' in kept) || kept.status !== 200) return kept as ControlAnswer<never>;
+  return { server, of, ignore, jsonl: (JSON.parse(kept.body.toString()) as { jsonl: string }).jsonl };
+}
 
 /** The body where its members have the types that its schema says, else what is wrong. */
 function bodyOf<T>(body: Buffer): T | string {

@@ -68,6 +68,12 @@ export const REPLAY = named(
 );
 export type Replay = Infer<typeof REPLAY>;
 
+export const REPLAY_TEST = named(
+  'ReplayTest',
+  object({ text: described(text, 'A program for `node --test`, as an ECMAScript module.') }),
+);
+export type ReplayTest = Infer<typeof REPLAY_TEST>;
+
 export interface ReplayOptions {
   /** The server to replay it against. */
   readonly server: string;

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { manySided } from '../support/many-sided.ts';
+import { runProgram } from '../support/run-program.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
@@ -80,11 +82,33 @@ test('record, stop, download, replay against another version with exactly the ch
   await recording.getByRole('button', { name: 'Replay', exact: true }).click();
   await recording.getByText(/1 answers of many compared: no difference/).waitFor();
   await recording.getByLabel(/^Replay against/).selectOption('many-changed');
-  await recording.getByText(/trunkline replay .* --server many-changed/).waitFor();
+  await recording.getByText(/trunkline replay .* --server many-changed$/).waitFor();
   await recording.getByRole('button', { name: 'Replay', exact: true }).click();
   await recording.getByText(/compared: 1 difference/).waitFor();
   await recording.getByText('− "hello"').waitFor();
   await recording.getByText('+ "HELLO"').waitFor();
+  await recording.getByText(/^trunkline replay \S+\.jsonl --server many-changed --test \S+\.test\.mjs$/).waitFor();
+  // Node finds the SDK from here.
+  const file = resolve(import.meta.dirname, `../../.console-${process.pid}.test.mjs`);
+  try {
+    for (const [server, code, said] of [
+      ['many', 0, /tools\/call echo/],
+      ['many-changed', 1, /HELLO/],
+    ] as const) {
+      await recording.getByLabel(/^Replay against/).selectOption(server);
+      const written = page.waitForEvent('download');
+      await recording.getByRole('button', { name: 'Write a test' }).click();
+      const test = await written;
+      assert.match(test.suggestedFilename(), /^\w+\.test\.mjs$/);
+      copyFileSync(await test.path(), file);
+      const ran = await runProgram([process.execPath, '--test', file], {
+        env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+      });
+      assert.deepEqual([ran.code, said.test(ran.out)], [code, true], ran.out + ran.err);
+    }
+  } finally {
+    rmSync(file, { force: true });
+  }
   await browser.assertAccessible();
   await browser.screenshots('sessions');
   await recording.getByLabel('Places that may differ').fill('$.result.content');

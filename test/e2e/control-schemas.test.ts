@@ -218,6 +218,9 @@ describe('answers of the control API and the OpenAPI document', () => {
     assert.equal((await post('/replays', '/replays', { recording: id, server: 'good' })).replayed, 1);
     await post('/replays', '/replays', { recording: id, server: 'good', of: 'many' });
     await post('/replays', '/replays', { recording: 'none', server: 'good' });
+    await post('/replay-tests', '/replay-tests', { recording: id, server: 'good' });
+    await post('/replay-tests', '/replay-tests', { recording: id, server: 'good', of: 'many' });
+    await post('/replay-tests', '/replay-tests', { recording: id, server: 'none' });
     for (let i = 0; i < 2; i++) await answered(`${v1}/recordings/${id}`, `${v1}/recordings/{name}`, 'delete');
     const { url: link } = await answered(`${v1}/console-links`, `${v1}/console-links`, 'post', {});
     await answered(`${v1}/login`, `${v1}/login`, 'post', { word: link.split('/').at(-1) });

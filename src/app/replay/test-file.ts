@@ -3,8 +3,10 @@ import { patternOf, VOLATILE } from './differences.ts';
 import { type ExactJson, type ExactObject, isExactObject } from './exact-json.ts';
 import { bodyOf, isStateless, whyNot } from './replay.ts';
 
-/** Where the test finds the server. */
-export type TestedServer = { readonly command: string; readonly args: readonly string[] } | { readonly url: string };
+/** Where the test finds the server. `keyIn`: the variable that may have a key for it. */
+export type TestedServer =
+  | { readonly command: string; readonly args: readonly string[] }
+  | { readonly url: string; readonly keyIn?: string };
 
 /** What the eras write around the same result. */
 const OF_ERA = ['$.result.resultType', '$.result._meta'];
@@ -60,7 +62,7 @@ function plainParams(params: ExactJson | undefined): ExactObject | undefined {
   return plain;
 }
 
-const PROGRAM = `// Written by \`trunkline replay --test\` from a recording of %SERVER%. Needs @modelcontextprotocol/client 2.
+const PROGRAM = `// Written by trunkline from a recording of %SERVER%. Needs @modelcontextprotocol/client 2.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -108,8 +110,12 @@ for (const { session, client: info, capabilities, negotiation, asks, lists, step
         return result;
       });
     }
+    const key = process.env[SERVER.keyIn ?? ''];
+    const requestInit = key === undefined ? {} : { headers: { authorization: \`Bearer \${key}\` } };
     const transport =
-      'url' in SERVER ? new StreamableHTTPClientTransport(new URL(SERVER.url)) : new StdioClientTransport(SERVER);
+      'url' in SERVER
+        ? new StreamableHTTPClientTransport(new URL(SERVER.url), { requestInit })
+        : new StdioClientTransport(SERVER);
     await client.connect(transport);
     try {
       for (const { method, key, items } of lists) {

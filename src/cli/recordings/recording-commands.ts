@@ -53,7 +53,7 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
         .default([])
         .argParser((path: string, paths: string[]) => [...paths, path]),
     )
-    .addOption(new Option('--test <file>', 'write a test for node --test in place of replaying; not with --server'))
+    .addOption(new Option('--test <file>', 'write a test for node --test in place of replaying'))
     .argument('<recording>', 'a file that record wrote')
     .action(async (recording: string, flags: GatewayFlags & ReplayFlags) => {
       const { replay } = await import('./replay.ts');

@@ -6,10 +6,16 @@ import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
-import { testFile } from '../../app/replay/test-file.ts';
-import { hasStoredServers } from '../../app/running.ts';
+import { type TestedServer, testFile } from '../../app/replay/test-file.ts';
+import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import { printable } from '../../model/printable.ts';
-import { type Difference, MAX_REPLAY_BYTES, type Replay, type ReplayOptions } from '../../model/recordings.ts';
+import {
+  type Difference,
+  MAX_REPLAY_BYTES,
+  type Replay,
+  type ReplayOptions,
+  type ReplayTest,
+} from '../../model/recordings.ts';
 import { DOWN, UP } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
@@ -42,22 +48,12 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
     throw usage('say which server to replay against: --server, --command or --url');
   }
   const jsonl = readRecording(resolve(terminal.cwd, recording));
-  if (test !== undefined) {
-    if (defined === null) throw usage('a test needs --command or --url');
-    const written = testFile(jsonl, { of, ignore }, defined);
-    if ('problem' in written) throw usage(written.problem);
-    try {
-      writeFileSync(resolve(terminal.cwd, test), written.text);
-    } catch (error) {
-      throw usage(`the test ${test} cannot be written: ${(error as Error).message}`);
-    }
-    terminal.err(
-      `(wrote ${test}; run it with: node --test ${test}; it needs npm install @modelcontextprotocol/client)\n`,
-    );
-    return EXIT.ok;
-  }
   const options = { server: server ?? REPLAYED, of, ignore };
   const running = defined === null ? await findRunning(input) : null;
+  if (test !== undefined) {
+    const text = await testText(jsonl, options, defined, running);
+    return writeTest(input, test, text);
+  }
   const replayed =
     running === null
       ? await replayHere(input, jsonl, options, defined)
@@ -66,6 +62,35 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
         ) as Replay);
   print(input, replayed, () => told(replayed));
   return replayed.differences.length === 0 ? EXIT.ok : EXIT.difference;
+}
+
+/** It tests what the command line names, or a server at the endpoint of a gateway that runs. */
+async function testText(
+  jsonl: string,
+  options: ReplayOptions,
+  defined: TestedServer | null,
+  running: RunningGateway | null,
+): Promise<string> {
+  if (defined !== null) {
+    const written = testFile(jsonl, options, defined);
+    if ('problem' in written) throw usage(written.problem);
+    return written.text;
+  }
+  if (running === null) throw usage('a test needs --command, --url or a gateway that runs');
+  const answer = await new ControlClient(running).post('/api/v1/replay-tests', JSON.stringify({ ...options, jsonl }));
+  return (JSON.parse(answer) as ReplayTest).text;
+}
+
+function writeTest({ terminal }: CommandInput, file: string, text: string): ExitCode {
+  try {
+    writeFileSync(resolve(terminal.cwd, file), text);
+  } catch (error) {
+    throw usage(`the test ${file} cannot be written: ${(error as Error).message}`);
+  }
+  terminal.err(
+    `(wrote ${file}; run it with: node --test ${file}; it needs npm install @modelcontextprotocol/client)\n`,
+  );
+  return EXIT.ok;
 }
 
 /** In a gateway of the command's own, which keeps nothing. */

@@ -660,6 +660,11 @@ readonly before: string | null;
 readonly after: string | null
 };
 
+export type ReplayTest = {
+/** A program for `node --test`, as an ECMAScript module. */
+readonly text: string
+};
+
 export type Node = {
 readonly node: string;
 /** Its name on the bus; new with every start. */
@@ -1344,6 +1349,22 @@ readonly of?: string;
 readonly ignore?: readonly (string)[]
 } }, options: CallOptions = {}): Promise<Replay> {
   return request('POST', `api/v1/replays${query({ node: input.node })}`, input.body, options);
+}
+
+/** Writes a test for `node --test` that sends the recorded requests to the endpoint of a server, with the key in `TRUNKLINE_KEY` if it is set, and asserts the answers. */
+export function writeReplayTest(input: { readonly node?: string | undefined; readonly body: {
+/** Id of a recording that is kept here. */
+readonly recording?: string;
+/** The text of one, in its place. */
+readonly jsonl?: string;
+/** The server to replay it against. */
+readonly server: string;
+/** The recorded server, where the recording is of a client of several. */
+readonly of?: string;
+/** Paths whose differences do not count, such as `$.result.content[*].text`. */
+readonly ignore?: readonly (string)[]
+} }, options: CallOptions = {}): Promise<ReplayTest> {
+  return request('POST', `api/v1/replay-tests${query({ node: input.node })}`, input.body, options);
 }
 
 /** Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`. */

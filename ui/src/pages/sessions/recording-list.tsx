@@ -12,6 +12,7 @@ import { shellWord } from '../../parts/command.tsx';
 import { Empty } from '../../parts/notes.tsx';
 import { Status } from '../../parts/status.tsx';
 import { serverList } from '../../servers.ts';
+import { download } from './download.ts';
 import { ReplayForm } from './replay-form.tsx';
 import { readSessions, recordings } from './sessions-store.ts';
 
@@ -107,7 +108,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
         <Action
           label="Download"
           command={`trunkline record get ${id} -o ${id}.jsonl`}
-          run={() => download(id)}
+          run={async () => download(`${id}.jsonl`, (await getRecording({ name: id })).jsonl)}
           done={`${id}.jsonl is downloaded`}
         />
         <Action
@@ -127,13 +128,4 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
       {replays.value ? <ReplayForm recording={recording} /> : null}
     </article>
   );
-}
-
-async function download(id: string): Promise<void> {
-  const { jsonl } = await getRecording({ name: id });
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([jsonl], { type: 'application/jsonl' }));
-  link.download = `${id}.jsonl`;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -1,8 +1,10 @@
 import { useSignal } from '@preact/signals';
-import { type Recording, type Replay, replayRecording } from '../../api/operations.ts';
+import { type Recording, type Replay, replayRecording, writeReplayTest } from '../../api/operations.ts';
+import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
 import { serverList } from '../../servers.ts';
+import { download } from './download.ts';
 
 /** Replays a recording against a server of this gateway and shows where the answers differ. */
 export function ReplayForm({ recording }: { readonly recording: Recording }) {
@@ -13,22 +15,22 @@ export function ReplayForm({ recording }: { readonly recording: Recording }) {
   const busy = useSignal(false);
   const answer = useSignal<Replay | Error | null>(null);
   const ignore = ignored.value.split('\n').filter((line) => line.trim() !== '');
+  const body = { recording: id, of: of.value, server: against.value, ignore };
   const run = async (): Promise<void> => {
     busy.value = true;
     try {
-      answer.value = await replayRecording({
-        body: { recording: id, of: of.value, server: against.value, ignore },
-      });
+      answer.value = await replayRecording({ body });
     } catch (error) {
       answer.value = error as Error;
     }
     busy.value = false;
   };
-  const words = [
+  const command = [
     `trunkline replay ${id}.jsonl --server ${shellWord(against.value)}`,
     servers.length > 1 ? ` --of ${shellWord(of.value)}` : '',
     ...ignore.map((path) => ` --ignore ${shellWord(path)}`),
-  ];
+  ].join('');
+  const test = `${id}.test.mjs`;
   if (servers.length === 0) return <p class="soft">No server was called in it: there is nothing to replay.</p>;
   return (
     <section aria-label={`Replay ${id}`}>
@@ -68,9 +70,20 @@ export function ReplayForm({ recording }: { readonly recording: Recording }) {
           <button type="submit" disabled={busy.value} aria-busy={busy.value}>
             {busy.value ? 'Replay…' : 'Replay'}
           </button>
-          <Command text={words.join('')} />
+          <Command text={command} />
         </div>
       </form>
+      <Action
+        label="Write a test"
+        command={`${command} --test ${test}`}
+        run={async () => download(test, (await writeReplayTest({ body })).text)}
+        done={`${test} is downloaded`}
+      />
+      <p class="soft">
+        The test asks the server at this gateway as a client does, with the key in <code>TRUNKLINE_KEY</code> if it is
+        set, and expects the recorded answers. Run it with <code>node --test {test}</code>; it needs{' '}
+        <code>npm install @modelcontextprotocol/client</code>.
+      </p>
       {answer.value instanceof Error ? <Failure what="It could not be replayed" error={answer.value} /> : null}
       {answer.value !== null && !(answer.value instanceof Error) ? <Differences replay={answer.value} /> : null}
     </section>
