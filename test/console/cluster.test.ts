@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { ClusterProcesses, counterServer, type NodeProcess } from '../support/cluster-processes.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -10,7 +12,7 @@ let blue: NodeProcess;
 let browser: ConsoleBrowser;
 before(async () => {
   nodes = await ClusterProcesses.start();
-  blue = await nodes.node('blue', { counter: counterServer(), shared: counterServer() });
+  blue = await nodes.node('blue', { counter: counterServer(), shared: counterServer(), fragile: breakable() });
   browser = await ConsoleBrowser.open(blue.gateway, '#/cluster');
 });
 after(async () => {
@@ -22,10 +24,11 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   const { page } = browser;
   const own = page.getByRole('region', { name: 'Node blue' });
   await own.getByText('ready').waitFor();
-  await nodes.node('green', { shared: counterServer({ timeoutMs: 1_234 }), other: counterServer() });
+  const ofGreen = { shared: counterServer({ timeoutMs: 1_234 }), other: counterServer(), fragile: breakable() };
+  await nodes.node('green', ofGreen);
   const green = page.getByRole('region', { name: 'Node green' });
   await green.getByText('ready').waitFor({ timeout: 30_000 });
-  await green.getByText('other, shared').waitFor();
+  await green.getByText('fragile, other, shared').waitFor();
   const conflicts = page.getByRole('region', { name: 'Conflicts' });
   const known = (await blue.control<Json>('/api/v1/nodes')).conflicts;
   if (known.length > 0) await conflicts.getByText('shared').waitFor();
@@ -54,6 +57,44 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   await browser.screenshots('cluster');
 });
 
+test('a server that fails at the other node only, its log, and the calls and sessions of both are in one view', async () => {
+  const { page } = browser;
+  const green = nodes.nodes[1]!;
+  await browser.visit('#/');
+  const attention = page.getByRole('region', { name: 'Needs attention' });
+  writeFileSync(join(green.gateway.folder, 'broken'), '');
+  await blue.gateway.control('/api/v1/servers/fragile/restart', 'POST');
+  const failed = attention.getByRole('listitem').filter({ hasText: 'fragile has failed at green' });
+  await failed.getByText('exited with code 3').waitFor();
+  assert.equal(await attention.getByText('fragile has failed at blue').count(), 0);
+  await failed.getByRole('link', { name: 'Look' }).click();
+  await page.getByRole('heading', { level: 1, name: /fragile failed/ }).waitFor();
+  assert.equal(await page.getByLabel('Of the node').inputValue(), 'green');
+  const log = page.getByRole('log');
+  await log.getByText(/green .*green is broken/).waitFor();
+  await page.getByLabel('Of the node').selectOption('blue');
+  await page.getByRole('heading', { level: 1, name: /fragile running failed at green/ }).waitFor();
+  await browser.assertAccessible();
+
+  const atBlue = await WireClient.open(blue.serverUrl('other'));
+  await WireClient.open(green.serverUrl('other'));
+  await browser.visit('#/');
+  const picture = page.getByRole('region', { name: 'What is connected' });
+  const calling = setInterval(() => void atBlue.callText('count'), 200);
+  await picture
+    .getByRole('link', { name: /^blue ready, [\d.]+\/s \d/ })
+    .waitFor()
+    .finally(() => clearInterval(calling));
+  await browser.visit('#/timeline?filter=server:other');
+  await page.getByRole('table', { name: 'Calls' }).getByText('count').first().click();
+  await page.getByText('node blue → other at node green').waitFor();
+  await browser.visit('#/sessions');
+  const { sessions } = await blue.control<{ sessions: { label: string; here: boolean }[] }>('/api/v1/sessions');
+  assert.deepEqual(new Set(sessions.map(({ here }) => here)), new Set([true, false]));
+  for (const { label } of sessions) await page.locator(`a[href="#/sessions/${label}"]`).waitFor();
+  await browser.visit('#/cluster');
+});
+
 test('a node is drained from the page of another one', async () => {
   const { page } = browser;
   const green = page.getByRole('region', { name: 'Node green' });
@@ -64,3 +105,10 @@ test('a node is drained from the page of another one', async () => {
   assert.equal(await nodes.nodes[1]!.exited, 0);
   await green.waitFor({ state: 'detached', timeout: 30_000 });
 });
+
+/** Where a file `broken` lies in the folder of the node, it says so and does not start. */
+function breakable(): object {
+  const { command, args } = counterServer() as { command: string; args: string[] };
+  const script = 'test -e broken && echo green is broken >&2 && exit 3; exec "$@"';
+  return counterServer({ isolation: 'shared', command: 'sh', args: ['-c', script, 'sh', command, ...args] });
+}

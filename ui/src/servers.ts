@@ -1,5 +1,13 @@
 import { computed, signal } from '@preact/signals';
-import { type Gateway, getGateway, getServer, listServers, type Server } from './api/operations.ts';
+import {
+  type Gateway,
+  getGateway,
+  getServer,
+  type Instance,
+  listInstances,
+  listServers,
+  type Server,
+} from './api/operations.ts';
 import { ApiError } from './api/request.ts';
 import { onLive } from './live.ts';
 
@@ -8,12 +16,29 @@ const READ_AFTER_MS = 120;
 
 /** All servers by name; null until they were read. */
 export const servers = signal<ReadonlyMap<string, Server> | null>(null);
+/** How the servers do at each node of a cluster; empty for a lone gateway. */
+const instances = signal<readonly Instance[]>([]);
 export const gateway = signal<Gateway | null>(null);
 /** Why the list could not be read; null when it was. */
 export const serversError = signal<Error | null>(null);
 export const serverList = computed<readonly Server[]>(() =>
   [...(servers.value?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1)),
 );
+
+const byServer = computed(() => Map.groupBy(instances.value, ({ server }) => server));
+/** The servers as each node that has them observes them. */
+export const observed = computed<readonly Instance[]>(() =>
+  serverList.value.flatMap(({ name, state, health, reason, nextRetryAt }) => {
+    const known = byServer.value.get(name) ?? [];
+    if (known.length > 1) return known;
+    return [{ server: name, node: known[0]?.node ?? null, state, health, reason, nextRetryAt }];
+  }),
+);
+
+/** The nodes that have the server, by name. */
+export function nodesOf(server: string): readonly string[] {
+  return (byServer.value.get(server) ?? []).flatMap(({ node }) => node ?? []).sort();
+}
 
 export async function readServers(): Promise<void> {
   try {
@@ -26,6 +51,15 @@ export async function readServers(): Promise<void> {
   }
 }
 
+async function readInstances(server?: string): Promise<void> {
+  if (!inCluster) return;
+  // Where it is not answered, the next `hello` or event has it read.
+  const found = await listInstances({ server }).catch(() => null);
+  if (found === null) return;
+  const others = server === undefined ? [] : instances.value.filter((one) => one.server !== server);
+  instances.value = [...others, ...found.instances];
+}
+
 async function readGateway(): Promise<void> {
   // Where it does not answer, the live stream ends too, and its next `hello` reads everything.
   gateway.value = await getGateway().catch(() => gateway.value);
@@ -36,27 +70,37 @@ export function putServer(server: Server): void {
   servers.value = new Map(servers.value ?? []).set(server.name, server);
 }
 
+let inCluster = false;
 const due = new Map<string, ReturnType<typeof setTimeout>>();
 
 /** Has the list follow the live stream. */
 export function followServers(): void {
-  onLive('hello', () => void readServers());
+  onLive('hello', ({ node }) => {
+    inCluster = node !== null;
+    void readServers();
+    void readInstances();
+  });
   onLive('events', ({ event }) => {
     if (event.type === 'gap') {
       void readServers();
+      void readInstances();
       return;
     }
     const { server: name } = event;
     if (event.type === 'condition') void readGateway();
     // It is about the gateway, or about a list that a page reads.
     if (name === '') {
-      if (event.type === 'changed' && (event.list === 'configuration' || event.list === 'nodes')) void readGateway();
+      if (event.type === 'changed' && (event.list === 'configuration' || event.list === 'nodes')) {
+        void readGateway();
+        if (event.list === 'nodes') void readInstances();
+      }
       return;
     }
     if (due.has(name)) return;
     const timer = setTimeout(() => {
       due.delete(name);
       void readServer(name);
+      void readInstances(name);
     }, READ_AFTER_MS);
     due.set(name, timer);
   });

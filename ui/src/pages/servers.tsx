@@ -6,6 +6,7 @@ import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, route, setQuery } from '../router.ts';
 import { readServers, serverList, servers, serversError } from '../servers.ts';
 import { AddServer } from './servers/add-server.tsx';
+import { NotWellAt } from './servers/not-well-at.tsx';
 import { ServerDetail } from './servers/server-detail.tsx';
 import './servers/servers.css';
 
@@ -21,7 +22,12 @@ const COLUMNS: readonly Column<Server>[] = [
     id: 'state',
     title: 'State',
     width: 'minmax(8rem, 1fr)',
-    cell: (server) => <ServerStatus server={server} />,
+    cell: (server) => (
+      <>
+        <ServerStatus server={server} />
+        <NotWellAt server={server} />
+      </>
+    ),
     order: ({ state }) => state,
   },
   {

@@ -2,20 +2,28 @@ import { listNodes } from '../api/operations.ts';
 import { route, setQuery } from '../router.ts';
 import { useReading } from './reading.ts';
 
-/** Which node of a cluster the page is about, in its address; nothing for a lone gateway. */
-export function NodeChoice() {
+interface NodeChoiceProps {
+  /** Only these nodes; the first is meant where none is chosen and the page's own is not among them. */
+  readonly among?: readonly string[];
+}
+
+/** Which node of a cluster the page is about, in its address; nothing where there is no choice. */
+export function NodeChoice({ among }: NodeChoiceProps) {
   const found = useReading(() => listNodes({}), '', { lists: ['nodes'] });
-  const nodes = found.value.value?.nodes ?? [];
+  const all = found.value.value?.nodes ?? [];
+  const nodes = among === undefined ? all : among.flatMap((name) => all.find(({ node }) => node === name) ?? []);
+  const meant = (nodes.find(({ here }) => here) ?? nodes[0])?.node;
+  const chosen = route.value.query.get('node') ?? '';
   if (nodes.length < 2) return null;
   return (
     <label class="toolbar">
       Of the node{' '}
       <select
-        value={route.value.query.get('node') ?? ''}
+        value={chosen === meant ? '' : chosen}
         onChange={(event) => setQuery({ node: event.currentTarget.value })}
       >
-        {nodes.map(({ node, peer, here }) => (
-          <option key={peer} value={here ? '' : node}>
+        {nodes.map(({ node, peer }) => (
+          <option key={peer} value={node === meant ? '' : node}>
             {node}
           </option>
         ))}

@@ -1,12 +1,12 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { type Gateway, listNodes, listTools, restartServer, type Server } from '../../api/operations.ts';
+import { type Gateway, type Instance, listNodes, listTools, restartServer, type Server } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
-import { gateway, putServer, serverList } from '../../servers.ts';
+import { gateway, observed, putServer, serverList } from '../../servers.ts';
 
 /** Cursor refuses tools whose name, with that of the server, is longer. */
 const MAX_NAME = 60;
@@ -97,23 +97,23 @@ export function Attention() {
         page="cluster"
       />
     )),
-    ...servers
+    ...observed.value
       .filter(({ state }) => DOWN[state] !== undefined)
-      .map((server) => <Down key={server.name} server={server} now={now.value} />),
-    ...servers
+      .map((one) => <Down key={`${one.server} ${one.node}`} instance={one} now={now.value} />),
+    ...observed.value
       .filter(({ state }) => state === 'auth_required')
-      .map((server) => <Login key={server.name} server={server} />),
+      .map((one) => <Login key={`login ${one.server} ${one.node}`} instance={one} />),
     ...servers.filter(({ drift }) => drift.waiting > 0).map((server) => <Drifted key={server.name} server={server} />),
-    ...servers
+    ...observed.value
       .filter(
         ({ state, health }) =>
           state === 'degraded' || (health === 'unhealthy' && DOWN[state] === undefined && state !== 'auth_required'),
       )
-      .map(({ name, reason }) => (
+      .map(({ server: name, node, reason }) => (
         <Note
-          key={name}
+          key={`unhealthy ${name} ${node}`}
           tone="warn"
-          title={`${name} is unhealthy`}
+          title={`${name} is unhealthy${at(node)}`}
           text={reason ?? ''}
           command={`trunkline status ${shellWord(name)}`}
           page="servers"
@@ -196,8 +196,13 @@ function Note({ tone, title, text, more = '', command, page, server }: NoteProps
   );
 }
 
-function Down({ server, now }: { readonly server: Server; readonly now: number }) {
-  const { name, state, reason, nextRetryAt } = server;
+/** Of a cluster: which node says so. */
+function at(node: string | null): string {
+  return node === null ? '' : ` at ${node}`;
+}
+
+function Down({ instance, now }: { readonly instance: Instance; readonly now: number }) {
+  const { server: name, node, state, reason, nextRetryAt } = instance;
   const wait = nextRetryAt === null ? null : Math.ceil((nextRetryAt - now) / 1000);
   const retry =
     wait === null
@@ -208,13 +213,13 @@ function Down({ server, now }: { readonly server: Server; readonly now: number }
   return (
     <li>
       <div>
-        <Status tone="bad" text={`${name} ${DOWN[state]}`} />
+        <Status tone="bad" text={`${name} ${DOWN[state]}${at(node)}`} />
         <p>
           {reason} {retry}
         </p>
       </div>
       <div class="todo">
-        <a href={href(['servers', name])}>Look</a>
+        <a href={href(['servers', name], { node: node ?? '' })}>Look</a>
         <Action
           label="Restart"
           command={`trunkline restart ${shellWord(name)}`}
@@ -227,11 +232,11 @@ function Down({ server, now }: { readonly server: Server; readonly now: number }
   );
 }
 
-function Login({ server: { name, reason } }: { readonly server: Server }) {
+function Login({ instance: { server: name, node, reason } }: { readonly instance: Instance }) {
   return (
     <li>
       <div>
-        <Status tone="warn" text={`${name} needs a login`} />
+        <Status tone="warn" text={`${name} needs a login${at(node)}`} />
         <p>{reason}</p>
       </div>
       <div class="todo">

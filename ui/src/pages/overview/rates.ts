@@ -34,7 +34,7 @@ export const UNNAMED = 'unnamed client';
 export const nodeStats = signal<ReadonlyMap<string, NodeStats>>(new Map());
 export const seconds = signal<readonly Second[]>([]);
 
-/** What goes one way: from a client to a node, or from a node to a server. */
+/** What goes one way, from a client to a node or from a node to a server; or through a node. */
 export interface Edge {
   readonly perSecond: number;
   readonly errors: number;
@@ -53,6 +53,7 @@ export const callers = signal<ReadonlyMap<string, { readonly revision: string; r
 export const edgeOf = {
   client: (client: string, node: string): string => `${client} calls ${node}`,
   server: (node: string, server: string): string => `${node} uses ${server}`,
+  node: (node: string): string => `${node} serves`,
 };
 
 let taken: Call[] = [];
@@ -66,6 +67,12 @@ export function followRates(): () => void {
       for (const [name, { at }] of stats) if (now - at > SILENT_MS) stats.delete(name);
       nodeStats.value = stats;
       for (const rate of servers) keep(edgeOf.server(node ?? '', rate.server), now, rate);
+      keep(edgeOf.node(node ?? ''), now, {
+        calls,
+        errors: servers.reduce((sum, { errors }) => sum + errors, 0),
+        p95: servers.reduce<number | null>((most, { p95 }) => (p95 === null ? most : Math.max(most ?? 0, p95)), null),
+        inFlight: servers.reduce((sum, { inFlight }) => sum + inFlight, 0),
+      });
       const left = [...callers.value].filter(([, { at }]) => now - at < CALLER_MS);
       if (left.length < callers.value.size) callers.value = new Map(left);
       edges.value = smoothed(now);

@@ -6,7 +6,7 @@ import { listNodes, listSessions, type Node, type Server, type Session } from '.
 import { onLive } from '../../live.ts';
 import { toneOf } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
-import { serverList } from '../../servers.ts';
+import { observed, serverList } from '../../servers.ts';
 import { callers, type Edge, edgeOf, edges, nodeStats, UNNAMED } from './rates.ts';
 
 const WIDTH = 960;
@@ -141,21 +141,27 @@ interface TrafficProps {
 
 /** Rate, latency and errors of a client or server, over all nodes. */
 function Traffic({ keys, x, y, anchor }: TrafficProps) {
+  const words = trafficOf(keys);
+  if (words === '') return null;
+  return (
+    <text class="flow" x={x} y={y} text-anchor={anchor}>
+      {words}
+    </text>
+  );
+}
+
+/** Empty where nothing goes there. */
+function trafficOf(keys: readonly string[]): string {
   const busy = keys.flatMap((key) => edges.value.get(key) ?? []).filter(isBusy);
-  if (busy.length === 0) return null;
+  if (busy.length === 0) return '';
   const perSecond = busy.reduce((sum, edge) => sum + edge.perSecond, 0);
   const errors = busy.reduce((sum, edge) => sum + edge.errors, 0);
   const times = busy.flatMap(({ p95 }) => p95 ?? []);
-  const words = [
+  return [
     `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
     ...(times.length === 0 ? [] : [duration(Math.max(...times))]),
     ...(errors === 0 ? [] : [`${errors} failed`]),
-  ];
-  return (
-    <text class="flow" x={x} y={y} text-anchor={anchor}>
-      {words.join(' ')}
-    </text>
-  );
+  ].join(' ');
 }
 
 function isBusy({ perSecond, inFlight }: Edge): boolean {
@@ -236,14 +242,14 @@ function nodeBoxes(nodes: readonly Node[]): Box[] {
   const own = {
     key: '',
     label: 'this gateway',
-    detail: counted(nodeStats.value.get('')?.sessions ?? 0, 'active session'),
+    detail: trafficOf([edgeOf.node('')]) || counted(nodeStats.value.get('')?.sessions ?? 0, 'active session'),
     tone: 'good',
     href: href(['configuration']),
   };
   const boxes = nodes.map(({ node, state, version }) => ({
     key: node,
     label: node,
-    detail: `${state}, ${version}`,
+    detail: `${state}, ${trafficOf([edgeOf.node(node)]) || version}`,
     tone: tones[state],
     href: href(['cluster']),
   }));
@@ -258,6 +264,7 @@ function nodeBoxes(nodes: readonly Node[]): Box[] {
 
 function serverBoxes(servers: readonly Server[]): Box[] {
   const order = { bad: 0, warn: 1, busy: 2, good: 3, rest: 4 } as const;
+  const byServer = Map.groupBy(observed.value, ({ server }) => server);
   const boxes = servers
     .map((server) => {
       const { name, state, transport, revision, toolCount } = server;
@@ -270,7 +277,7 @@ function serverBoxes(servers: readonly Server[]): Box[] {
         key: name,
         label: name,
         detail: detail.filter((word) => word !== '').join(', '),
-        tone: toneOf(server),
+        tone: [server, ...(byServer.get(name) ?? [])].map(toneOf).sort((a, b) => order[a] - order[b])[0]!,
         href: href(['servers', name]),
       };
     })

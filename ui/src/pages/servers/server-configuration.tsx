@@ -4,8 +4,10 @@ import { useReading } from '../../parts/reading.ts';
 import { Table } from '../../parts/table.tsx';
 
 /** Each value of the definition of a server, with the line that has it. */
-export function ServerConfiguration({ name }: { readonly name: string }) {
-  const found = useReading(() => getServerConfiguration({ name }), name, { lists: ['configuration', 'servers'] });
+export function ServerConfiguration({ name, node }: { readonly name: string; readonly node: string | undefined }) {
+  const found = useReading(() => getServerConfiguration({ name, node }), `${name} ${node}`, {
+    lists: ['configuration', 'servers'],
+  });
   if (found.error.value !== null && found.value.value === null)
     return <Failure what="The configuration could not be read" error={found.error.value} again={found.again} />;
   if (found.value.value === null) return <Loading what="configuration" />;

@@ -1,27 +1,40 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { removeServer, restartServer, resumeServer, type Server, suspendServer } from '../../api/operations.ts';
+import {
+  getServer,
+  removeServer,
+  restartServer,
+  resumeServer,
+  type Server,
+  suspendServer,
+} from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { shellWord } from '../../parts/command.tsx';
-import { Empty } from '../../parts/notes.tsx';
-import { ago, clock } from '../../parts/reading.ts';
+import { NodeChoice } from '../../parts/node-choice.tsx';
+import { Empty, Failure } from '../../parts/notes.tsx';
+import { ago, clock, useReading } from '../../parts/reading.ts';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
-import { href, navigate } from '../../router.ts';
-import { putServer, readServer, servers } from '../../servers.ts';
+import { href, navigate, route } from '../../router.ts';
+import { nodesOf, putServer, readServer, servers } from '../../servers.ts';
 import { SignIn } from '../connections.tsx';
 import { LastFailure } from './last-failure.tsx';
+import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
 import { ServerLog } from './server-log.tsx';
 
 const TICK_MS = 1_000;
+const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true };
 
-/** All that is known of one server, and what can be done with it. */
+/** All that is known of one server, as one node observes it, and what can be done with it. */
 export function ServerDetail({ name }: { readonly name: string }) {
-  const server = servers.value?.get(name);
+  const node = route.value.query.get('node') ?? undefined;
+  const there = useReading(async () => (node === undefined ? null : getServer({ name, node })), node ?? '', FOLLOWED);
+  const listed = servers.value?.get(name);
+  const server = there.value.value ?? listed;
   // Lists have no history of a server that only another node has.
-  const isPart = server?.history.length === 0;
+  const isPart = listed?.history.length === 0;
   useEffect(() => {
     if (isPart) void readServer(name);
   }, [name, isPart]);
@@ -41,7 +54,12 @@ export function ServerDetail({ name }: { readonly name: string }) {
       </p>
       <h1>
         {name} <ServerStatus server={server} />
+        <NotWellAt server={server} />
       </h1>
+      <NodeChoice among={nodesOf(name)} />
+      {there.error.value === null ? null : (
+        <Failure what={`What follows is not of ${node}`} error={there.error.value} again={there.again} />
+      )}
       {server.reason === null ? null : <p class="note tone-warn">{server.reason}</p>}
       {server.nextRetryAt === null ? null : <NextRetry at={server.nextRetryAt} />}
       <Actions server={server} />
@@ -49,7 +67,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
       <section class="panel" aria-label="Configuration">
         <h2>Configuration</h2>
         <Definition server={server} />
-        <ServerConfiguration name={name} />
+        <ServerConfiguration name={name} node={node} />
       </section>
       <section class="panel" aria-label="Connections">
         <h2>Processes and sessions</h2>
