@@ -45,13 +45,18 @@ export class ConsoleBrowser {
 
   /** `path`: the hash of the page to begin with, such as `#/servers/memory`. */
   static async open(gateway: RunningGateway, path = '#/'): Promise<ConsoleBrowser> {
+    const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+    return ConsoleBrowser.openLink(url, path);
+  }
+
+  /** `url`: a link that logs in. */
+  static async openLink(url: string, path = '#/'): Promise<ConsoleBrowser> {
     if (process.env['TRUNKLINE_BUILT'] !== '1') await buildConsole(BUILT, false);
     const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGS });
     const context = await browser.newContext({ viewport: { width: WIDTHS[0], height: HEIGHT } });
     const page = await context.newPage();
     const opened = new ConsoleBrowser(browser, page);
     try {
-      const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
       await page.goto(url);
       await page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' });
       await opened.visit(path);

@@ -1,24 +1,36 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
-import { RunningGateway } from '../support/running-gateway.ts';
+import { PersonTerminal } from '../support/person-terminal.ts';
 import { ConsoleBrowser } from './console.ts';
 
-let gateway: RunningGateway;
+const cwd = mkdtempSync(join(tmpdir(), 'trunkline-tour-'));
+const write = (config: object): void => writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify(config));
+let terminal: PersonTerminal;
 let browser: ConsoleBrowser;
 before(async () => {
-  gateway = await RunningGateway.start({ config: FOUR_SERVERS });
-  await gateway.ready();
-  browser = await ConsoleBrowser.open(gateway);
+  write(FOUR_SERVERS);
+  terminal = await PersonTerminal.open(['--port', '0', '--control-port', '0', '--data-dir', join(cwd, 'data')], {
+    cwd,
+    columns: 160,
+    rows: 30,
+    env: { HOME: cwd, XDG_CONFIG_HOME: '' },
+  });
+  const screen = await terminal.sees(/Console +http\S+/);
+  browser = await ConsoleBrowser.openLink(/Console +(http\S+)/.exec(screen)![1]!);
 });
 after(async () => {
   await browser?.close();
-  await gateway?.dispose();
+  await terminal?.end();
+  rmSync(cwd, { recursive: true, force: true });
 });
 
 test("a newcomer's tour: four servers, a call, a server that breaks, why, and its repair", async () => {
   const { page } = browser;
   const navigation = page.getByRole('navigation', { name: 'Pages' });
-  await page.getByText('Nothing: all servers do what they should.').waitFor();
+  await page.getByText('Nothing: all servers do what they should.').waitFor({ timeout: 45_000 });
   await navigation.getByRole('link', { name: 'Servers' }).click();
   const table = page.getByRole('table', { name: 'Servers' });
   for (const name of Object.keys(FOUR_SERVERS.mcpServers)) {
@@ -33,7 +45,7 @@ test("a newcomer's tour: four servers, a call, a server that breaks, why, and it
   await answer.getByText(/2 and 40 is 42/).waitFor();
 
   const { memory, ...others } = FOUR_SERVERS.mcpServers;
-  gateway.rewrite({ mcpServers: { ...others, memory: { ...memory, command: 'no-such-program' } } });
+  write({ mcpServers: { ...others, memory: { ...memory, command: 'no-such-program' } } });
   await navigation.getByRole('link', { name: 'Overview' }).click();
   const attention = page.locator('main').getByText('no-such-program').first();
   await attention.waitFor({ timeout: 45_000 });
@@ -45,7 +57,7 @@ test("a newcomer's tour: four servers, a call, a server that breaks, why, and it
     .first()
     .waitFor();
 
-  gateway.rewrite(FOUR_SERVERS);
+  write(FOUR_SERVERS);
   await heading.getByText('running').waitFor({ timeout: 45_000 });
   await navigation.getByRole('link', { name: 'Overview' }).click();
   await page.getByText('Nothing: all servers do what they should.').waitFor();
