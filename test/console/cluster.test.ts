@@ -44,6 +44,7 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   await owned.getByText('other').first().waitFor();
   await browser.visit('#/configuration?node=green');
   await page.getByRole('region', { name: 'Sources' }).getByRole('link', { name: 'other' }).waitFor();
+  for (const verb of ['check', 'reload', 'plan']) await page.getByText(`at node green:trunkline ${verb}`).waitFor();
   // What is known of one node is not shown as that of another that does not answer.
   await browser.visit('#/configuration?node=yellow');
   await page.getByText('there is no other node named "yellow"').waitFor();

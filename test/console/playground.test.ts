@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import type { Frame, Page } from 'playwright-core';
 import { ClusterProcesses, until } from '../support/cluster-processes.ts';
@@ -181,39 +178,6 @@ test('an agent sees and may call what it is allowed, at an endpoint of its choic
   await answer().getByText('read by side').waitFor();
 });
 
-test('the same call as a command, with curl and as a test', async () => {
-  const args = `&args=${encodeURIComponent('{"text":"it\'s here"}')}`;
-  const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
-  try {
-    for (const era of ['2026-07-28', '2025-06-18']) {
-      await open('side', 'echo', `${args}&era=${era}`);
-      await call();
-      await answer().getByText("it's here").waitFor();
-      await page.getByText('The same call elsewhere').click();
-      const text = async (form: string): Promise<string> => {
-        await page.getByRole('button', { name: form }).click();
-        return page.locator('pre[data-form]').innerText();
-      };
-      assert.equal(await text('Command'), `trunkline call side.echo --json '{"text":"it'\\''s here"}'`);
-      const key: NodeJS.ProcessEnv = { ...process.env, TRUNKLINE_KEY: 'a-key-of-an-agent-1' };
-      const curl = (await text('curl')).replaceAll('curl -sS', 'curl -sS -H "Authorization: Bearer $TRUNKLINE_KEY"');
-      assert.match(execFileSync('bash', ['-c', curl], { encoding: 'utf8', env: key }), /it's here/, era);
-      const file = join(folder, 'played.test.mjs');
-      writeFileSync(
-        file,
-        (await text('Test file')).replace(
-          'headers: {',
-          'headers: { Authorization: `Bearer ${process.env.TRUNKLINE_KEY}`,',
-        ),
-      );
-      const { NODE_TEST_CONTEXT: _, ...env } = key;
-      assert.match(execFileSync(process.execPath, ['--test', file], { encoding: 'utf8', env }), /pass 1/);
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
-
 /** What the host answers an app that sends these requests at once: `a result` or the words of the error. */
 function askedBy(app: Frame, requests: readonly (readonly [string, object])[]): Promise<string[]> {
   return app.evaluate(
@@ -305,25 +269,6 @@ test('an MCP App is shown in a frame that shares nothing with the console', asyn
   assert.match(policy, /; connect-src https:\/\/api\.example\.com; /);
   const long = JSON.stringify({ html: 'x'.repeat(8 * 1_024 * 1_024 + 1) });
   await assert.rejects(gateway.control('/api/v1/apps', 'POST', long), /8 MiB/);
-});
-
-test('a name of a server does not run in the shell that a copied call is pasted into', async () => {
-  const uri = 'note://$(touch one)`touch two`/$HOME"; touch three; "';
-  const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
-  try {
-    for (const era of ['2026-07-28', '2025-06-18']) {
-      await browser.visit('#/');
-      await browser.visit(`#/playground?method=resources/read&target=${encodeURIComponent(uri)}&era=${era}`);
-      await page.getByText('The same call elsewhere').click();
-      await page.getByRole('button', { name: 'curl' }).click();
-      const curl = await page.locator('pre[data-form]').innerText();
-      assert.ok(curl.includes('touch one'));
-      spawnSync('sh', ['-c', curl], { cwd: folder });
-      assert.deepEqual(readdirSync(folder), [], era);
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 });
 
 test('schemas and answers of the wrong kind neither hold up the page nor empty it', async () => {

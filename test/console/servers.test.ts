@@ -45,6 +45,7 @@ test('a server that cannot start says why, where it is defined and what was trie
     .first()
     .waitFor();
   await page.getByRole('region', { name: 'History' }).getByText('starting').first().waitFor();
+  await page.getByText(/^Defined in \/.*trunkline\.json:\d+; take it out there to remove it\.$/).waitFor();
 });
 
 test('restart, suspend and resume have their effect, which arrives without a reload; secrets are masked', async () => {

@@ -1,19 +1,25 @@
 import assert from 'node:assert/strict';
-import { copyFileSync, readFileSync, rmSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { manySided } from '../support/many-sided.ts';
 import { runProgram } from '../support/run-program.ts';
+import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
+const KEY = 'a-key-of-an-agent-1';
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
 before(async () => {
   gateway = await RunningGateway.start({
-    config: { mcpServers: { many: manySided('many'), 'many-changed': manySided('many', { CHANGED: '1' }) } },
+    config: {
+      $schema: 'trunkline',
+      mcpServers: { many: manySided('many'), 'many-changed': manySided('many', { CHANGED: '1' }) },
+      agents: { taper: { key: KEY, servers: ['many', 'many-changed'] } },
+    },
   });
   await gateway.ready();
   browser = await ConsoleBrowser.open(gateway, '#/sessions');
@@ -25,7 +31,8 @@ after(async () => {
 
 async function connected(name: string): Promise<Client> {
   const client = new Client({ name, version: '7' }, { capabilities: { elicitation: {} } });
-  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.serverUrl('many'))) as never);
+  const requestInit = { headers: { authorization: `Bearer ${KEY}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.serverUrl('many')), { requestInit }) as never);
   return client;
 }
 
@@ -88,6 +95,8 @@ test('record, stop, download, replay against another version with exactly the ch
   await recording.getByText('− "hello"').waitFor();
   await recording.getByText('+ "HELLO"').waitFor();
   await recording.getByText(/^trunkline replay \S+\.jsonl --server many-changed --test \S+\.test\.mjs$/).waitFor();
+  const cwd = gateway.folder;
+  writeFileSync(join(cwd, 'it.jsonl'), jsonl);
   // Node finds the SDK from here.
   const file = resolve(import.meta.dirname, `../../.console-${process.pid}.test.mjs`);
   try {
@@ -101,11 +110,17 @@ test('record, stop, download, replay against another version with exactly the ch
       const test = await written;
       assert.match(test.suggestedFilename(), /^\w+\.test\.mjs$/);
       copyFileSync(await test.path(), file);
+      const words = ['replay', 'it.jsonl', '--server', server, '--test', 'it.test.mjs', '--data-dir', 'data'];
+      const wrote = await trunkline(words, { cwd });
+      assert.equal(wrote.code, 0, wrote.err);
+      assert.equal(readFileSync(join(cwd, 'it.test.mjs'), 'utf8'), readFileSync(file, 'utf8'));
       const ran = await runProgram([process.execPath, '--test', file], {
-        env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+        env: { ...process.env, NODE_TEST_CONTEXT: undefined, TRUNKLINE_KEY: KEY },
       });
       assert.deepEqual([ran.code, said.test(ran.out)], [code, true], ran.out + ran.err);
     }
+    const alone = ['replay', 'it.jsonl', '--server', 'many', '--test', 'it.test.mjs', '--data-dir', 'none'];
+    assert.match((await trunkline(alone, { cwd })).err, /a test needs --command, --url or a gateway that runs/);
   } finally {
     rmSync(file, { force: true });
   }

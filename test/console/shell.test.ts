@@ -71,6 +71,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   const before = await gateway.control<{ restarts: number }>('/api/v1/servers/memory');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('restart mem');
+  await page.getByRole('option', { name: 'Restart memory trunkline restart memory' }).waitFor();
   await page.keyboard.press('Enter');
   await page.getByText('Restart memory: done').waitFor();
   const { history } = await gateway.control<{ history: unknown[] }>('/api/v1/servers/memory');
@@ -80,6 +81,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   const state = async () => (await gateway.control<{ state: string }>('/api/v1/servers/memory')).state;
   await page.keyboard.press('Control+k');
   await page.keyboard.type('suspend memory');
+  await palette.getByText('trunkline suspend memory', { exact: true }).waitFor();
   await page.keyboard.press('Enter');
   await palette.getByText('Suspend memory: sure?').waitFor();
   await page.keyboard.press('ArrowUp');
@@ -90,6 +92,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   await until(async () => (await state()) === 'suspended', 'the server to be suspended');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('resume memory');
+  await palette.getByText('trunkline resume memory', { exact: true }).waitFor();
   await page.keyboard.press('Enter');
   await page.getByText('Resume memory: done').waitFor();
   await page.keyboard.press('?');

@@ -347,7 +347,6 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
       [['--command', 'no-such-program x'], 4, /cannot be replayed against: .*no-such-program/],
       [['--url', 'http://127.0.0.1:1/mcp'], 4, /cannot be replayed against: /],
       [['--command', 'node "a'], 1, /--command has an open quotation mark: node "a/],
-      [['--server', 'many', '--test', 'a.test.mjs', '--data-dir', 'none'], 1, /a gateway that runs/],
       [['--command', command, '--test', 'nowhere/a.test.mjs'], 1, /nowhere\/a\.test\.mjs cannot be written/],
     ] as const) {
       const ended = await trunkline(['replay', 'session.jsonl', ...args], other);
@@ -362,16 +361,6 @@ describe('recordings of both wires', { timeout: 170_000 }, () => {
       const good = await run({ ...process.env, NODE_TEST_CONTEXT: undefined });
       assert.equal(good.code, 0, good.out + good.err);
       assert.match(good.out, /tools\/call ask/);
-      for (const [server, code] of [
-        ['many', 0],
-        ['many-changed', 1],
-      ] as const) {
-        const asked = ['replay', 'session.jsonl', '--server', server, '--test', file];
-        assert.equal((await trunkline([...asked, ...data], { cwd })).code, 0);
-        const through = await run({ ...process.env, NODE_TEST_CONTEXT: undefined });
-        assert.equal(through.code, code, through.out + through.err);
-      }
-      await trunkline(['replay', 'session.jsonl', '--command', command, '--test', file], { cwd });
       writeFileSync(
         file,
         readFileSync(file, 'utf8').replace(/"text": "hello"(?=\s+\}\s+\]\s+\}\s+\})/, '"text": "other"'),

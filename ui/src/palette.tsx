@@ -2,6 +2,7 @@ import { computed, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { listTools, restartServer, resumeServer, suspendServer, type Tool } from './api/operations.ts';
 import { PAGES } from './pages.ts';
+import { shellWord } from './parts/command.tsx';
 import { act } from './parts/toasts.tsx';
 import { navigate } from './router.ts';
 import { putServer, serverList } from './servers.ts';
@@ -13,6 +14,8 @@ interface Choice {
   readonly text: string;
   readonly kind: string;
   readonly run: () => void;
+  /** The command that does the same. */
+  readonly command?: string;
   /** It takes something away: it asks once more, in its place. */
   readonly careful?: boolean;
 }
@@ -48,11 +51,8 @@ const choices = computed<readonly Choice[]>(() => {
   const servers = serverList.value.flatMap(({ name, enabled }) => [
     { id: `server ${name}`, text: name, kind: 'Server', run: () => navigate(['servers', name]) },
     ...(enabled
-      ? [
-          change(`Restart ${name}`, () => restartServer({ name })),
-          { ...change(`Suspend ${name}`, () => suspendServer({ name })), careful: true },
-        ]
-      : [change(`Resume ${name}`, () => resumeServer({ name }))]),
+      ? [change('Restart', name, restartServer), { ...change('Suspend', name, suspendServer), careful: true }]
+      : [change('Resume', name, resumeServer)]),
   ]);
   const found = tools.value.map(({ exposedName, server, name }) => ({
     id: `tool ${exposedName}`,
@@ -135,7 +135,7 @@ export function Palette() {
             onClick={() => choose(choice)}
           >
             <span>{asked.value === choice.id ? `${choice.text}: sure?` : choice.text}</span>{' '}
-            <small>{choice.kind}</small>
+            <small>{choice.command === undefined ? choice.kind : <code>{choice.command}</code>}</small>
           </div>
         ))}
       </div>
@@ -144,10 +144,12 @@ export function Palette() {
   );
 }
 
-function change(text: string, run: () => ReturnType<typeof restartServer>): Choice {
+function change(verb: string, name: string, operation: typeof restartServer): Choice {
+  const text = `${verb} ${name}`;
   const done = async (): Promise<void> => {
-    const server = await act(`${text}: done`, run);
+    const server = await act(`${text}: done`, () => operation({ name }));
     if (server !== null) putServer(server);
   };
-  return { id: text, text, kind: 'Action', run: () => void done() };
+  const command = `trunkline ${verb.toLowerCase()} ${shellWord(name)}`;
+  return { id: text, text, kind: 'Action', command, run: () => void done() };
 }

@@ -33,13 +33,14 @@ export default function Configuration() {
     <>
       <h1>Configuration</h1>
       <p>
-        Version {version} is in force. <Command text="trunkline check" />
+        Version {version} is in force. <Command text="trunkline check" node={node} />
       </p>
       <NodeChoice />
       <div class="actions">
         <Action
           label="Reload now"
           command="trunkline reload"
+          node={node}
           run={async () => {
             const reloaded = await reloadConfiguration({ node });
             if (reloaded.result !== 'refused') return reloaded;
@@ -108,7 +109,7 @@ function Plan({ node }: { node: string | undefined }) {
   return (
     <section class="panel" aria-label="Plan">
       <h2>
-        Plan: the files against what is in force <Command text="trunkline plan" />
+        Plan: the files against what is in force <Command text="trunkline plan" node={node} />
       </h2>
       {plan.error.value !== null ? (
         <Failure what="The plan could not be made" error={plan.error.value} again={plan.again} />

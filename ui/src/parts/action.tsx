@@ -6,6 +6,8 @@ export interface ActionProps<T> {
   readonly label: string;
   /** The command that does the same. */
   readonly command: string;
+  /** The node at which the command does the same; where it does not matter, none. */
+  readonly node?: string | undefined;
   readonly run: () => Promise<T>;
   /** Said when it has worked. */
   readonly done: string | ((answer: T) => string);
@@ -16,7 +18,16 @@ export interface ActionProps<T> {
 }
 
 /** A button that does something, with the command that does the same beside it. */
-export function Action<T>({ label, command, run, done, after, disabled = false, careful = false }: ActionProps<T>) {
+export function Action<T>({
+  label,
+  command,
+  node,
+  run,
+  done,
+  after,
+  disabled = false,
+  careful = false,
+}: ActionProps<T>) {
   const busy = useSignal(false);
   const asked = useSignal(false);
   const press = async (): Promise<void> => {
@@ -42,7 +53,7 @@ export function Action<T>({ label, command, run, done, after, disabled = false, 
       >
         {busy.value ? `${label}…` : asked.value ? `${label}: sure?` : label}
       </button>
-      <Command text={command} />
+      <Command text={command} node={node} />
     </div>
   );
 }

@@ -1,7 +1,13 @@
 import { toast } from './toasts.tsx';
 
+interface CommandProps {
+  readonly text: string;
+  /** The node of the cluster at which it does the same; where it does not matter, none. */
+  readonly node?: string | undefined;
+}
+
 /** The command that does what the page does, to be copied. */
-export function Command({ text }: { readonly text: string }) {
+export function Command({ text, node }: CommandProps) {
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(text);
@@ -12,6 +18,7 @@ export function Command({ text }: { readonly text: string }) {
   };
   return (
     <span class="command">
+      {node === undefined ? null : <span class="soft">{`at node ${node}:`}</span>}
       <code>{text}</code>
       <button type="button" class="plain" aria-label={`Copy ${text}`} title="Copy" onClick={() => void copy()}>
         <svg class="copy" viewBox="0 0 16 16" aria-hidden="true">

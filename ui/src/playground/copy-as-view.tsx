@@ -3,7 +3,7 @@ import type { Tool } from '../api/operations.ts';
 import { Code } from '../parts/code.tsx';
 import { toast } from '../parts/toasts.tsx';
 import { gateway } from '../servers.ts';
-import { asCommand, asCurl, asTest } from './copy-as.ts';
+import { asCommand, asCurl, asTest, MODERN } from './copy-as.ts';
 import type { PlayedRun, PlayRequest } from './play.ts';
 
 interface CopyAsProps {
@@ -20,8 +20,9 @@ export function CopyAs({ request, tool, run }: CopyAsProps) {
   const isSame = run !== null && JSON.stringify(run.request) === JSON.stringify(request);
   const result = isSame ? (run.answer.value?.result ?? null) : null;
   const target = tool === null ? null : { server: tool.server, tool: tool.name };
+  const command = asCommand(request, target);
   const texts: Readonly<Record<string, string | null>> = {
-    command: asCommand(request, target),
+    command: 'why' in command ? null : command.text,
     curl: asCurl(request, mcpUrl),
     test: asTest(request, mcpUrl, result),
   };
@@ -54,6 +55,13 @@ export function CopyAs({ request, tool, run }: CopyAsProps) {
           Copy
         </button>
       </div>
+      {'why' in command ? <p class="soft">{`No command makes this call: ${command.why}.`}</p> : null}
+      {request.node === null ? null : (
+        <p class="soft">{`The address is that of this page's node, not of ${request.node}.`}</p>
+      )}
+      {shown === 'test' && request.revision !== MODERN ? (
+        <p class="soft">{`The test speaks ${MODERN}, not ${request.revision}.`}</p>
+      ) : null}
       <Code form={shown}>{text}</Code>
     </details>
   );

@@ -1,19 +1,26 @@
 import { shellWord } from '../parts/command.tsx';
+import { REVISIONS } from './call-address.ts';
 import type { JsonObject } from './exact-json.ts';
 import type { PlayRequest } from './play.ts';
 
 const KEY = 'TRUNKLINE_KEY';
-const MODERN = '2026-07-28';
+/** What a test speaks: it needs no session. */
+export const MODERN = '2026-07-28';
 const CLIENT = { name: 'curl', version: '1' };
 
-/** The command that makes the same call as the operator; null for what commands cannot do. */
+/** The command that makes the same call, or why none does. */
 export function asCommand(
-  { method, params }: PlayRequest,
+  { method, params, principal, revision, server, node }: PlayRequest,
   target: { server: string; tool: string } | null,
-): string | null {
-  if (method !== 'tools/call' || target === null) return null;
+): { readonly text: string } | { readonly why: string } {
+  if (method !== 'tools/call') return { why: 'commands call tools only' };
+  if (target === null) return { why: 'no tool is chosen' };
+  if (principal !== null && principal !== 'operator') return { why: 'commands call as the operator' };
+  if (revision !== REVISIONS[0]) return { why: `commands do not choose a revision; ${REVISIONS[0]} is nearest` };
+  if (server !== null && server !== target.server) return { why: `commands call ${target.server} at its own endpoint` };
+  if (node !== null) return { why: 'commands call at the node where they run' };
   const args = JSON.stringify(params['arguments'] ?? {});
-  return `trunkline call ${shellWord(`${target.server}.${target.tool}`)} --json ${shellWord(args)}`;
+  return { text: `trunkline call ${shellWord(`${target.server}.${target.tool}`)} --json ${shellWord(args)}` };
 }
 
 /** The call with curl. A stateful revision needs a session first. */

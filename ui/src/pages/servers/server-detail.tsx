@@ -173,6 +173,8 @@ function Actions({ server }: { readonly server: Server }) {
           after={() => navigate(['servers'])}
           careful
         />
+      ) : desired?.source === 'file' ? (
+        <span class="soft">{`Defined in ${desired.origin}; take it out there to remove it.`}</span>
       ) : null}
     </div>
   );

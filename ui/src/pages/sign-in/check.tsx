@@ -18,6 +18,7 @@ export function Check({ server, node }: { readonly server: string; readonly node
         <Action
           label="Check step by step"
           command={`trunkline doctor ${shellWord(server)}`}
+          node={node}
           run={() => checkSignIn({ name: server, node })}
           done="Checked"
           after={(answer) => {
