@@ -114,7 +114,7 @@ test('what is pasted wrongly is refused at its place, and nothing of it is added
   }
   await browser.assertAccessible();
   const { servers } = await gateway.control<Json>('/api/v1/servers');
-  assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['broken', 'memory']);
+  assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['broken', 'doubled', 'memory']);
   await page.getByLabel(/Exec token/).fill('');
 });
 
