@@ -52,6 +52,11 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   // A server that only the other node has, with what only that node knows.
   await browser.visit('#/servers/other');
   await page.locator('ol.history li').first().waitFor();
+  // What was logged there before the page was opened.
+  await page
+    .getByRole('log')
+    .getByText(/green server_state/)
+    .waitFor();
   await browser.visit('#/cluster');
   await green.getByText('ready').waitFor();
   await browser.assertAccessible();
