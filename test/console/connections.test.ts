@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { Locator } from 'playwright-core';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { consent, enterCode, inBrowser, redirectedTo } from '../support/consent.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -27,16 +28,12 @@ after(async () => {
 
 const credentials = async (): Promise<Json> => (await gateway.control<Json>('/api/v1/credentials')).credentials;
 
-test('a person signs in from the page, and the connection appears', async () => {
-  const { page } = browser;
-  const card = page.getByRole('region', { name: 'Connection to web' });
-  await card.getByText('asks for a sign-in').waitFor({ timeout: 30_000 });
-  await card.getByText('trunkline login web').first().waitFor();
-  await card.getByRole('button', { name: 'Sign in', exact: true }).click();
-  const link = card.getByRole('link', { name: 'Sign in to web' });
+/** What a person does with the link that the button has left. */
+async function signInAt(part: Locator): Promise<void> {
+  const link = part.getByRole('link', { name: 'Sign in to web' });
   await link.waitFor();
   const address = (await link.getAttribute('href'))!;
-  const code = card.locator('p[role=status] code');
+  const code = part.locator('p[role=status] code');
   const typed = (await code.count()) > 0 ? await code.textContent() : null;
   if (typed !== null) await enterCode(address, typed);
   else {
@@ -45,6 +42,15 @@ test('a person signs in from the page, and the connection appears', async () => 
       await consent(other);
     });
   }
+}
+
+test('a person signs in from the page, and the connection appears', async () => {
+  const { page } = browser;
+  const card = page.getByRole('region', { name: 'Connection to web' });
+  await card.getByText('asks for a sign-in').waitFor({ timeout: 30_000 });
+  await card.getByText('trunkline login web').first().waitFor();
+  await card.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await signInAt(card);
   await card.getByText('connected', { exact: true }).waitFor({ timeout: 30_000 });
   assert.equal((await credentials())[0].state, 'connected');
   await card.getByText('renewed by the gateway').waitFor();
@@ -101,6 +107,24 @@ test('the page checks a sign-in step by step, and says at which step it fails', 
     .waitFor();
   await browser.assertAccessible();
   await browser.screenshots('sign-in-check');
+});
+
+test('a server is authorised again, at its connection and where it is in detail', async () => {
+  const { page } = browser;
+  for (const [view, part, label] of [
+    ['#/connections', page.getByRole('region', { name: 'Connection to web' }), 'Authorise again'],
+    ['#/servers/web', page.getByRole('main'), 'Log in'],
+  ] as const) {
+    await browser.visit(view);
+    const [before] = await credentials();
+    await part.getByRole('button', { name: label, exact: true }).click();
+    await signInAt(part);
+    await page.getByText('Signed in to web', { exact: true }).last().waitFor({ timeout: 30_000 });
+    await part.getByRole('link', { name: 'Sign in to web' }).waitFor({ state: 'detached' });
+    const [now] = await credentials();
+    assert.equal(now.state, 'connected');
+    assert.ok(now.changedAt > before.changedAt, `${label}: the credential is the one of before`);
+  }
 });
 
 test('a connection is revoked', async () => {

@@ -21,6 +21,14 @@ interface AxeFinding {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
+/** Of the browser's own trace; `tdur` are microseconds of the processor. */
+interface TraceEvent {
+  readonly name: string;
+  readonly tid: number;
+  readonly tdur?: number;
+  readonly args?: { readonly name?: string };
+}
+
 /**
  * A real Chromium that is logged in at the console of a real gateway. Opening it builds the console, unless the run of the
  * whole suite has built it. `close` fails when the page has violated its Content-Security-Policy or thrown an error.
@@ -72,6 +80,26 @@ export class ConsoleBrowser {
     await this.page.evaluate((hash) => {
       location.hash = hash;
     }, path);
+  }
+
+  /** The longest task of the page while `work` runs, in ms of its processor: not with what other work of the machine takes. */
+  async longestTask(work: () => Promise<void>): Promise<number> {
+    await this.#browser.startTracing(this.page, { categories: ['disabled-by-default-devtools.timeline'] });
+    let trace: Buffer;
+    try {
+      await work();
+    } finally {
+      trace = await this.#browser.stopTracing();
+    }
+    const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: readonly TraceEvent[] };
+    const isMain = new Set(
+      traceEvents.flatMap(({ name, args, tid }) =>
+        name === 'thread_name' && args?.name === 'CrRendererMain' ? [tid] : [],
+      ),
+    );
+    const tasks = traceEvents.filter(({ name, tid }) => name === 'RunTask' && isMain.has(tid));
+    assert.ok(tasks.length > 0, 'the page ran no task');
+    return Math.round(Math.max(...tasks.map(({ tdur = 0 }) => tdur)) / 1_000);
   }
 
   /** Fails with axe's findings that are serious or critical, in both themes. */

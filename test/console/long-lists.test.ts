@@ -9,6 +9,10 @@ const TOOLS = 1_000;
 const CALLS = 10_000;
 const AT_ONCE = 50;
 const MOST_ELEMENTS = 3_000;
+const LONGEST_TASK_MS = 100;
+const ROUNDS = 3;
+/** No page has this address. */
+const ELSEWHERE = '#/elsewhere';
 /** The gateway reports so many of a server at once. */
 const WAITING = 500;
 /** Beside the pages of the navigation. */
@@ -57,29 +61,29 @@ after(async () => {
   await gateway?.dispose();
 });
 
-/** Shows the view and scrolls. Times are printed, not asserted: other work of the machine counts into them. */
+/** Shows the view and scrolls; of its rounds the best counts. */
 async function measure(view: string, t: TestContext): Promise<void> {
   const { page } = browser;
-  await page.evaluate(() => {
-    const durations: number[] = [];
-    Object.assign(window, { durations });
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) durations.push(Math.round(entry.duration));
-    }).observe({ type: 'longtask' });
-  });
-  await browser.visit(view);
-  await page.getByRole('heading', { level: 1 }).waitFor();
-  for (let step = 0; step < 10; step++) {
-    await page.mouse.move(640, 500);
-    await page.mouse.wheel(0, 1_200);
-    await page.waitForTimeout(50);
+  const heading = page.getByRole('heading', { level: 1 });
+  const longest: number[] = [];
+  while (longest.length < ROUNDS && !longest.some((ms) => ms <= LONGEST_TASK_MS)) {
+    await browser.visit(ELSEWHERE);
+    await heading.waitFor({ state: 'detached' });
+    const ms = await browser.longestTask(async () => {
+      await browser.visit(view);
+      await heading.waitFor();
+      for (let step = 0; step < 10; step++) {
+        await page.mouse.move(640, 500);
+        await page.mouse.wheel(0, 1_200);
+        await page.waitForTimeout(50);
+      }
+    });
+    longest.push(ms);
   }
-  const { durations, elements } = await page.evaluate(() => ({
-    durations: (window as unknown as { durations: number[] }).durations,
-    elements: document.querySelectorAll('*').length,
-  }));
-  t.diagnostic(`${view}: ${elements} elements, long tasks in ms: ${durations.join(', ') || 'none'}`);
+  const elements = await page.evaluate(() => document.querySelectorAll('*').length);
+  t.diagnostic(`${view}: ${elements} elements, longest task of each round in ms: ${longest.join(', ')}`);
   assert.ok(elements < MOST_ELEMENTS, `${view}: ${elements} elements`);
+  assert.ok(Math.min(...longest) <= LONGEST_TASK_MS, `${view}: tasks of ${longest.join(', ')} ms`);
 }
 
 test('all pages, of 1,000 tools and 10,000 calls, keep few rows in the document, while lists scroll', async (t) => {
