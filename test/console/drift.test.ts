@@ -13,11 +13,11 @@ const folder = mkdtempSync(join(tmpdir(), 'trunkline-drift-page-'));
 const file = join(folder, 'offer.json');
 
 /** What the server says of its tools from now on. */
-function offer(description: string, required: readonly string[] = []): void {
+function offer(description: string, required: readonly string[] = [], read = 'reads a message'): void {
   const inputSchema = { type: 'object', properties: { to: { type: 'string' } }, required };
   const tools = [
     { name: 'send', description, inputSchema },
-    { name: 'read', description: 'reads a message', inputSchema: { type: 'object' } },
+    { name: 'read', description: read, inputSchema: { type: 'object' } },
   ];
   writeFileSync(`${file}.new`, JSON.stringify({ tools }));
   renameSync(`${file}.new`, file);
@@ -25,12 +25,13 @@ function offer(description: string, required: readonly string[] = []): void {
 
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
+let wire: WireClient;
 before(async () => {
   offer('sends a message to your team');
   const mail = { command: process.execPath, args: [FIXTURE, file], drift: 'hold' };
   gateway = await RunningGateway.start({ config: { mcpServers: { mail } } });
   await gateway.ready();
-  const wire = await WireClient.open(gateway.mcpUrl);
+  wire = await WireClient.open(gateway.mcpUrl);
   await wire.callText('mail__send');
   browser = await ConsoleBrowser.open(gateway, '#/drift');
 });
@@ -51,7 +52,7 @@ test('a change arrives with its words, its severity and who called the tool; it 
   assert.match((await waiting.textContent())!, /breaking for callers/);
   assert.equal((await waiting.locator('ins').first().textContent())?.trim(), 'everybody');
   assert.match((await waiting.locator('del').first().textContent())!, /your team/);
-  await waiting.getByText(/Called lately by wire/).waitFor();
+  await waiting.getByText(/Called lately by wire 1 as anonymous \(1, /).waitFor();
   const { digest } = (await drift()).waiting[0];
   assert.match((await waiting.textContent())!, new RegExp(digest));
   await waiting.getByText('trunkline drift approve mail send').waitFor();
@@ -91,4 +92,23 @@ test('a decision about what has changed since is refused, and says so', async ()
   await page.locator('.toast.tone-bad').waitFor();
   await page.unroute('**/drift/approve');
   assert.equal((await drift()).waiting[0].change, 'blocked');
+});
+
+test('all that waits of a server is approved at once', async () => {
+  const { page } = browser;
+  offer('sends a message to some', ['to'], 'reads a message aloud');
+  const read = page.getByRole('article', { name: 'read, changed' });
+  await read.waitFor({ timeout: 30_000 });
+  await read.getByText('No client has called it lately').waitFor();
+  const asked: string[] = [];
+  page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
+  await wire.callText('mail__read');
+  await read.getByText(/Called lately by wire 1 as anonymous \(1, /).waitFor();
+  page.removeAllListeners('request');
+  assert.ok(!asked.includes('/api/v1/calls'), 'the live stream says it');
+  await page.getByRole('button', { name: /^Approve all \d$/ }).click();
+  await page.getByRole('button', { name: /^Approve all \d: sure/ }).click();
+  await page.getByText(/^Approved \d definitions of mail$/).waitFor();
+  await page.getByRole('article').first().waitFor({ state: 'detached' });
+  assert.deepEqual((await drift()).waiting, []);
 });

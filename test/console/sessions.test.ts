@@ -69,6 +69,30 @@ test('a session appears when it is opened, with what is known of it, and is ende
   assert.equal(await page.evaluate(() => 'stayed' in window), true);
 });
 
+test('calls of a session show in how long it is idle, and the lists of the gateway are not read for them', async () => {
+  const { page } = browser;
+  const client = await connected('busy');
+  await client.callTool({ name: 'echo', arguments: { text: 'x' } });
+  const row = page.getByRole('row', { name: /busy 7/ });
+  await row.waitFor();
+  await page.waitForTimeout(3_000);
+  const other = await connected('other');
+  await row.getByText(/^[3-9] s$/).waitFor();
+  // What the new session has changed is read.
+  await page.waitForTimeout(1_500);
+  const asked: string[] = [];
+  page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
+  for (let i = 0; i < 10; i++) {
+    await client.callTool({ name: 'echo', arguments: { text: 'x' } });
+    await page.waitForTimeout(200);
+  }
+  await row.getByText(/^[01] s$/).waitFor();
+  page.removeAllListeners('request');
+  assert.deepEqual(asked, []);
+  await client.close();
+  await other.close();
+});
+
 test('record, stop, download, replay against another version with exactly the change, delete', async () => {
   const { page } = browser;
   const client = await connected('taped');

@@ -7,9 +7,8 @@ import {
   type Explanation,
   explainCall,
   getAccess,
-  listCalls,
 } from '../api/operations.ts';
-import { onLive } from '../live.ts';
+import { useCalls } from '../parts/calls.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { clock, useReading } from '../parts/reading.ts';
@@ -276,23 +275,11 @@ function Verdict({ found }: { found: Explanation }) {
 
 /** The calls that were refused, as they come. */
 function Refusals() {
-  const calls = useReading(() => listCalls({ filter: 'outcome:REFUSED', limit: KEPT_REFUSALS }), '', {});
-  useEffect(
-    () =>
-      onLive('calls', (message) => {
-        const refused = message.calls.filter(({ outcome }) => outcome === 'REFUSED');
-        const list = calls.value.value;
-        if (refused.length === 0 || list === null) return;
-        const known = new Set(list.calls.map(({ id }) => id));
-        const fresh = refused.filter(({ id }) => !known.has(id));
-        calls.value.value = { ...list, calls: [...list.calls, ...fresh].slice(-KEPT_REFUSALS) };
-      }),
-    [],
-  );
-  if (calls.error.value !== null && calls.value.value === null)
-    return <Failure what="Refused calls could not be read" error={calls.error.value} again={calls.again} />;
-  if (calls.value.value === null) return <Loading what="refused calls" />;
-  const rows: readonly Call[] = calls.value.value.calls.toReversed();
+  const { calls, error, again } = useCalls('outcome:REFUSED', KEPT_REFUSALS);
+  if (error.value !== null && calls.value === null)
+    return <Failure what="Refused calls could not be read" error={error.value} again={again} />;
+  if (calls.value === null) return <Loading what="refused calls" />;
+  const rows: readonly Call[] = calls.value.toReversed();
   return (
     <section aria-label="Refused calls">
       <h2>

@@ -3,11 +3,11 @@ import {
   blockDefinitions,
   type DriftReport,
   getDriftHistory,
-  listCalls,
   listDrift,
   type WaitingDefinition,
 } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
+import { useCalls } from '../parts/calls.ts';
 import { shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { Paged } from '../parts/paged.tsx';
@@ -201,14 +201,17 @@ function pretty(json: string): string {
   }
 }
 
+/** As many as a node keeps. */
+const KEPT_CALLS = 10_000;
+
 /** Which clients have called the tool lately, of the calls that are kept. */
 function Users({ server, tool }: { server: string; tool: string }) {
-  const calls = useReading(() => listCalls({ filter: `server:${server} tool:${tool}` }), `${server} ${tool}`, {
-    calls: true,
-  });
-  if (calls.value.value === null) return null;
+  const { calls } = useCalls(`server:"${server}" method:tools/call tool:"${tool.replaceAll('"', '*')}"`, KEPT_CALLS);
+  if (calls.value === null) return null;
   const users = new Map<string, { count: number; last: string }>();
-  for (const { client, principal, time } of calls.value.value.calls) {
+  for (const { client, principal, time, name: called } of calls.value) {
+    // The filter takes capital letters for small ones.
+    if (called !== tool) continue;
     const name = `${client ?? 'an unnamed client'} as ${principal}`;
     const known = users.get(name);
     users.set(name, {

@@ -1,51 +1,99 @@
 import { signal } from '@preact/signals';
-import { listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
+import { type Call, listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 
-/** Calls come in a row: the lists are read once for all of them. */
+/** Changes come in a row: a list is read once for all of them. */
 const READ_AFTER_MS = 250;
+/** How much a recording has is in no message. */
+const READ_GROWING_AFTER_MS = 1_000;
 
 export const sessions = signal<readonly Session[] | null>(null);
 export const recordings = signal<readonly Recording[]>([]);
 export const sessionsError = signal<Error | null>(null);
 
 export async function readSessions(): Promise<void> {
+  await Promise.all([readOpen(), readRecordings()]);
+}
+
+async function readOpen(): Promise<void> {
   try {
-    const [open, kept] = await Promise.all([listSessions(), listRecordings()]);
-    sessions.value = open.sessions;
-    recordings.value = kept.recordings;
+    ({ sessions: sessions.value } = await listSessions());
     sessionsError.value = null;
   } catch (error) {
     sessionsError.value = error as Error;
   }
 }
 
-/** Keeps both lists current until the returned function is called: a session is seen by its calls, and by how many there are. */
+async function readRecordings(): Promise<void> {
+  try {
+    ({ recordings: recordings.value } = await listRecordings());
+  } catch (error) {
+    sessionsError.value = error as Error;
+  }
+}
+
+/**
+ * Keeps both lists current until the returned function is called. Calls say when a session was used; the sessions are read again
+ * when one calls a server for the first time, and when there are more or fewer of them.
+ */
 export function followSessions(): () => void {
-  let due: ReturnType<typeof setTimeout> | undefined;
-  let count: number | null = null;
-  const soon = (): void => {
-    due ??= setTimeout(() => {
-      due = undefined;
-      void readSessions();
-    }, READ_AFTER_MS);
+  /** By node. */
+  const counts = new Map<string | null, number>();
+  /** Sessions with the servers that they have called. */
+  const known = new Set<string>();
+  const open = reader(readOpen);
+  const kept = reader(readRecordings);
+  const all = (): void => {
+    open.within(READ_AFTER_MS);
+    kept.within(READ_AFTER_MS);
   };
   const ends = [
-    onLive('hello', soon),
-    onLive('calls', soon),
-    onLive('events', ({ event }) => {
-      if (event.type === 'gap' || (event.type === 'changed' && event.list === 'recordings')) soon();
+    onLive('hello', all),
+    onLive('calls', ({ calls }) => {
+      for (const { session, server } of calls) {
+        if (session === null || known.has(`${session} ${server}`)) continue;
+        known.add(`${session} ${server}`);
+        open.within(READ_AFTER_MS);
+      }
+      sessions.value = used(sessions.value, calls);
+      if (recordings.value.some(({ state }) => state !== 'stopped')) kept.within(READ_GROWING_AFTER_MS);
     }),
-    onLive('stats', ({ sessions: open }) => {
-      if (count !== null && count !== open) soon();
-      count = open;
+    onLive('events', ({ event }) => {
+      if (event.type === 'gap') all();
+      else if (event.type === 'changed' && event.list === 'recordings') kept.within(READ_AFTER_MS);
+    }),
+    onLive('stats', ({ node, sessions: now }) => {
+      if ((counts.get(node) ?? now) !== now) open.within(READ_AFTER_MS);
+      counts.set(node, now);
     }),
   ];
   void readSessions();
   return () => {
-    clearTimeout(due);
+    open.end();
+    kept.end();
     for (const end of ends) end();
   };
+}
+
+/** Reads at most once within the time that is asked for. */
+function reader(read: () => Promise<void>) {
+  let due: ReturnType<typeof setTimeout> | undefined;
+  return {
+    within(ms: number): void {
+      due ??= setTimeout(() => {
+        due = undefined;
+        void read();
+      }, ms);
+    },
+    end: () => clearTimeout(due),
+  };
+}
+
+/** The sessions as they are after the calls. */
+function used(open: readonly Session[] | null, calls: readonly Call[]): readonly Session[] | null {
+  const last = new Map(calls.map(({ session, time, ms }) => [session, new Date(Date.parse(time) + ms).toISOString()]));
+  if (open?.some(({ label }) => last.has(label)) !== true) return open;
+  return open.map((one) => ({ ...one, lastSeenAt: last.get(one.label) ?? one.lastSeenAt }));
 }
 
 export function clientName({ clientInfo }: Pick<Session, 'clientInfo'>): string {
