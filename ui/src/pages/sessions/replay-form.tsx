@@ -66,19 +66,21 @@ export function ReplayForm({ recording }: { readonly recording: Recording }) {
           />
         </label>
         <p class="soft">The recorded tools run again, as the operator.</p>
-        <div class="action">
-          <button type="submit" disabled={busy.value} aria-busy={busy.value}>
-            {busy.value ? 'Replay…' : 'Replay'}
-          </button>
-          <Command text={command} />
+        <div class="actions">
+          <div class="action">
+            <button type="submit" disabled={busy.value} aria-busy={busy.value}>
+              {busy.value ? 'Replay…' : 'Replay'}
+            </button>
+            <Command text={command} />
+          </div>
+          <Action
+            label="Write a test"
+            command={`${command} --test ${test}`}
+            run={async () => download(test, (await writeReplayTest({ body })).text)}
+            done={`${test} is downloaded`}
+          />
         </div>
       </form>
-      <Action
-        label="Write a test"
-        command={`${command} --test ${test}`}
-        run={async () => download(test, (await writeReplayTest({ body })).text)}
-        done={`${test} is downloaded`}
-      />
       <p class="soft">
         The test asks the server at this gateway as a client does, with the key in <code>TRUNKLINE_KEY</code> if it is
         set, and expects the recorded answers. Run it with <code>node --test {test}</code>; it needs{' '}
