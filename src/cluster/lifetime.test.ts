@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryBus, onNodes, serverNamed } from '../../test/support/cluster-bench.ts';
+import { memoryBus, onNodes, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemoryHub } from '../bus/memory/memory-wire.ts';
 import { Lifetime } from './lifetime.ts';
@@ -35,6 +35,20 @@ test('what a cluster registered at the bus and the clock ends with it, and nothi
   assert.deepEqual(happened, []);
   await Promise.all([bus.close(), other.close()]);
 });
+
+test('a call that looks for a node when its cluster ends comes to an end', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [serverNamed('memory')]);
+    b.cut();
+    await nodes.pass(1_700);
+    const exchange = new TestExchange();
+    const called = a.cluster.upstreams.call('memory', exchange.request, exchange);
+    await nodes.pass(100);
+    await nodes.until(a.cluster.close());
+    const outcome = await nodes.until(called);
+    assert.equal(outcome.kind === 'failure' && outcome.error.code, 'NOT_SENT');
+  }));
 
 test('a closed cluster waits for nothing', () =>
   onNodes(async (nodes) => {

@@ -1,12 +1,15 @@
 import type { Bus, Registration } from '../bus/bus.ts';
 import type { Clock } from '../model/clock.ts';
 
-/** The bus and the clock of a cluster: what is registered and what waits there ends with it. */
+/** Longer than a call looks for a node. */
+const LAST_WAITS_MS = 10_000;
+
+/** The bus and the clock of a cluster: what is registered there and its timers end with it. A call that waits comes to its end. */
 export class Lifetime {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly #ends = new Set<() => void>();
-  #over = false;
+  #overSince = Number.POSITIVE_INFINITY;
 
   constructor(bus: Bus, clock: Clock) {
     const registered = (registration: Registration): Registration => {
@@ -30,22 +33,26 @@ export class Lifetime {
       },
       close: () => bus.close(),
     };
+    const times = { now: () => clock.now(), turnNow: () => clock.turnNow(), wall: () => clock.wall() };
     this.clock = {
-      now: () => clock.now(),
-      turnNow: () => clock.turnNow(),
-      wall: () => clock.wall(),
+      ...times,
       after: (delayMs, task) => this.#after(clock, delayMs, task),
+      waits: {
+        ...times,
+        after: (delayMs, task) =>
+          clock.now() < this.#overSince + LAST_WAITS_MS ? clock.after(delayMs, task) : () => {},
+      },
     };
   }
 
   close(): void {
-    this.#over = true;
+    this.#overSince = this.clock.now();
     for (const end of [...this.#ends]) end();
     this.#ends.clear();
   }
 
   #after(clock: Clock, delayMs: number, task: () => void): () => void {
-    if (this.#over) return () => {};
+    if (clock.now() >= this.#overSince) return () => {};
     const disarm = (): void => {
       this.#ends.delete(disarm);
       stop();

@@ -63,6 +63,8 @@ export interface Clock {
   wall(): number;
   /** Runs `task` once after `delayMs`; the returned function calls it off. Timers do not keep the process alive. */
   after(delayMs: number, task: () => void): () => void;
+  /** The clock of `pause` and `within`, where `after` runs nothing once the owner of this clock has ended: a caller waits for them. */
+  readonly waits?: Clock;
 }
 
 /** Node runs a timer that is set for longer at once. */
@@ -95,14 +97,14 @@ export const systemClock: Clock = {
 };
 
 export function pause(clock: Clock, ms: number): Promise<void> {
-  return new Promise((resolve) => void clock.after(ms, resolve));
+  return new Promise((resolve) => void (clock.waits ?? clock).after(ms, resolve));
 }
 
 /** The result of the work, or that of `late` when it takes longer; the work goes on then, and its result is ignored. */
 export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};
   const expired = new Promise<L>((resolve, reject) => {
-    disarm = clock.after(ms, () => {
+    disarm = (clock.waits ?? clock).after(ms, () => {
       try {
         resolve(late());
       } catch (error) {
