@@ -1,5 +1,5 @@
 import { computed, signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { listTools, restartServer, resumeServer, suspendServer, type Tool } from './api/operations.ts';
 import { PAGES } from './pages.ts';
 import { shellWord } from './parts/command.tsx';
@@ -79,7 +79,8 @@ const shown = computed<readonly Choice[]>(() => {
 /** Finds pages, servers, tools and actions by a few letters of them. */
 export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key: the letters of a fast writer belong into its field.
+  useLayoutEffect(() => {
     if (isOpen.value) dialog.current?.showModal();
     else dialog.current?.close();
   }, [isOpen.value]);
