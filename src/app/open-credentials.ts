@@ -33,6 +33,7 @@ interface OpenCredentialsDeps {
   /** The gateway has no listener: one for the login pages opens on a free port of this machine with the first login. */
   readonly pagesOnDemand: boolean;
   readonly changed: (server: string, principal: string | null, gone: boolean) => Promise<void>;
+  readonly loginEnded: ConstructorParameters<typeof OAuthLogins>[2];
 }
 
 /** The credentials for servers, the logins that get them and the pages on which users begin these. */
@@ -65,7 +66,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     changed: ({ server, principal }, gone) => changed(server, principal, gone),
   });
   await credentials.refresh();
-  const logins = new OAuthLogins(credentials, trace);
+  const logins = new OAuthLogins(credentials, trace, deps.loginEnded);
   let listener: Listener | null = null;
   const openOwn = async (pages: LoginPages): Promise<string | null> => {
     const settings = listenerSettings(registry.state, { host: '127.0.0.1', port: 0 });

@@ -121,8 +121,7 @@ export async function buildRooms(
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
-  const resolver = new Resolver({ clock });
-  const authenticator = new KeyAuthenticator(loaded.state);
+  const [resolver, authenticator] = [new Resolver({ clock }), new KeyAuthenticator(loaded.state)];
   const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
   const { credentials, logins, loginPages, signIns, ...atServers } = await openCredentials({
     clock,
@@ -138,6 +137,7 @@ export async function buildRooms(
     bodies,
     pagesOnDemand: options.state === 'instance',
     changed: (server, principal, gone) => upstreams.credentialChanged(server, principal, gone),
+    loginEnded: (server, end) => serverEvents.loginEnded(server, end),
   });
   const pins = await PinBook.open({
     records: new StoredPins(runTimeStore),

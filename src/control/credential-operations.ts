@@ -65,7 +65,12 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
         return problem(400, 'redirect_uri_malformed', 'redirectUri has to be an absolute URL, or null for a user code');
       }
       const principal = member(request, 'principal') ?? null;
-      return refusable(async () => ok(await plane.logins.begin(server, redirectUri, principal)));
+      return refusable(async () => {
+        const begun = await plane.logins.begin(server, redirectUri, principal);
+        // Nobody comes back with a code that is typed in elsewhere: its end is asked for, whether or not somebody waits.
+        if (begun.userCode !== null) plane.logins.ended(begun.id).catch(() => null);
+        return ok(begun);
+      });
     },
   }),
   operation({

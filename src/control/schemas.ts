@@ -143,6 +143,14 @@ export const EVENT = named(
       needed: described(flag, 'The server asks for it; false: it has taken the credential of one.'),
       advice: described(nullable(text), 'What to do.'),
     }),
+    object({
+      time: isoTime,
+      type: constant('login_ended'),
+      server: text,
+      principal: described(nullable(text), 'Whose credential it was for; null for the one that all callers share.'),
+      login: described(text, 'Id of the login, as of `beginLogin`.'),
+      reason: described(nullable(text), 'Why it has left no credential; null where it has.'),
+    }),
     described(
       object({ time: isoTime, type: constant('list_item_invalid'), server: text, ...INVALID_ITEM }),
       'The gateway leaves this item out of a list of the server, because clients could not use a list with it.',

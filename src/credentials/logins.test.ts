@@ -9,7 +9,7 @@ import { OAuthLogins } from './logins.ts';
 import { SignInTrace } from './sign-in-trace.ts';
 
 const loginsOf = (node: ReturnType<typeof credentialNode>): OAuthLogins =>
-  new OAuthLogins(node, new SignInTrace(node.deps.clock));
+  new OAuthLogins(node, new SignInTrace(node.deps.clock), () => {});
 
 const ISSUER = 'https://as.example';
 const TARGET = 'https://mcp.example/mcp';

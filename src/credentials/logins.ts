@@ -39,6 +39,12 @@ interface PendingLogin {
   readonly ending?: boolean;
 }
 
+/** Hears that a login is over; `reason` says why it has left no credential, null where it has. */
+type LoginOver = (
+  server: string,
+  end: { readonly principal: string | null; readonly login: string; readonly reason: string | null },
+) => void;
+
 const LOGIN_MS = 600_000;
 /** Users without an operator's rights begin no more for one credential while so many are under way. */
 const MAX_BY_BROWSERS = 16;
@@ -61,16 +67,18 @@ export function whyNoLogin(server: Server): string | null {
 export class OAuthLogins implements Logins {
   readonly #credentials: ServerCredentials;
   readonly #trace: SignInTrace;
+  readonly #over: LoginOver;
   readonly #pending: SealedRecords<PendingLogin>;
   /** By issuer and redirect URI: registered dynamically (RFC 7591). */
   readonly #clients: SealedRecords<OAuthClient>;
   /** By login, so that its authorization server is asked once at a time. */
   readonly #waiting = new Map<string, Promise<CredentialView>>();
 
-  constructor(credentials: ServerCredentials, trace: SignInTrace) {
+  constructor(credentials: ServerCredentials, trace: SignInTrace, over: LoginOver) {
     const { records, sealing } = credentials.deps;
     this.#credentials = credentials;
     this.#trace = trace;
+    this.#over = over;
     this.#pending = new SealedRecords(records, sealing, 'logins');
     this.#clients = new SealedRecords(records, sealing, 'oauth_clients');
   }
@@ -123,6 +131,7 @@ export class OAuthLogins implements Logins {
       throw noLogin('the login: give the whole address that the browser was sent back to, from http to the end');
     const pending = await this.#plainly('the login', () => this.#claimed(id, browser));
     let again = false;
+    let reason: string | null = null;
     this.#trace.browser(pending.server, 'redirect', redirected);
     try {
       return await this.#plainly(pending.server, async () => {
@@ -135,9 +144,11 @@ export class OAuthLogins implements Logins {
     } catch (error) {
       // The authorization server did not hear of it: the same address is good once more.
       again = (error as GatewayError).code === 'NOT_SENT';
+      reason = (error as GatewayError).message;
       throw error;
     } finally {
       await (again ? this.#pending.put(id, pending) : this.#pending.delete(id)).catch(() => null);
+      if (!again) this.#tell(id, pending, reason);
     }
   }
 
@@ -248,13 +259,21 @@ export class OAuthLogins implements Logins {
     try {
       await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
       await this.#pending.delete(id);
+      this.#tell(id, pending, null);
       return false;
     } catch (error) {
       const { code } = errorAnswer(error) ?? { code: '' };
       if (code === 'authorization_pending' || code === 'slow_down') return code === 'slow_down';
       await this.#pending.delete(id);
-      throw plainly(pending.server, error);
+      const refused = plainly(pending.server, error);
+      this.#tell(id, pending, refused.message);
+      throw refused;
     }
+  }
+
+  #tell(login: string, { server, principal }: CredentialOwner, reason: string | null): void {
+    const { logger } = this.#credentials.deps;
+    this.#over(server, { principal, login, reason: reason === null ? null : logger.redact(reason) });
   }
 
   async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {

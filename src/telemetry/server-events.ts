@@ -10,13 +10,24 @@ export interface ConditionNews {
   condition(name: ConditionName, server: string | null, reason: string | null): void;
 }
 
+/** `reason`: why it has left no credential; null where it has. */
+export interface LoginEnd {
+  readonly principal: string | null;
+  readonly login: string;
+  readonly reason: string | null;
+}
+
 /** What became of servers, one line of JSON for each step, in order. Reasons come redacted. */
 export function newServerEvents(
   run: string,
   wall: () => number,
   observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'> & ConditionNews,
 ): ServerNews &
-  ConditionNews & { readonly journal: Journal; readonly changed: (list: WatchedList, server?: string) => void } {
+  ConditionNews & {
+    readonly journal: Journal;
+    readonly changed: (list: WatchedList, server?: string) => void;
+    readonly loginEnded: (server: string, ended: LoginEnd) => void;
+  } {
   const journal = new Journal(run, LIMITS);
   const push = (server: string, type: string, fields: object = {}, at = wall()): void =>
     journal.push(server, JSON.stringify({ time: new Date(at).toISOString(), type, server, ...fields }));
@@ -40,6 +51,7 @@ export function newServerEvents(
       push(server, 'login', { principal, needed: advice !== null, advice });
       observer?.loginNeeded(server, principal, advice);
     },
+    loginEnded: (server, ended) => push(server, 'login_ended', ended),
     removed: (server) => push(server, 'removed'),
     changed: (list, server = '') => push(server, 'changed', { list }),
     condition(condition, server, reason) {

@@ -117,14 +117,54 @@ test('a server is authorised again, at its connection and where it is in detail'
   ] as const) {
     await browser.visit(view);
     const [before] = await credentials();
+    const asked: string[] = [];
+    page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
     await part.getByRole('button', { name: label, exact: true }).click();
     await signInAt(part);
     await page.getByText('Signed in to web', { exact: true }).last().waitFor({ timeout: 30_000 });
     await part.getByRole('link', { name: 'Sign in to web' }).waitFor({ state: 'detached' });
     const [now] = await credentials();
     assert.equal(now.state, 'connected');
+    page.removeAllListeners('request');
+    assert.ok(!asked.some((path) => path.startsWith('/api/v1/logins/')), 'the live stream says that it has ended');
     assert.ok(now.changedAt > before.changedAt, `${label}: the credential is the one of before`);
   }
+});
+
+test('a login that the authorization server refuses is told with its reason, and its link goes', async () => {
+  const { page } = browser;
+  await browser.visit('#/connections');
+  const card = page.getByRole('region', { name: 'Connection to web' });
+  await card.getByRole('button', { name: 'Authorise again', exact: true }).click();
+  const link = card.getByRole('link', { name: 'Sign in to web' });
+  await link.waitFor();
+  const address = (await link.getAttribute('href'))!;
+  await inBrowser(async (other) => {
+    await other.goto(address);
+    await other.click('text=Cancel');
+  });
+  await page
+    .locator('.toast.tone-bad')
+    .getByText(/access_denied/)
+    .waitFor({ timeout: 30_000 });
+  await link.waitFor({ state: 'detached' });
+  assert.equal((await credentials())[0].state, 'connected');
+  await page.getByRole('button', { name: 'Dismiss' }).last().click();
+});
+
+test('a login with a code ends though nobody waits for it', async () => {
+  const [before] = await credentials();
+  const begun = await gateway.control<Json>('/api/v1/servers/web/login', 'POST', '{"redirectUri":null}');
+  await enterCode(begun.url, begun.userCode);
+  const ended = new Promise<Json>((resolve) => {
+    const look = async () => {
+      const [now] = await credentials();
+      if (now.changedAt > before.changedAt) resolve(now);
+      else setTimeout(look, 200);
+    };
+    void look();
+  });
+  assert.equal((await ended).state, 'connected');
 });
 
 test('a connection is revoked', async () => {

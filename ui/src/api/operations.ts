@@ -349,6 +349,16 @@ readonly needed: boolean;
 readonly advice: string | null
 } | {
 readonly time: string;
+readonly type: "login_ended";
+readonly server: string;
+/** Whose credential it was for; null for the one that all callers share. */
+readonly principal: string | null;
+/** Id of the login, as of `beginLogin`. */
+readonly login: string;
+/** Why it has left no credential; null where it has. */
+readonly reason: string | null
+} | {
+readonly time: string;
 readonly type: "list_item_invalid";
 readonly server: string;
 /** The method that lists it. */

@@ -1,5 +1,11 @@
 import { useSignal } from '@preact/signals';
-import { awaitLogin, beginLogin, type Credential, listCredentials, revokeCredential } from '../api/operations.ts';
+import {
+  beginLogin,
+  type Credential,
+  listCredentials,
+  revokeCredential,
+  type StartedLogin,
+} from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
@@ -9,6 +15,7 @@ import { act } from '../parts/toasts.tsx';
 import { WebLink } from '../parts/web-link.tsx';
 import { href } from '../router.ts';
 import { serverList } from '../servers.ts';
+import { signedIn } from '../sign-ins.ts';
 import './operating.css';
 
 const TONES: Readonly<Record<Credential['state'], Tone>> = {
@@ -19,7 +26,9 @@ const TONES: Readonly<Record<Credential['state'], Tone>> = {
 };
 
 export default function Connections() {
-  const found = useReading(listCredentials, '', { events: ['login', 'state', 'added', 'replaced', 'removed'] });
+  const found = useReading(listCredentials, '', {
+    events: ['login', 'login_ended', 'state', 'added', 'replaced', 'removed'],
+  });
   if (found.error.value !== null && found.value.value === null)
     return <Failure what="The credentials could not be read" error={found.error.value} again={found.again} />;
   if (found.value.value === null) return <Loading what="credentials" />;
@@ -130,13 +139,8 @@ export function SignIn({ server, principal, label, after }: SignInProps) {
       return beginLogin({ name: server, body: { ...base, redirectUri: null } });
     }
   };
-  const wait = async (id: string): Promise<void> => {
-    await act(`Signed in to ${server}`, async () => {
-      for (;;) {
-        const ended = await awaitLogin({ name: id });
-        if (ended !== null) return ended;
-      }
-    });
+  const wait = async (login: StartedLogin): Promise<void> => {
+    await act(`Signed in to ${server}`, () => signedIn(login, principal));
     url.value = null;
     after();
   };
@@ -150,7 +154,7 @@ export function SignIn({ server, principal, label, after }: SignInProps) {
         after={(login) => {
           url.value = login;
           after();
-          void wait(login.id);
+          void wait(login);
         }}
       />
       {url.value === null ? null : (

@@ -44,7 +44,7 @@ function Choice() {
 function Steps({ server }: { server: string }) {
   const node = route.value.query.get('node') ?? undefined;
   const found = useReading(() => getSignIn({ name: server, node }), `${server} ${node}`, {
-    events: ['login', 'state', 'replaced', 'removed'],
+    events: ['login', 'login_ended', 'state', 'replaced', 'removed'],
   });
   if (found.error.value !== null && found.value.value === null)
     return <Failure what="The sign-in could not be read" error={found.error.value} again={found.again} />;
