@@ -109,15 +109,18 @@ test('servers that present nodes dropped, and temporary ones, are not expected',
   assert.equal(clock.pending, 0);
 });
 
-test('above the limit of lost nodes the first lost one is dropped', () => {
+test('however many nodes are lost within an hour, the servers of each are known for that hour', async () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  for (let i = 0; i < 256; i++) lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
-  // Who says then that it leaves has not gone later for that.
-  lost.leaves(named('n10'));
-  for (let i = 256; i < 300; i++) lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
-  const left = shown(lost);
-  assert.deepEqual([left.length, left[0]], [256, 's44 of n44, left: false']);
+  for (let i = 0; i < 1_000; i++) {
+    lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
+    await clock.advance(1_000);
+  }
+  assert.deepEqual([shown(lost).length, shown(lost)[0]], [1_000, 's0 of n0, left: false']);
+  await clock.advance(2_600_000);
+  assert.deepEqual([shown(lost).length, shown(lost)[0]], [999, 's1 of n1, left: false']);
+  await clock.advance(1_000_000);
+  assert.deepEqual([shown(lost), clock.pending], [[], 0]);
 });
 
 test('a server whose only node is silent is known and unreachable, and no client gets another list', () =>

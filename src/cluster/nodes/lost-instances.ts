@@ -8,7 +8,6 @@ import type { NodeView } from './node-state.ts';
 const SILENT_MS = 3_600_000;
 /** A node that left in good order may be restarting. */
 const LEFT_MS = 60_000;
-const MAX_NODES = 256;
 
 export interface LostInstance {
   readonly node: string;
@@ -37,7 +36,7 @@ interface LostNode {
 export class LostInstances {
   readonly #clock: Clock;
   readonly #node: Pick<ThisNode, 'serversChanged'>;
-  /** Oldest loss first; that is evicted. */
+  /** All that were lost within an hour. A node that returns under its name takes the place of its former process. */
   readonly #nodes = new Map<string, LostNode>();
 
   constructor(clock: Clock, node: Pick<ThisNode, 'serversChanged'>) {
@@ -56,8 +55,6 @@ export class LostInstances {
     // Temporary servers end with the process.
     const kept = servers.filter(({ definition }) => definition.temporary !== true);
     if (kept.length === 0) return;
-    const [first] = this.#nodes.keys();
-    if (this.#nodes.size >= MAX_NODES) this.#forget(first!);
     const named = new Map(kept.map((advertised) => [advertised.definition.name, advertised]));
     const awaitedSince = this.#clock.now();
     const lost: LostNode = { node, servers: named, left, awaitedSince, heard: null, disarm: () => {} };
