@@ -19,7 +19,7 @@ const functions = {
     const records = new SharedSessionRecords({
       bus,
       state,
-      others: () => [],
+      nodes: { others: () => [], isGone: () => false },
       clock: systemClock,
       logger: Logger.silent(),
     });

@@ -229,7 +229,7 @@ export async function buildRooms(
           ...connection,
           clock,
           logger,
-          others: () => [...cluster.peers.others()].map(({ peer }) => peer),
+          nodes: cluster.peers,
         });
   const sessionRecords: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
   const memory = new MemoryWatch({

@@ -22,6 +22,8 @@ export interface TableSettings {
   readonly maxWaiting?: number;
   /** Of a larger bucket, about as many records that were changed last are listed. The owner may `drop` records then. */
   readonly newest?: number;
+  /** `merged` concerns only what another node may have written since this one last received or wrote the record. */
+  readonly mergesUnread?: boolean;
   /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
   readonly reusesKeys?: boolean;
 }
@@ -115,8 +117,7 @@ export class SharedTable {
 
   /** Null: to be deleted; undefined: nothing waits. */
   waiting(key: string): Buffer | null | undefined {
-    const waiting = this.#waiting.get(key);
-    return waiting === undefined ? this.#writing.get(key) : waiting;
+    return this.#waiting.has(key) ? this.#waiting.get(key) : this.#writing.get(key);
   }
 
   /** False if the bucket has records that this node does not follow. */
@@ -309,9 +310,9 @@ export class SharedTable {
   /** Returns the revision; `deleted` if another node has deleted what is not used again. */
   async #update(key: string, value: Buffer): Promise<number | 'deleted'> {
     const { bucket } = this;
-    const { reusesKeys = false } = this.#settings;
+    const { reusesKeys = false, mergesUnread = this.#owner.merged === undefined } = this.#settings;
     // One round trip instead of two, where no other node has written since.
-    const known = this.#owner.merged === undefined ? this.#received.get(key) : undefined;
+    const known = mergesUnread ? this.#received.get(key) : undefined;
     const direct = known === undefined ? null : await bucket.update(key, value, known);
     if (direct !== null) return direct;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -326,10 +327,9 @@ export class SharedTable {
   }
 
   async #delete(key: string): Promise<0> {
-    const { bucket } = this;
     // A deletion leaves a record for as long: where it is not final, none is made of what never existed.
-    const leaves = this.#settings.reusesKeys !== true || this.#isKnown(key) || (await bucket.get(key)) !== null;
-    if (leaves) await bucket.delete(key);
+    const final = this.#settings.reusesKeys !== true;
+    if (final || this.#isKnown(key) || (await this.bucket.get(key)) !== null) await this.bucket.delete(key);
     return 0;
   }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { callable, onCluster, ownerOf, type Who, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { EventReader, Json } from '../support/raw-http.ts';
@@ -84,6 +85,26 @@ test('check:C9 a session whose requests go to both nodes in turn finds one share
     assert.equal(await ownerOf([b], (await who(at(b, ofA))).pid), b);
     await until(() => messages.some(({ params }) => /what it kept/.test(params?.data)), 'the session to be notified');
     assert.equal(await at(b, ofB).callText('count'), '6', 'the other session is where it was');
+  }));
+
+test('fault:F28 NATS is away while clients use sessions of other nodes: each session returns to its process', () =>
+  cluster(async (nodes) => {
+    const all = (await started(nodes, 'a', 'b', 'c')) as [NodeProcess, NodeProcess, NodeProcess];
+    const [a, b] = all;
+    const sessions: WireClient[] = [];
+    for (let i = 0; i < 8; i++) sessions.push(await WireClient.open(a.serverUrl('counter')));
+    const { pid } = await who(sessions[0]!);
+    for (const session of sessions) assert.equal((await who(at(b, session))).pid, pid);
+    await nodes.nats.kill();
+    await sleep(2_500);
+    const set = sessions.map((session) => at(b, session).request('logging/setLevel', { level: 'error' }));
+    await Promise.allSettled([...set, sleep(1_500)]);
+    await nodes.nats.run();
+    for (const node of all) await until(async () => (await ready(node)) === 3, `${node.name} to know the others`);
+    await sleep(2_000);
+    for (const session of sessions) {
+      for (const node of all) assert.equal((await who(at(node, session))).pid, pid, `by way of ${node.name}`);
+    }
   }));
 
 test('fault:F33 nodes drain one after the other: a session finds one process at a time, and no call of it fails', () =>

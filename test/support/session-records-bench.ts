@@ -32,6 +32,9 @@ export class SessionRecordsBench {
   readonly hub = new MemoryHub();
   readonly #open: SharedSessionRecords[] = [];
   readonly #buses = new Map<string, Bus>();
+  readonly #gone = new Set<string>();
+  /** Whose nodes hear no other, as without the bus. */
+  readonly deaf = new Set<string>();
 
   async node(
     name: string,
@@ -42,7 +45,10 @@ export class SessionRecordsBench {
     const bus = memoryBus(this.hub, this.clock);
     const records = new SharedSessionRecords({
       bus,
-      others: () => [...this.#buses.values()].filter((other) => other !== bus).map(({ peer }) => peer),
+      nodes: {
+        others: () => (this.deaf.has(name) ? [] : [...this.#buses.values()].filter((other) => other !== bus)),
+        isGone: (peer) => !this.deaf.has(name) && this.#gone.has(peer),
+      },
       state,
       clock: this.clock,
       logger,
@@ -61,6 +67,7 @@ export class SessionRecordsBench {
 
   /** The others see that it is gone. */
   leave(name: string): void {
+    this.#gone.add(this.#buses.get(name)!.peer);
     this.#buses.delete(name);
   }
 

@@ -66,6 +66,30 @@ test('a node is gone after three missed heartbeats, and not while this process i
   await bench.dispose();
 });
 
+test('fault:F28 a node is gone for certain only where the bus has carried heartbeats meanwhile', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
+    const { peer } = b.bus;
+    const sees = (): boolean => a.cluster.peers.get(peer) !== null;
+    const isGone = (): boolean => a.cluster.peers.isGone(peer);
+    await nodes.pass(2_000);
+    assert.ok(sees() && !isGone());
+    a.cut();
+    await nodes.pass(3_000, () => assert.ok(!isGone(), 'this node is without the bus'));
+    assert.ok(!sees());
+    a.restore();
+    await nodes.pass(2_000, () => assert.ok(!isGone(), 'the bus is back'));
+    assert.ok(sees());
+    b.cut();
+    await nodes.pass(1_000);
+    assert.ok(!isGone());
+    await nodes.pass(1_000);
+    assert.ok(isGone() && !a.cluster.peers.isGone(a.bus.peer));
+    b.restore();
+    await nodes.pass(1_000);
+    assert.ok(!isGone(), 'it is heard again');
+  }));
+
 test('additions of a newer node to a message are ignored; an invalid message is refused', () => {
   const packed = Buffer.concat(packFrame({ kind: 'later', more: { deep: 1 } }, [Buffer.from('bytes')]));
   const { header, pieces } = unpackFrame<{ kind: string }>(packed);

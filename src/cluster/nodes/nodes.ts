@@ -9,6 +9,8 @@ const LATE_HEARTBEAT_MS = 200;
 /** Three heartbeats. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
+/** Without an own heartbeat for this long, the bus carries none of others either. */
+const DEAF_MS = 2 * HEARTBEAT_MS;
 /** A look this late means that this process stood still. */
 const STALL_MS = 400;
 /** A node that stood still for longer may have counted as gone. */
@@ -59,6 +61,9 @@ export class Nodes {
   /** Peers whose beats refer to a view that this node lacks. */
   readonly #wanted = new Set<string>();
   #lookedAt: number;
+  /** The bus carries own heartbeats since then, and did last then. */
+  #hearsSince = Number.POSITIVE_INFINITY;
+  #heardAt = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #viewSentAt = Number.NEGATIVE_INFINITY;
   #number = 0;
@@ -72,6 +77,9 @@ export class Nodes {
     this.#node = node;
     this.#lookedAt = deps.clock.now();
     witnesses.tell = () => this.tell();
+    deps.bus.onEvent(({ type }) => {
+      if (type === 'disconnected') this.#heardAt = Number.NEGATIVE_INFINITY;
+    });
     deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#heard(payload, from));
     deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#heardBeat(unpackFrame<Beat>(payload).header, from));
   }
@@ -92,6 +100,14 @@ export class Nodes {
 
   get(peer: string): NodeView | null {
     return this.#known.get(peer)?.view ?? null;
+  }
+
+  /** Certainly: this node would have heard it. */
+  isGone(peer: string): boolean {
+    const { bus, clock } = this.#deps;
+    if (peer === bus.peer || this.#known.has(peer) || bus.status.state !== 'connected') return false;
+    const now = clock.now();
+    return now - this.#heardAt < DEAF_MS && now - this.#hearsSince >= LOST_MS;
   }
 
   named(id: string): NodeView | null {
@@ -180,6 +196,7 @@ export class Nodes {
 
   #heard(payload: Buffer, from: string): void {
     const { bus, clock, logger } = this.#deps;
+    if (from === bus.peer) this.#hears();
     if (from === bus.peer || this.#closed) return;
     const heartbeat = readHeartbeat(payload, from);
     if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
@@ -222,6 +239,7 @@ export class Nodes {
   }
 
   #heardBeat({ number, testimony, offer = 0, load = 0, busy = 0, owned = 0 }: Beat, from: string): void {
+    if (from === this.#deps.bus.peer) this.#hears();
     if (from === this.#deps.bus.peer || this.#closed || this.#strangers.has(from)) return;
     const known = this.#known.get(from);
     if (known?.number !== number) this.#wanted.add(from);
@@ -230,6 +248,12 @@ export class Nodes {
     Object.assign(known.view, { offer, load, busy, owned });
     this.#witnesses.received(from, testimony, known.view.state === 'fenced');
     this.#node.offerChanged(known.view);
+  }
+
+  #hears(): void {
+    const now = this.#deps.clock.now();
+    if (now - this.#heardAt >= DEAF_MS) this.#hearsSince = now;
+    this.#heardAt = now;
   }
 
   #announce({ peer, addresses = [] }: NodeView): void {

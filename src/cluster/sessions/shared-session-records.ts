@@ -32,8 +32,14 @@ const MAX_WAITING = 100_000;
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
 
+interface KnownPeers {
+  others(): Iterable<{ readonly peer: string }>;
+  /** Certainly: a node that is only not heard, as without the bus, keeps its sessions. */
+  isGone(peer: string): boolean;
+}
+
 interface SharedSessionRecordsDeps extends Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'> {
-  readonly others: () => readonly string[];
+  readonly nodes: KnownPeers;
   readonly maxCached?: number;
 }
 
@@ -53,6 +59,7 @@ export interface SessionFollower {
  */
 export class SharedSessionRecords implements SessionRecords, SessionCensus, SessionOpeners, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
+  readonly #others = (): string[] => [...this.#deps.nodes.others()].map(({ peer }) => peer);
   #follower: SessionFollower | null = null;
   readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
@@ -75,10 +82,11 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    const { bus, clock, others, maxCached = MAX_CACHED } = deps;
+    const { bus, clock, maxCached = MAX_CACHED } = deps;
+    const others = this.#others;
     this.#maxCached = maxCached;
     this.#openers = new LruMap(maxCached);
-    const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
+    const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached, mergesUnread: true };
     this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds }, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
     this.#counts = new SessionCounts({ bus, clock, others, counting });
@@ -91,7 +99,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   get nodes(): number {
-    return this.#deps.others().length + 1;
+    return this.#others().length + 1;
   }
 
   count(principal: string | null): number {
@@ -132,7 +140,11 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
       const waiting = this.#table.waiting(id);
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);
       const known = this.#factsOf(id);
-      if (known !== undefined) return recordOf(id, known);
+      if (known !== undefined) {
+        // Others may take its place at hand while its client is here.
+        if (known.kind.by !== undefined) this.#openers.set(id, known.kind.by);
+        return recordOf(id, known);
+      }
       try {
         const found = await this.#table.bucket.get(id);
         away = null;
@@ -164,17 +176,29 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   passOn(id: string): void {
     const facts = this.#factsOf(id);
     if (facts?.kind.by === undefined || this.#table.waiting(id) !== undefined) return;
-    if (![this.#deps.bus.peer, ...this.#deps.others()].includes(facts.kind.by)) this.put(recordOf(id, facts));
+    if (this.#deps.nodes.isGone(facts.kind.by)) this.put(recordOf(id, facts));
   }
 
-  /** The node that counts it goes on to; where there is none any more, that does which its processes move to. */
   put(record: SessionRecord): void {
-    const { bus, others } = this.#deps;
-    const before = this.openerOf(record.id);
-    const nodes = [bus.peer, ...others()];
-    const by = before === null ? bus.peer : nodes.includes(before) ? before : rendezvous(record.id, nodes)!;
+    const by = this.#counterOf(record.id, this.openerOf(record.id) ?? this.#deps.bus.peer);
     this.#openers.set(record.id, by);
     this.#table.put(record.id, bytesOf(record, by));
+  }
+
+  /** Whatever this node wrote without having read the record, the node that counts it goes on to. */
+  merged(id: string, value: Buffer, there: Buffer): Buffer {
+    const by = recordIn(there)?.by;
+    const record = recordIn(value);
+    if (by === undefined || record === null) return value;
+    const counts = this.#counterOf(id, by);
+    this.#openers.set(id, counts);
+    return bytesOf(record, counts);
+  }
+
+  /** The same node; where it is gone, the one that processes of its sessions move to. */
+  #counterOf(id: string, by: string): string {
+    const { bus, nodes } = this.#deps;
+    return nodes.isGone(by) ? rendezvous(id, [bus.peer, ...this.#others()])! : by;
   }
 
   putEverywhere(record: SessionRecord): Promise<void> {
@@ -281,10 +305,10 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   /** The sweep of a node looks through what it has at hand; one node looks through the rest. */
   #reviewLater(): () => void {
-    const { bus, clock, logger, others } = this.#deps;
+    const { bus, clock, logger } = this.#deps;
     return clock.after(REVIEW_MS, () => {
       this.#stopReview = this.#reviewLater();
-      if (this.#table.whole || others().some((peer) => peer < bus.peer)) return;
+      if (this.#table.whole || this.#others().some((peer) => peer < bus.peer)) return;
       const visitor = (record: SessionRecord): boolean => {
         this.#follower?.reviewed(record);
         return false;
