@@ -164,6 +164,7 @@ export class ClusterCalls {
 
   /** Returns the nodes that its calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
+    this.shared.forgetSession(sessionId);
     return this.#instances.forgetSession(sessionId);
   }
 

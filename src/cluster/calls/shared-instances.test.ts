@@ -76,6 +76,20 @@ test('check:C9 a session has the shared process of the node that opened it; with
     }
   }));
 
+test('a session whose calls come to the node of its process is notified when that node has to send them to another', () =>
+  four(async (nodes, opened, pass) => {
+    const [a, b] = nodes as [PlayedNode, PlayedNode];
+    opened.set('s1', a.bus.peer);
+    opened.set('s2', b.bus.peer);
+    const notices = (): string[] => a.events.heard.filter((word) => word.startsWith('stateLost'));
+    for (const session of ['s1', 's2', 's1']) await served(a, session);
+    assert.deepEqual(notices(), []);
+    a.cluster.drain();
+    await pass(300);
+    for (let i = 0; i < 2; i++) for (const session of ['s1', 's2']) assert.notEqual(await served(a, session), 'a');
+    assert.deepEqual(notices(), ['stateLost memory s1']);
+  }));
+
 test('calls without a session, of sessions that end with their stream, and of a node without the bus stay at their node', () =>
   four(async (nodes, opened, pass) => {
     const [a, b] = nodes as [PlayedNode, PlayedNode];

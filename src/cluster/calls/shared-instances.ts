@@ -3,14 +3,14 @@ import type { UpstreamEvents, Upstreams } from '../../model/ports.ts';
 import { DOWN, STARTED } from '../../model/server-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
-import { cannotStart, type Instances, isStarted, makesRoom } from '../nodes/instances.ts';
+import { cannotStart, Instances, isStarted, makesRoom } from '../nodes/instances.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 
 interface SharedInstancesParts {
   readonly deps: Pick<ClusterDeps, 'bus' | 'local' | 'openers'>;
   readonly self: Pick<OwnNode, 'draining'>;
-  /** Remembers other nodes that served a session; its server's process here is not remembered. */
+  /** Other nodes that calls of a session went to, to be told of its end. */
   readonly instances: Instances;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
   readonly lists: Pick<Upstreams, 'knownCatalog'>;
@@ -22,27 +22,35 @@ interface SharedInstancesParts {
  */
 export class SharedInstances {
   readonly #parts: SharedInstancesParts;
+  /** Where calls that came to this node went last, this node included. */
+  readonly #served = new Instances();
 
   constructor(parts: SharedInstancesParts) {
     this.#parts = parts;
   }
 
-  /** For a call: a session that another node served before is notified. */
+  /** For a call: a session that a process of another node, or of this one, served before is notified. */
   next(place: Place, client: ClientProfile): RemoteInstance | null {
     if (!keeps(place, client)) return null;
-    const { instances, events, lists } = this.#parts;
+    const { deps, instances, events, lists } = this.#parts;
     const { name } = place.server;
     const { sessionId } = client;
     const instance = this.elsewhere(place, client);
-    const before = instances.peerOf(name, sessionId);
-    const peer = instance?.node.peer ?? null;
+    if (instance === null && !place.here) return null;
+    const before = this.#served.peerOf(name, sessionId);
+    const peer = instance?.node.peer ?? deps.bus.peer;
     if (before === peer) return instance;
-    if (peer === null) instances.forget(name, sessionId);
+    this.#served.remember(name, sessionId, peer, null);
+    if (instance === null) instances.forget(name, sessionId);
     else instances.remember(name, sessionId, peer, null);
     // A stateless server keeps nothing for a session.
     const stateless = lists.knownCatalog(name, client)?.handshake.era === 'stateless';
     if (before !== null && !stateless) events.stateLost(name, sessionId, 'restarted');
     return instance;
+  }
+
+  forgetSession(sessionId: string): void {
+    this.#served.forgetSession(sessionId);
   }
 
   /** Null if that is this node, or any serves the client. */
