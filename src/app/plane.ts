@@ -54,7 +54,11 @@ export function controlPlane(
     upstreams,
     ownStatuses: () => rooms.upstreams.statuses(),
     clock,
-    cluster: clusterPlane(rooms, () => app.facts().desiredProblems),
+    cluster: clusterPlane(rooms, () => {
+      const { desiredProblems, conditions } = app.facts();
+      const unread = conditions.filter(({ name }) => name === 'store_unreachable').map(({ reason }) => reason);
+      return [...new Set([...unread, ...desiredProblems])];
+    }),
     drift: driftPlane(gateway, rooms.undecidable, (server) => serverEvents.changed('drift', server)),
     access: accessPlane(rooms),
     tasks: taskPlane(rooms),

@@ -34,13 +34,14 @@ export function clusterPlane(
     shared(): SharedPart[] {
       const { state, reconnects, refused } = connection.bus.status;
       const { leaseAgeMs } = cluster.figures;
-      const lease = cluster.notReady ?? `renewed ${Math.round(leaseAgeMs ?? 0)} ms ago`;
+      // Where no node has a lease, none of them is unready for that.
+      const lease = cluster.notReady ?? cluster.degraded;
       const bus = `${state}; ${reconnects} reconnects; ${refused} messages refused`;
       const store = unread();
       const conflicts = cluster.conflicts.map(({ server }) => server).join(', ');
       return [
         { part: 'bus', healthy: state === 'connected', detail: bus },
-        { part: 'lease', healthy: leaseAgeMs !== null && cluster.notReady === null, detail: lease },
+        { part: 'lease', healthy: lease === null, detail: lease ?? `renewed ${Math.round(leaseAgeMs ?? 0)} ms ago` },
         {
           part: 'store',
           healthy: store.length === 0,
