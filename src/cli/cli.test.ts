@@ -86,6 +86,18 @@ test('a word too many is refused, and a header that is refused is not shown', as
   }
 });
 
+test('a server is not added with an option or an address without its scheme as its command', async () => {
+  for (const [word, shown] of [
+    ['--', /-- is no command; begin with the command/],
+    ['-y', /-y is no command/],
+    ['example.com/mcp', /lacks its scheme; write http/],
+  ] as const) {
+    const { exitCode, err } = await run('add', 'dashes', '--', word);
+    assert.equal(exitCode, EXIT.usage);
+    assert.match(err, shown);
+  }
+});
+
 test('arguments of a call may be one JSON object, or stand in brackets', () => {
   const given = (tool: string, ...words: string[]) => {
     const { argumentsJson, ...call } = withArguments({ tool, words, argumentsJson: null });

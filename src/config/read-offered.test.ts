@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { revealed } from '../model/secret.ts';
@@ -105,12 +106,47 @@ test('a command line is split as a shell does it, with its variables; an address
   assert.deepEqual(Object.keys(await definitions({ command: 'https://mcp.linear.app/mcp', name: null })), ['linear']);
 });
 
-test('what is no command and no address is refused at its place', async () => {
+test('a line that adds a server to a client or to Trunkline means that server', async () => {
+  const mem = { command: 'npx', args: ['-y', 'mem', '--', '-e'], env: { A: 'b' } };
+  for (const command of [
+    'trunkline add mem -e A=b -- npx -y mem -- -e',
+    'claude mcp add mem -e A=b -- npx -y mem -- -e',
+    'npx -y @anthropic-ai/claude-code mcp add -s user --env A=b mem -- npx -y mem -- -e',
+    'codex mcp add mem --env=A=b npx -y mem -- -- -e',
+  ])
+    assert.deepEqual(await definitions({ command, name: null }), { mem }, command);
+  const url = 'https://docs.example/mcp';
+  const docs = { url, type: 'http', headers: { 'X-Team': 'a b', 'X-B': 'c' } };
+  const claude = `claude mcp add --transport http docs ${url} --header "X-Team: a b" 'X-B: c'`;
+  assert.deepEqual(await definitions({ command: claude, name: null }), { docs });
+  assert.deepEqual(await definitions({ command: claude, name: 'mine' }), { mine: docs });
+  assert.deepEqual(await definitions({ command: `codex mcp add docs --url ${url}`, name: null }), { docs: { url } });
+  assert.deepEqual(await definitions({ command: `trunkline add ${url}`, name: 'x' }), { x: { url } });
+  assert.deepEqual(await definitions({ command: 'claude mcp add x -e CI_KEY -- node', name: null }), {
+    x: { command: 'node', args: [], env: { CI_KEY: '${CI_KEY}' } },
+  });
+  assert.deepEqual(await definitions({ command: '-- node x', name: 'x' }), { x: { command: 'node', args: ['x'] } });
+  assert.deepEqual(await definitions({ command: 'claude mcp serve', name: 'x' }), {
+    x: { command: 'claude', args: ['mcp', 'serve'] },
+  });
+});
+
+test('what is no command and no address is refused at its place', async (t) => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ['htps://example.com/mcp', /^TL1408 1:1 .*scheme "htps"; only http and https are possible; write http/],
     ['https//example.com/mcp', /^TL1408 1:1 .*lacks its scheme; write http:\/\/ or https/],
     ['localhost:3000/mcp', /^TL1408 1:1 .*lacks its scheme/],
     ['https://example.com/mcp --verbose', /^TL1408 1:25 a url takes no arguments: --verbose/],
+    ['example.com/mcp', /^TL1408 1:1 .*lacks its scheme; write http:/],
+    ['-- -- node', /^TL1408 1:4 -- is no command/],
+    ['claude mcp add x -e A=b https://x.example/', /^TL1306 1:21 a url takes no variables/],
+    ['claude mcp add x -e 5 -- node', /^TL1101 1:21 the value of -e has no name before it; write NAME=value/],
+    [
+      'claude mcp add x --callback-port 8 https://x.example/',
+      /^TL1101 1:18 --callback-port .*is not read here; write only/,
+    ],
+    ['claude mcp add x', /^TL1409 0:0 there is neither/],
+    ['claude mcp add-json x {}', /^TL1101 1:1 .*from a JSON text; paste the JSON/],
     ['node "my dir', /^TL1101 1:6 this quote is never closed: "/],
     ["node --a='b", /^TL1101 1:10 this quote is never closed: '/],
     ['cd x && node y', /^TL1101 1:6 "&&" has a meaning in a shell only/],
@@ -123,6 +159,11 @@ test('what is no command and no address is refused at its place', async () => {
     assert.match(first!, expected, command);
     assert.deepEqual(more, [], command);
   }
+  const folder = mkdtempSync(join(tmpdir(), 'offered-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, 'tools.bin'));
+  writeFileSync(join(folder, 'tools.bin/mcp'), '');
+  assert.ok((await read({ command: 'tools.bin/mcp', name: 'x' }, folder)).ok);
   assert.match((await wrong({ command: 'node x', name: 'my server' }))[0]!, /^TL1402 0:0 .*write "my-server"/);
 });
 

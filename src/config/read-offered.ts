@@ -1,8 +1,9 @@
+import type { CommandWord } from '../model/command-words.ts';
 import type { ListenSettings } from '../model/desired-state.ts';
 import { SERVER_NAME_PATTERN } from '../model/names.ts';
 import { RUN_TIME, type Server } from '../model/server.ts';
+import { type ServerWords, serverWords } from '../model/server-words.ts';
 import { type ClientFormat, clientOf } from './client.ts';
-import { commandWords } from './document/command-words.ts';
 import type { StoredSecrets } from './document/expand.ts';
 import { answerInputs } from './document/inputs.ts';
 import { maskSecrets, maskText } from './document/mask-secrets.ts';
@@ -78,12 +79,13 @@ const INPUT = /\$\{input:([^}]{0,256})\}/g;
  * their place in the text.
  */
 export async function readOffered(offer: Offer, sources: OfferSources): Promise<OfferResult> {
+  const { folder, env, stored, listen, mayRead } = sources;
   const problems = new Problems();
   const text = 'command' in offer ? offer.command : offer.document.replace(/^\ufeff/, '');
   const source = new Source(RUN_TIME, text);
-  const found = 'command' in offer ? fromCommand(offer.name, source, problems) : await fromDocument(source, problems);
+  const found =
+    'command' in offer ? fromCommand(offer.name, folder, source, problems) : await fromDocument(source, problems);
   if (found === null) return { ok: false, problems: problems.errors };
-  const { folder, env, stored, listen, mayRead } = sources;
   const document = { source, problems, env, stored, fileFolder: folder, folder, secrets: new Set<string>() };
   // As the definition is read alone later: without the inputs that its document declares.
   const inputs = await answerInputs(NOTHING, text, env, null);
@@ -116,50 +118,80 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
   return { ok: true, servers, warnings: problems.warnings };
 }
 
-function fromCommand(given: string | null, source: Source, problems: Problems): FoundDefinitions | null {
+function fromCommand(
+  given: string | null,
+  folder: string,
+  source: Source,
+  problems: Problems,
+): FoundDefinitions | null {
   maskText(source);
-  const all = commandWords(source, problems);
-  if (all === null) return null;
-  // As in a shell: variables of the program.
-  const program = all.findIndex(({ text }) => !/^[A-Za-z_]\w*=/.test(text));
-  const words = program < 0 ? [] : all.slice(program);
+  const line = serverWords(source.text);
+  if ('complaint' in line) {
+    problems.error('TL1101', source, line.span, line.complaint, line.fix);
+    return null;
+  }
+  const { words } = line;
   const [first, ...rest] = words;
   if (first === undefined) {
     problems.error('TL1409', source, null, 'there is neither an address nor a command', 'write one of the two');
     return null;
   }
-  const target = targetOf([first.text, ...rest.map(({ text }) => text)]);
+  const remote = line.type === null ? null : line.type.text !== 'stdio';
+  const target = targetOf([first.text, ...rest.map(({ text }) => text)], remote, folder);
   if ('complaint' in target) {
     const { span } = words[target.at]!;
     problems.error('TL1408', source, span, target.complaint, target.fix);
     return null;
   }
-  const name = given ?? derivedName(words.map(({ text }) => text));
+  const name = given ?? line.name?.text ?? derivedName(words.map(({ text }) => text));
   if (name === null) {
-    problems.error('TL1304', source, first.span, 'the name of the server is missing, and an address has none');
+    const message = 'the name of the server is missing, and an address has none';
+    problems.error('TL1304', source, first.span, message, 'fill in the name');
     return null;
   }
+  const nameSpan = given === null && line.name !== null ? line.name.span : null;
   if (!SERVER_NAME_PATTERN.test(name)) {
     const message = `${JSON.stringify(name)} cannot be the name of a server`;
-    problems.error('TL1402', source, null, message, `write ${JSON.stringify(serverNameOf(name))}`);
+    problems.error('TL1402', source, nameSpan, message, `write ${JSON.stringify(serverNameOf(name))}`);
     return null;
   }
-  const nodes = words.map(({ text, span }) => scalar(text, span, text));
-  const entry = (key: string, value: Node): Member => ({ key, keySpan: value.span, value });
-  const span = { start: 0, end: source.text.length };
-  const env = all.slice(0, program).map(({ text, span: at }) => {
-    const cut = text.indexOf('=');
-    return entry(text.slice(0, cut), scalar(text.slice(cut + 1), at, text));
-  });
-  const members =
-    'url' in target
-      ? [entry('url', nodes[0]!)]
-      : [entry('command', nodes[0]!), entry('args', { kind: 'array', span, items: nodes.slice(1) })];
-  if (env.length > 0) members.push(entry('env', { kind: 'object', span, members: env }));
-  const node: ObjectNode = { kind: 'object', span, members };
+  const node = definitionOf(line, 'url' in target, source, problems);
+  if (node === null) return null;
   maskSecrets(source, node);
-  const definition = { name, nameSpan: first.span, node, path: name };
+  const definition = { name, nameSpan: nameSpan ?? first.span, node, path: name };
   return { definitions: [definition], ours: true, client: clientOf(RUN_TIME, []), inputsOf: null };
+}
+
+function definitionOf(line: ServerWords, isUrl: boolean, source: Source, problems: Problems): ObjectNode | null {
+  const { env, headers, words, type, description } = line;
+  const [wrong] = isUrl ? env : headers;
+  if (wrong !== undefined) {
+    const message = isUrl ? 'a url takes no variables' : 'a command takes no headers';
+    const fix = isUrl ? 'write -H "Name: value"' : 'write -e NAME=value';
+    problems.error('TL1306', source, wrong.span, message, fix);
+    return null;
+  }
+  const span = { start: 0, end: source.text.length };
+  const entry = (key: string, value: Node): Member => ({ key, keySpan: value.span, value });
+  const map = (all: readonly CommandWord[], separator: string): ObjectNode => ({
+    kind: 'object',
+    span,
+    members: all.map(({ text, span: at }) => {
+      const cut = text.indexOf(separator);
+      const value = cut < 0 ? `\${${text}}` : text.slice(cut + 1);
+      return entry(cut < 0 ? text : text.slice(0, cut), scalar(separator === ':' ? value.trim() : value, at, text));
+    }),
+  });
+  const [first, ...rest] = words.map((word) => scalar(word.text, word.span, word.text));
+  const members = isUrl
+    ? [entry('url', first!)]
+    : [entry('command', first!), entry('args', { kind: 'array', span, items: rest })];
+  for (const [key, word] of Object.entries({ type, description })) {
+    if (word !== null) members.push(entry(key, scalar(word.text, word.span, word.text)));
+  }
+  if (env.length > 0) members.push(entry('env', map(env, '=')));
+  if (headers.length > 0) members.push(entry('headers', map(headers, ':')));
+  return { kind: 'object', span, members };
 }
 
 async function fromDocument(source: Source, problems: Problems): Promise<FoundDefinitions | null> {

@@ -154,8 +154,17 @@ test('several servers are added in order; after a failure the button adds the re
 test('a command with quotes and without a name is added as it was meant, and shown for a terminal', async () => {
   const { page } = browser;
   await browser.visit('#/servers?add=1');
-  await page.getByLabel('URL, or command with its arguments').fill(`no-such-program --root="my dir" --x='a b'`);
-  await page.getByText(`trunkline add -- no-such-program --root="my dir" --x='a b'`).waitFor();
+  const line = page.getByLabel('URL, or command with its arguments');
+  for (const [text, shown] of [
+    [String.raw`A="x y" run $HOME a\\b '|'`, String.raw`trunkline add -e 'A=x y' -- run '$HOME' 'a\b' '|'`],
+    ['claude mcp add mem -e A=b -- npx -y mem', 'trunkline add -e A=b mem -- npx -y mem'],
+    ['https://x.example/mcp?a=1&b=2', "trunkline add 'https://x.example/mcp?a=1&b=2'"],
+  ] as const) {
+    await line.fill(text);
+    await page.getByText(shown, { exact: true }).waitFor();
+  }
+  await line.fill(`no-such-program --root="my dir" --x='a b'`);
+  await page.getByText(`trunkline add -- no-such-program '--root=my dir' '--x=a b'`).waitFor();
   await page.getByLabel(/Exec token/).fill(gateway.token('exec'));
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('heading', { level: 1 }).getByText('no-such-program').waitFor();

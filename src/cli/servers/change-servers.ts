@@ -145,7 +145,7 @@ export function nameFrom(command: readonly string[]): string {
 }
 
 /** The definition that the words mean: a url, or a command with its arguments. */
-export function definitionFrom(flags: ServerFlags, command: readonly string[]): object {
+export function definitionFrom(flags: ServerFlags, command: readonly string[], cwd: string): object {
   const { transport, env = [], header = [], scope, description } = flags;
   if (scope === 'project') {
     throw usage('the gateway does not write configuration files: add the server to the file, or omit "-s project"');
@@ -157,7 +157,7 @@ export function definitionFrom(flags: ServerFlags, command: readonly string[]): 
     ...(transport === undefined ? {} : { type: transport }),
     ...(description === undefined ? {} : { description }),
   };
-  const target = targetOf([first, ...rest], transport === undefined ? null : transport !== 'stdio');
+  const target = targetOf([first, ...rest], transport === undefined ? null : transport !== 'stdio', cwd);
   if ('complaint' in target) throw usage(`${target.complaint}; ${target.fix}`);
   if ('url' in target) {
     if (env.length > 0) throw usage('-e is for commands; headers of a url are -H "Name: value"');

@@ -90,7 +90,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       const isListed = isAlone && (isRegistryName(word, flags) || (await chosenRegistry(given, flags)) !== null);
       if (!isListed && !isFile) {
         const command = isNamed ? all.slice(1) : all;
-        const definition = definitionFrom(flags, command);
+        const definition = definitionFrom(flags, command, given.terminal.cwd);
         const name = isNamed ? word : (flags.as ?? nameFrom(command));
         done(await add({ ...given, name, definition, options, wait: flags.wait }));
         return;

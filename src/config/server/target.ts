@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+
 /** What words mean that name a server: an address, or a command with its arguments. */
 type Target = { readonly url: string } | { readonly command: string; readonly args: readonly string[] };
 
@@ -12,15 +15,24 @@ interface TargetComplaint {
 const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\//i;
 /** `localhost:3000/mcp`, `https//host`, `www.example.com/mcp`. */
 const NEARLY_URL = /^(?:https?(?::\/|\/{1,2})\w|[\w.-]+:\d+(?:\/|$)|www\.)/i;
+/** `example.com/mcp`: a path to a program may look the same. */
+const HOST_AND_PATH = /^(?:[a-z0-9][a-z0-9-]*\.)+[a-z]{2,}\/(?!.*\.\.)/i;
 
-/** `remote`: what the user has said of it; null where nothing was said. */
+/**
+ * `remote`: what the user has said of it; null where nothing was said. `folder`: where relative paths start.
+ */
 export function targetOf(
   [first, ...rest]: readonly [string, ...string[]],
-  remote: boolean | null = null,
+  remote: boolean | null,
+  folder: string,
 ): Target | TargetComplaint {
-  if (remote === null && rest.length === 0 && NEARLY_URL.test(first)) {
+  const isNearly = NEARLY_URL.test(first) || (HOST_AND_PATH.test(first) && !existsSync(resolve(folder, first)));
+  if (remote === null && rest.length === 0 && isNearly) {
     const fix = 'write http:// or https:// before it';
     return { complaint: `${first} is no command and lacks its scheme`, fix, at: 0 };
+  }
+  if (first.startsWith('-')) {
+    return { complaint: `${first} is no command`, fix: 'begin with the command, or with an address', at: 0 };
   }
   if (!(remote ?? ADDRESS.test(first))) return { command: first, args: rest };
   if (rest.length === 0) return { url: first };

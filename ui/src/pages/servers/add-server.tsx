@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals';
 import { addServer, readDefinitions } from '../../api/operations.ts';
 import { execToken } from '../../api/request.ts';
-import { Command, shellWord } from '../../parts/command.tsx';
+import { Command } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
 import { errorText, toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
+import { addCommand } from './add-command.ts';
 import { FromRegistry } from './from-registry.tsx';
 
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
@@ -79,9 +80,6 @@ export function AddServer() {
         warnings,
       );
     });
-  const isUrl = /^\w+:\/\//.test(target.value.trim());
-  const words = isUrl ? shellWord(target.value.trim()) : `-- ${target.value.trim() || '<command>'}`;
-  const shown = [...(name.value.trim() === '' ? [] : [shellWord(name.value.trim())]), words].join(' ');
   return (
     <>
       <p>
@@ -112,7 +110,7 @@ export function AddServer() {
         <button type="submit" disabled={busy.value}>
           Add
         </button>{' '}
-        <Command text={`trunkline add ${shown}`} />
+        <Command text={addCommand(target.value, name.value.trim())} />
       </form>
       <form
         class="panel"

@@ -1,38 +1,45 @@
-import type { Problems, Source, TextSpan } from '../problem/problem.ts';
+interface LineSpan {
+  readonly start: number;
+  readonly end: number;
+}
 
 export interface CommandWord {
   readonly text: string;
   /** With its quotes. */
-  readonly span: TextSpan;
+  readonly span: LineSpan;
+}
+
+/** What is wrong with a command line. */
+export interface LineComplaint {
+  readonly complaint: string;
+  readonly fix: string;
+  readonly span: LineSpan;
 }
 
 const BLANK = /\s/;
 /** What connects commands and files in a shell. */
 const OPERATOR = /^(?:\|\|?|&&?|;|\d?(?:>>?|<<?)(?:&\d)?)$/;
 
-/** The words of a command line as a POSIX shell separates and unquotes them. Nothing is expanded. Null after a problem. */
-export function commandWords(source: Source, problems: Problems): readonly CommandWord[] | null {
-  const { text } = source;
+/** The words of a command line as a POSIX shell separates and unquotes them. Nothing is expanded. */
+export function commandWords(text: string): readonly CommandWord[] | LineComplaint {
   const words: CommandWord[] = [];
   for (let at = 0; at < text.length; ) {
     if (BLANK.test(text[at]!) || isContinued(text, at)) {
       at += BLANK.test(text[at]!) ? 1 : 2;
       continue;
     }
-    const word = wordAt(source, at, problems);
-    if (word === null) return null;
+    const word = wordAt(text, at);
+    if ('complaint' in word) return word;
     words.push(word);
     at = word.span.end;
   }
   const operator = words.find(({ span }) => OPERATOR.test(text.slice(span.start, span.end)));
   if (operator === undefined) return words;
-  const message = `${JSON.stringify(operator.text)} has a meaning in a shell only, and no shell runs this`;
-  problems.error('TL1101', source, operator.span, message, "leave it out, or write: sh -c '…'");
-  return null;
+  const complaint = `${JSON.stringify(operator.text)} has a meaning in a shell only, and no shell runs this`;
+  return { complaint, fix: "leave it out, or write: sh -c '…'", span: operator.span };
 }
 
-function wordAt(source: Source, start: number, problems: Problems): CommandWord | null {
-  const { text } = source;
+function wordAt(text: string, start: number): CommandWord | LineComplaint {
   let word = '';
   let at = start;
   while (at < text.length && !BLANK.test(text[at]!)) {
@@ -40,9 +47,8 @@ function wordAt(source: Source, start: number, problems: Problems): CommandWord 
     if (c === '"' || c === "'") {
       const quoted = quotedAt(text, at);
       if (quoted === null) {
-        const message = `this quote is never closed: ${c}`;
-        problems.error('TL1101', source, { start: at, end: at + 1 }, message, `add ${c} at the end of the argument`);
-        return null;
+        const complaint = `this quote is never closed: ${c}`;
+        return { complaint, fix: `add ${c} at the end of the argument`, span: { start: at, end: at + 1 } };
       }
       word += quoted.text;
       at = quoted.end;
