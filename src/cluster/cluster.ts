@@ -1,5 +1,5 @@
 import type { Message } from '../model/message.ts';
-import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
@@ -64,7 +64,7 @@ export interface ClusterListener {
 export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
-  readonly ownership: Ownership;
+  readonly ownership: ProcessOwnership;
   readonly upstreamSessions: ClusterUpstreamSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
@@ -263,6 +263,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
     this.peers.tell();
     this.#servers.look();
+    this.ownership.held();
     this.upstreamSessions.streams.regained();
     this.#tellNodes();
   }

@@ -96,3 +96,10 @@ export class OwnedElsewhere extends GatewayError {
     super('NOT_SENT', `${server} is owned by node ${node}`, { server });
   }
 }
+
+/** This node has no lease at the moment, or does not reach the store that says who owns what. It says nothing of the server. */
+export class NoLease extends GatewayError {
+  constructor(message: string, options: GatewayErrorOptions) {
+    super('NOT_SENT', message, options);
+  }
+}

@@ -3,7 +3,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError, OwnedElsewhere } from '../model/gateway-error.ts';
+import { GatewayError, NoLease, OwnedElsewhere } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
@@ -269,7 +269,8 @@ export class Dispatcher implements CallOwner {
       return connection;
     } catch (cause) {
       const error = asGatewayError(cause, call.server);
-      const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
+      const notIts = error instanceof OwnedElsewhere || error instanceof NoLease;
+      const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || notIts;
       if (!ours) {
         const key = connections.keyOf(client);
         if (key !== null) this.#openFailures.failed(key);

@@ -90,7 +90,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     whole: { status(): ServerStatus },
   ) {
     const { deps, limits } = node;
-    const { clock, random } = deps;
+    const { clock, random, ownership } = deps;
     const reachable = deps.surroundings?.reachable;
     const { transport, name, connectionDigest, misconfigured, caller } = server;
     const context = new ServerContext(server, deps, limits, node.times, this);
@@ -102,7 +102,10 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.phases = 'url' in transport ? new PhaseTimes() : null;
     const mark = deps.startMarks?.of(name, connectionDigest);
     const advice = loginAdvice(name, transport, caller?.owner);
-    this.supervisor = new Supervisor({ server: name, advice, local, clock, random, times, misconfigured, mark }, this);
+    this.supervisor = new Supervisor(
+      { server: name, advice, local, clock, random, times, misconfigured, mark, ownership },
+      this,
+    );
     this.eras = new SpokenEras(deps.eraVerdicts, digestOfWhole(server));
     this.#connector = new Connector(context, this.eras, this.phases);
     this.connections = new ClientConnections(context, {

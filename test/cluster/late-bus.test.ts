@@ -10,7 +10,7 @@ interface Part {
   readonly detail: string;
 }
 
-test('fault:F28 a node that starts without NATS says at its page of the cluster what it lacks, until it has it', async () => {
+test('fault:F28 a node that starts without NATS says so at its page of the cluster, and starts what needs its lease when it has that', async () => {
   await using nats = await NatsServer.start();
   await nats.kill();
   const servers = { own: counterServer({ isolation: 'session' }), all: counterServer({ isolation: 'shared' }) };
@@ -27,9 +27,15 @@ test('fault:F28 a node that starts without NATS says at its page of the cluster 
     await until(async () => !(await part('store')).healthy, 'the store to be shown as unread');
     assert.match((await part('store')).detail, /cannot be read/);
 
+    const own = () => node.control<{ state: string; consecutiveFailures: number }>('/api/v1/servers/own');
+    const before = await own();
+    assert.deepEqual([before.state, before.consecutiveFailures], ['failed', 0]);
     await nats.run();
     await until(async () => (await part('lease')).healthy, 'the lease');
+    const heldAt = performance.now();
     assert.match((await part('lease')).detail, /^renewed \d+ ms ago$/);
+    await callable(node, 'own');
+    assert.ok(performance.now() - heldAt < 5_000, 'it runs soon after the lease is held');
     await until(async () => (await part('store')).healthy, 'the store to be read');
   } finally {
     node.kill('SIGINT');

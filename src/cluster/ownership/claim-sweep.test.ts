@@ -208,7 +208,7 @@ test('a new sweeper, or one with a new store, does not know what is old', async 
 test('no session takes over a process older than the deleted claims: epochs do not fall', async () => {
   const bench = new Bench();
   const a = bench.node('a');
-  const ownership = new ProcessOwnership(a, { epoch: '1.1' }, 'a');
+  const ownership = new ProcessOwnership(a, { epoch: '1.1', able: true }, 'a');
   const server = serverNamed('s', { isolation: 'session' });
   const client = clientOf('session');
   const key = callerKey(client, 'session');

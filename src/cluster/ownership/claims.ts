@@ -1,7 +1,7 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { joined } from '../coalesced-reads.ts';
 import { fencingToken } from '../lazy-bucket.ts';
@@ -268,7 +268,7 @@ export class Claims {
         return await work();
       } catch (cause) {
         if (lease.held && deps.clock.now() < end) continue;
-        throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
+        throw new NoLease('the store of the cluster does not answer', { cause });
       }
     }
   }
@@ -283,7 +283,7 @@ export class Claims {
   }
 }
 
-function noLease(server: string): GatewayError {
+function noLease(server: string): NoLease {
   const text = 'this node has no lease at the moment, so it does not serve what only one node may';
-  return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
+  return new NoLease(text, { server, retryable: true, retryAfterMs: 1_000 });
 }

@@ -81,12 +81,14 @@ class ClaimedProcess implements Owned {
 /** The claim, and thus the epoch, under which each process starts. */
 export class ProcessOwnership implements Ownership {
   readonly #claims: Claims;
-  readonly #self: Pick<OwnNode, 'epoch'>;
+  readonly #self: Pick<OwnNode, 'epoch' | 'able'>;
   readonly #peer: string;
   #warmCount = 0;
   readonly #waiting = new Set<Claim>();
+  /** Starts that the next lease makes possible. */
+  readonly #unleased = new Set<() => void>();
 
-  constructor(claims: Claims, self: Pick<OwnNode, 'epoch'>, peer: string) {
+  constructor(claims: Claims, self: Pick<OwnNode, 'epoch' | 'able'>, peer: string) {
     this.#claims = claims;
     this.#self = self;
     this.#peer = peer;
@@ -124,6 +126,19 @@ export class ProcessOwnership implements Ownership {
     if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));
     return claim?.fresh === true && claim.forgotten < this.#oldestWarm(server.name);
+  }
+
+  whenHeld(run: () => void): (() => void) | null {
+    if (this.#self.able) return null;
+    this.#unleased.add(run);
+    return () => void this.#unleased.delete(run);
+  }
+
+  /** The node has its lease from now on. */
+  held(): void {
+    const due = [...this.#unleased];
+    this.#unleased.clear();
+    for (const run of due) run();
   }
 
   #oldestWarm(server: string): number {

@@ -1,5 +1,5 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
 import { Misconfigured } from '../process/command.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
@@ -34,12 +34,21 @@ export function failureClass(error: GatewayError): FailureClass {
   return error.code === 'UPSTREAM_PROTOCOL' ? 'configuration' : 'transient';
 }
 
+/** The node may not start it before it has its lease. */
+export function lacksLease(error: GatewayError): boolean {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    if (at instanceof NoLease) return true;
+  }
+  return false;
+}
+
 function classOf(error: Error): FailureClass | null {
   if (error instanceof HttpFailure) {
     if (error.kind === 'tls') return 'tls';
     return error.kind === 'closed' ? 'abort' : 'transient';
   }
   if (error instanceof Misconfigured) return 'configuration';
+  if (error instanceof NoLease) return 'abort';
   if (isDefect(error)) return 'defect';
   if (error instanceof GatewayError) {
     const status = refusalOf(error)?.status ?? 0;

@@ -31,9 +31,9 @@ export class Replica implements Supervised {
     this.#context = context;
     this.#pool = pool;
     const { deps, times } = context;
-    const { clock, random } = deps;
+    const { clock, random, ownership } = deps;
     this.supervisor = new Supervisor(
-      { server: `${context.name} replica ${number}`, local: true, clock, random, times },
+      { server: `${context.name} replica ${number}`, local: true, clock, random, times, ownership },
       this,
     );
   }

@@ -1,8 +1,9 @@
 import { type Backoff, backoffMs, type Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Ownership } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { loginAdvice, type ServerState } from '../../model/server-state.ts';
-import { failureClass } from '../health/failure-class.ts';
+import { failureClass, lacksLease } from '../health/failure-class.ts';
 
 const SECOND = 1_000;
 
@@ -54,9 +55,16 @@ export function refusalOf(
   }
 }
 
+interface BackoffDeps {
+  readonly local: boolean;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
+}
+
 /** What went wrong with one server since it last proved itself, and when it is tried again because of it. */
 export class StartBackoff {
-  readonly #deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random };
+  readonly #deps: BackoffDeps;
   /** Failed starts and early deaths in a row. */
   #inRow = 0;
   /** Those of them that may be over with the next attempt (S3.8). */
@@ -65,7 +73,7 @@ export class StartBackoff {
   nextAt: number | null = null;
   #disarm: (() => void) | null = null;
 
-  constructor(deps: { readonly local: boolean; readonly clock: Clock; readonly random: Random }) {
+  constructor(deps: BackoffDeps) {
     this.#deps = deps;
   }
 
@@ -91,17 +99,23 @@ export class StartBackoff {
     this.failures = 0;
   }
 
-  /** An attempt by the curve; one that is planned already stays. */
-  plan(attempt: () => void): void {
+  /** An attempt by the curve, or as soon as the node has the lease that it lacked; one that is planned already stays. */
+  plan(attempt: () => void, error: GatewayError): void {
     if (this.#disarm !== null) return;
-    const { clock, local, random } = this.#deps;
-    const delayMs = restartDelayMs(Math.max(1, this.#inRow), local, random.unit());
-    this.nextAt = clock.now() + delayMs;
-    this.#disarm = clock.after(delayMs, () => {
-      this.#disarm = null;
-      this.nextAt = null;
+    const { clock, local, random, ownership } = this.#deps;
+    const run = (): void => {
+      this.cancel();
       attempt();
-    });
+    };
+    const waits = lacksLease(error) ? (ownership?.whenHeld(run) ?? null) : null;
+    const delayMs =
+      waits === null ? restartDelayMs(Math.max(1, this.#inRow), local, random.unit()) : INITIAL_BACKOFF_MS;
+    this.nextAt = clock.now() + delayMs;
+    const disarm = clock.after(delayMs, run);
+    this.#disarm = () => {
+      disarm();
+      waits?.();
+    };
   }
 
   cancel(): void {

@@ -2,6 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, within } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
+import type { Ownership } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
@@ -26,6 +27,8 @@ interface SupervisorDeps {
   readonly misconfigured?: string | undefined;
   /** Records for the next process which start this one did not survive. Absent: starts are not recorded. */
   readonly mark?: StartMark | undefined;
+  /** Of a node of a cluster. */
+  readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
 }
 
 /** S3.4 */
@@ -382,7 +385,7 @@ export class Supervisor {
   #backOff(error: GatewayError): void {
     this.#backoff.plan(() => {
       if (this.#running === null) void this.#run(true);
-    });
+    }, error);
     this.#machine.move(this.#backoff.unreachable ? 'unreachable' : 'failed', error);
   }
 
