@@ -23,13 +23,16 @@ import {
 } from './nodes/instances.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-instances.ts';
+import type { OwnAdvertisement } from './nodes/own-advertisement.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
+import { SharedLists } from './nodes/shared-lists.ts';
 import type { Users } from './nodes/users.ts';
 import { affinity } from './ownership/placement.ts';
 import type { Side, SideMessages } from './streams/side-messages.ts';
 
 interface UpstreamParts extends CallParts {
   readonly advertisements: Advertisements;
+  readonly own: OwnAdvertisement;
   readonly messages: SideMessages;
   readonly users: Users;
 }
@@ -43,13 +46,17 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly #parts: UpstreamParts;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
+  readonly #shared: SharedLists;
 
   constructor(parts: UpstreamParts) {
-    const { deps, advertisements, users } = parts;
+    const { deps, advertisements, own, users } = parts;
     this.#parts = parts;
     this.#catalogs = new ForeignCatalogs(deps, users, this);
     this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this);
     this.calls = new ClusterCalls(parts, this.#catalogs, this);
+    const { shared } = this.calls;
+    const elsewhere = shared.elsewhere.bind(shared);
+    this.#shared = new SharedLists({ deps, own, catalogs: this.#catalogs, elsewhere });
   }
 
   servers(): readonly Server[] {
@@ -75,13 +82,18 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
       return known ?? (orOthers ? this.#catalogs.first.get(server) : null);
     }
     const here = this.#local.knownCatalog(server, client, orOthers);
-    const known = here?.own === true ? here : (this.#lists.own.known(place, client) ?? here);
+    const theirs = this.#lists.own.known(place, client) ?? this.#shared.known(place, client);
+    const known = here?.own === true ? here : (theirs ?? here);
     if (known !== null) return known;
     for (const instance of this.#readInstead(place, client)) {
       const theirs = this.#catalogs.knownAt(instance, client);
       if (theirs !== null) return theirs;
     }
     return this.#catalogs.known(server, client);
+  }
+
+  shownFrom(client: ClientProfile): string {
+    return this.#shared.shownFrom(client);
   }
 
   async catalog(
@@ -95,6 +107,9 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const place = this.#place(server);
     const elsewhere = place === undefined ? null : this.#lists.own.known(place, client);
     if (elsewhere !== null) return elsewhere;
+    const shared = place === undefined ? null : this.#shared;
+    const theirs = waitMs > 0 ? await shared?.get(place!, client) : shared?.known(place!, client);
+    if (theirs != null) return theirs;
     if (place === undefined || this.#listedHere(place)) {
       const own = await local.catalog(server, client, waitMs, amongOthers);
       if (own !== null || place === undefined) return own;
@@ -141,7 +156,9 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
     const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
     if (place.otherInstances.length === 0 || known?.some(({ key }) => key === name) === true) return listed;
-    return this.#lists.foundElsewhere(place, exchange, list, name);
+    const found = await this.#lists.foundElsewhere(place, exchange, list, name);
+    await this.#shared.get(place, exchange.client);
+    return found;
   }
 
   status(server: string, client: ClientProfile | null = null): ServerStatus | null {
@@ -234,6 +251,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   refresh(): void {
     const { places } = this.#parts.known.routingTable;
     this.#lists.look(places);
+    this.#shared.look(places);
     this.#catalogs.first.keepOnly(places);
     for (const place of places.values()) this.#catalogs.first.look(place, this.instanceOf(place.server.name));
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
@@ -248,6 +266,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const place = this.#place(server);
     if (place === undefined) return;
     this.#lists.lookAt(place);
+    this.#shared.lookAt(place);
     this.#catalogs.first.look(place, this.instanceOf(server));
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }

@@ -123,6 +123,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       known: this.#known,
       servers: this.#servers,
       advertisements: this.#advertisements,
+      own: this.#own,
       messages: this.#messages,
       users: this.#users,
     });

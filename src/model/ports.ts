@@ -26,6 +26,8 @@ export interface Upstreams {
    * no time, and a starting one only the first `waitMs`.
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
+  /** Tells apart clients of one kind that are shown lists of different processes; empty for most. */
+  shownFrom?(client: ClientProfile): string;
   /** The session key of the connection that serves this client, only to be compared. Null while the era is unknown. */
   sessionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */

@@ -54,3 +54,38 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
       stream.drop();
     },
   ));
+
+test('S2.6 check:C9 a session sees the lists of its shared process at every node, and is told of a change there', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const servers = { own: { command: process.execPath, args: [TOOLSETS], isolation: 'shared' } };
+      const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
+      for (const node of [a, b]) await callable(node, 'own');
+      const one = await WireClient.open(a.gateway.mcpUrl);
+      const other = await WireClient.open(b.gateway.mcpUrl);
+      await delay(SETTLE_MS);
+      const pid = await one.callText('own__who');
+      assert.equal(await at(b, one).callText('own__who'), pid);
+      assert.notEqual(await other.callText('own__who'), pid);
+      for (const client of [at(b, one), at(a, other)]) assert.ok((await client.toolNames()).includes('own__base'));
+      const reported: string[] = [];
+      const stream = await at(b, one).listen();
+      void (async () => {
+        for (;;) reported.push((await stream.message()).method);
+      })().catch(() => {});
+      await delay(SETTLE_MS);
+      reported.length = 0;
+      await at(b, one).call('own__enable', { name: 'extra' });
+      await until(async () => reported.includes('notifications/tools/list_changed'), 'the session to be told');
+      for (const client of [one, at(b, one)]) {
+        await until(async () => (await client.toolNames()).includes('own__extra'), `${client.url} to list the tool`);
+        assert.equal(await client.callText('own__extra'), `extra of ${pid}`);
+      }
+      await delay(SETTLE_MS);
+      for (const client of [other, at(a, other)]) {
+        assert.ok(!(await client.toolNames()).includes('own__extra'), client.url);
+      }
+      stream.drop();
+    },
+  ));

@@ -13,6 +13,8 @@ export interface AdvertisedServer {
   readonly catalogs: number;
   /** Counts changes that the server announced; absent for none. */
   readonly changes?: number;
+  /** Digest of what the process of a shared server lists; absent for others, before its first lists, and from earlier versions. */
+  readonly lists?: string;
   /** Digests by session key: lists of single clients' processes that differ from a fresh process's. */
   readonly own?: Readonly<Record<string, string>>;
 }

@@ -5,7 +5,7 @@ import type { Server } from '../../model/server.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
 import { listOf } from '../../protocol/methods.ts';
-import type { ClientText } from '../frames/frame.ts';
+import { type ClientText, clientOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 
 interface ListText {
@@ -52,6 +52,9 @@ export const NO_CLIENT: ClientText = {
   logLevel: null,
   handle: null,
 };
+
+/** A client with a session that nobody has. */
+export const ANY_SESSION: ClientProfile = clientOf({ ...NO_CLIENT, sessionId: '', revision: '2025-11-25' });
 
 const NOTHING = Buffer.alloc(0);
 

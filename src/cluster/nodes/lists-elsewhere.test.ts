@@ -88,15 +88,34 @@ test('S2.6 check:G3 S0.18 the lists of one session’s process are shown to that
     assert.deepEqual(shown(b, 's3'), ['old'], 'and so does whatever the session has after its node');
   }));
 
-test('each node shows the lists of its own shared process: calls find nothing else there', () =>
+test('S2.6 check:G3 check:C9 a session is shown what its shared process lists, and is notified of changes; no other session is', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory', { isolation: 'shared' });
-    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
-    lists(a, 'grown');
-    lists(b, 'old');
-    a.cluster.events.relisted!('memory');
-    await bench.pass(SOON_MS);
-    assert.deepEqual(shown(b), ['old']);
+    const opened = new Map<string, string>();
+    const openers = () => ({ openerOf: (id: string) => opened.get(id) ?? null, passOn: () => {} });
+    const [a, b] = [await bench.join('a', [memory], { openers }), await bench.join('b', [memory], { openers })];
+    opened.set('s1', a.bus.peer).set('s2', b.bus.peer);
+    const list = async (node: PlayedNode, ...tools: string[]): Promise<void> => {
+      lists(node, ...tools);
+      node.cluster.events.catalogChanged('memory', '{}', ['tools']);
+      await bench.pass(SOON_MS);
+    };
+    const from = (session: string): string => b.cluster.upstreams.shownFrom!(clientOf(session));
+    for (const node of [a, b]) await list(node, 'old');
+    assert.deepEqual([from('s1'), from('s2')], ['', '']);
+    b.events.heard.length = 0;
+    await list(a, 'old', 'grown');
+    assert.deepEqual(shown(b, 's1'), ['old', 'grown']);
+    assert.deepEqual(shown(b, 's2'), ['old']);
+    assert.deepEqual(shown(a, 's2'), ['old']);
+    assert.notEqual(from('s1'), from('s2'));
+    assert.equal(from('s2'), '');
+    assert.ok(
+      b.events.heard.some((word) => word.startsWith('catalogChanged memory')),
+      b.events.heard.join(),
+    );
+    await list(b, 'old', 'grown');
+    assert.equal(from('s1'), '', 'both list the same');
   }));
 
 test('check:C9 an update without a session reaches every node that has the server; one without a subscriber does not', () =>

@@ -10,6 +10,7 @@ import {
   type OfferChange,
   type ServerChange,
 } from './advertised.ts';
+import { ANY_SESSION } from './catalog-codec.ts';
 import { definitionDigest } from './definition-digest.ts';
 import { serverText } from './foreign-server.ts';
 import type { Nodes } from './nodes.ts';
@@ -51,6 +52,8 @@ export class OwnAdvertisement {
   #since = 0;
   #version = 1;
   #whole: Buffer | null = null;
+  /** Something else is advertised from now on. */
+  changed: () => void = () => {};
   #dueAt = Number.POSITIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
@@ -62,6 +65,11 @@ export class OwnAdvertisement {
 
   get version(): number {
     return this.#version;
+  }
+
+  /** The digest of what the shared process here lists. */
+  listsOf(server: string): string | undefined {
+    return this.#recorded.get(server)?.advertised.lists;
   }
 
   get servers(): Iterable<Server> {
@@ -169,6 +177,7 @@ export class OwnAdvertisement {
     }
     this.#version = version;
     this.#whole = null;
+    this.changed();
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
     if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
     else this.#deps.bus.publish(`${OFFERED}.${this.#deps.bus.peer}`, message);
@@ -178,7 +187,10 @@ export class OwnAdvertisement {
     const { name } = server;
     const digests = this.digests(server);
     const changes = this.#changes.get(name);
-    const lists = this.#deps.local.ownLists(name);
+    const { local } = this.#deps;
+    const own = local.ownLists(name);
+    const shared = isOwnProcess(server) && server.isolation === 'shared';
+    const lists = shared ? local.knownCatalog(name, ANY_SESSION, true)?.digest : undefined;
     return {
       definition: serverText(server, isOwnProcess(server)),
       digest: digests[0]!,
@@ -186,7 +198,8 @@ export class OwnAdvertisement {
       status: this.#status(name),
       catalogs: this.#catalogs.get(name) ?? 0,
       ...(changes === undefined ? {} : { changes }),
-      ...(lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) }),
+      ...(lists === undefined ? {} : { lists }),
+      ...(own.size === 0 ? {} : { own: Object.fromEntries(Array.from(own, ([key, { digest }]) => [key, digest])) }),
     };
   }
 

@@ -238,10 +238,12 @@ export class Catalogs {
   }
 
   /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */
-  #kindOf({ sessionId, fingerprint, forwarded }: ClientProfile): string {
+  #kindOf(client: ClientProfile): string {
+    const { sessionId, fingerprint, forwarded } = client;
     const kind = forwarded === undefined ? fingerprint : `${fingerprint} ${JSON.stringify(forwarded)}`;
     if (sessionId === null) return kind;
-    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${kind}` : `stateful ${kind}`;
+    const from = this.#deps.upstreams.shownFrom?.(client) ?? '';
+    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${kind}${from}` : `stateful ${kind}${from}`;
   }
 
   #ownSessions(): ReadonlySet<string> {
