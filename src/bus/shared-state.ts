@@ -37,6 +37,11 @@ export interface Bucket {
    * the marker's revision removes that: false if there is a new record or no marker.
    */
   delete(key: string, revision?: number): Promise<boolean>;
+  /**
+   * Removes the markers that are older, for users that do not need them for the whole TTL; that of the newest change stays. Returns
+   * how many.
+   */
+  forgetMarks(olderThanMs: number): Promise<number>;
   /** Matching keys (`*`, `>`) without deleted ones. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**

@@ -12,6 +12,8 @@ export class LazyBucket implements Bucket {
   readonly restore: Bucket['restore'] = (key, value) => this.#with((bucket) => bucket.restore(key, value));
   readonly update: Bucket['update'] = (key, value, at) => this.#with((bucket) => bucket.update(key, value, at));
   readonly delete: Bucket['delete'] = (key, at) => this.#with((bucket) => bucket.delete(key, at));
+  readonly forgetMarks: Bucket['forgetMarks'] = (olderThanMs) =>
+    this.#with((bucket) => bucket.forgetMarks(olderThanMs));
   readonly keys: Bucket['keys'] = (pattern) => this.#with((bucket) => bucket.keys(pattern));
   readonly watch: Bucket['watch'] = (pattern, watcher, newest) =>
     this.#with((bucket) => bucket.watch(pattern, watcher, newest));

@@ -4,6 +4,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { Progress } from './replication-barrier.ts';
+import type { TableOwner, TableSettings } from './table-owner.ts';
 
 const AGAIN_MS = 1_000;
 const LAST_AGAIN_MS = 100;
@@ -13,35 +14,6 @@ const MAX_AT_ONCE = 64;
 /** For concurrent writers of one record. */
 const ATTEMPTS = 8;
 const MAX_WAITING = 10_000;
-
-export interface TableSettings {
-  readonly bucket: string;
-  readonly ttlMs: number;
-  readonly maxValueBytes?: number;
-  /** Limit of waiting writes during an outage; beyond it the oldest is not written. */
-  readonly maxWaiting?: number;
-  /** Of a larger bucket, about as many records that were changed last are listed. The owner may `drop` records then. */
-  readonly newest?: number;
-  /** `merged` concerns only what another node may have written since this one last received or wrote the record. */
-  readonly mergesUnread?: boolean;
-  /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
-  readonly reusesKeys?: boolean;
-}
-
-export interface TableOwner {
-  /**
-   * Written here or at another node. `again`: known before an outage and received again; it may have been lost and written again
-   * by a node that knew less.
-   */
-  heard(record: StateRecord, again: boolean): void;
-  gone(key: string): void;
-  /** All records were listed, for the first time or again. */
-  heardAll?(): void;
-  /** Not listed after an outage: what to write again; null: forgotten. `lost` false: perhaps it is older than what is listed. */
-  recall(key: string, lost: boolean): Buffer | null;
-  /** Merges this node's value with the stored one. */
-  merged?(key: string, value: Buffer, there: Buffer): Buffer;
-}
 
 type Deps = Pick<ClusterDeps, 'state' | 'clock' | 'logger'>;
 
@@ -82,6 +54,11 @@ export class SharedTable {
   #incarnation = '';
   /** The last listing was of the newest of the bucket that was known before. */
   #older = false;
+  /** By the wall clock, which goes on while a machine is suspended: when the bucket was heard of, or listed, last. */
+  #heardAt = 0;
+  #follows = false;
+  /** The last listing came so late that marks of what ended meanwhile may be gone: what the bucket has not is not restored. */
+  #lacksMarks = false;
   /** Revisions of different listings do not compare. */
   #listing = 0;
   #restoring = 0;
@@ -157,11 +134,11 @@ export class SharedTable {
     const watcher: StateWatcher = {
       put: (record) => {
         this.#heard(record);
-        this.progress.heard(record.revision);
+        this.#reached(record.revision);
       },
       gone: (key, revision) => {
         this.#gone(key, revision);
-        this.progress.heard(revision);
+        this.#reached(revision);
       },
       onBegin: () => this.#listed(),
       onReady: (incarnation, whole) => this.#heardAll(incarnation, whole),
@@ -177,8 +154,14 @@ export class SharedTable {
     }
   }
 
+  #reached(revision: number): void {
+    this.progress.heard(revision);
+    if (this.#follows) this.#heardAt = this.#deps.clock.wall();
+  }
+
   #listed(): void {
     this.#listing++;
+    this.#follows = false;
     for (const key of this.#received.keys()) this.#unconfirmed.add(key);
     this.#received = new Map();
     this.#missing.clear();
@@ -189,7 +172,13 @@ export class SharedTable {
   }
 
   #heardAll(incarnation: string, whole: boolean): void {
-    this.#older = !whole && incarnation === this.#incarnation;
+    const { marksMs = Number.POSITIVE_INFINITY } = this.#settings;
+    const same = incarnation === this.#incarnation;
+    const now = this.#deps.clock.wall();
+    this.#older = !whole && same;
+    this.#lacksMarks = same && now - this.#heardAt >= marksMs / 2;
+    this.#heardAt = now;
+    this.#follows = true;
     this.#incarnation = incarnation;
     if (!whole) this.#whole = false;
     this.#owner.heardAll?.();
@@ -340,8 +329,10 @@ export class SharedTable {
     const concerns = (): boolean => listing === this.#listing && !this.#closed && this.#isMissing(key);
     this.#restoring++;
     try {
-      const older = this.#older ? await bucket.look(key) : null;
-      if (older === null && (await bucket.restore(key, value)) !== null) this.#restored++;
+      const older = this.#older || this.#lacksMarks ? await bucket.look(key) : null;
+      if (older === null && this.#lacksMarks) {
+        if (concerns()) this.#forget(key);
+      } else if (older === null && (await bucket.restore(key, value)) !== null) this.#restored++;
       else {
         const there = older ?? (await bucket.look(key));
         if (concerns()) {

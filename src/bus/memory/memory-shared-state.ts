@@ -9,6 +9,11 @@ interface MemoryRecord extends StateRecord {
   readonly expires: () => void;
 }
 
+interface Deletion {
+  readonly revision: number;
+  readonly at: number;
+}
+
 /** Shared records in the memory of one process: tests, and nodes that share it. */
 export class MemorySharedState implements SharedState {
   readonly #clock: Clock;
@@ -36,8 +41,7 @@ class MemoryBucket implements Bucket {
   options: BucketOptions = { ttlMs: 0 };
   readonly #clock: Clock;
   readonly #records = new Map<string, MemoryRecord>();
-  /** Revisions of deletions. */
-  readonly #deletions = new Map<string, number>();
+  readonly #deletions = new Map<string, Deletion>();
   readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
   #revision = 0;
 
@@ -69,10 +73,17 @@ class MemoryBucket implements Bucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
-    if (revision !== undefined && this.#deletions.get(key) === revision) return this.#deletions.delete(key);
+    if (revision !== undefined && this.#deletions.get(key)?.revision === revision) return this.#deletions.delete(key);
     if (revision !== undefined && this.#records.get(key)?.revision !== revision) return false;
     this.#remove(key);
     return true;
+  }
+
+  async forgetMarks(olderThanMs: number): Promise<number> {
+    const before = this.#clock.now() - olderThanMs;
+    const all = [...this.#deletions].filter(([, { revision, at }]) => at <= before && revision < this.#revision);
+    for (const [key] of all) this.#deletions.delete(key);
+    return all.length;
   }
 
   async keys(pattern = '>'): Promise<readonly string[]> {
@@ -81,11 +92,11 @@ class MemoryBucket implements Bucket {
 
   async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
     watcher.onBegin?.();
-    const whole = this.#records.size + this.#deletions.size <= (newest ?? Number.POSITIVE_INFINITY);
+    const whole = this.#records.size <= (newest ?? Number.POSITIVE_INFINITY);
     const from = whole ? 0 : this.#revision - newest! + 1;
     for (const { key, value, revision } of this.#records.values())
       if (revision >= from && subjectMatches(pattern, key)) watcher.put({ key, value, revision });
-    for (const [key, revision] of this.#deletions)
+    for (const [key, { revision }] of this.#deletions)
       if (revision >= from && subjectMatches(pattern, key)) watcher.gone(key, revision);
     watcher.onReady?.(this.incarnation, whole);
     const watch = { pattern, watcher };
@@ -125,10 +136,10 @@ class MemoryBucket implements Bucket {
 
   #keepDeletion(key: string, revision: number): void {
     const { ttlMs } = this.options;
-    this.#deletions.set(key, revision);
+    this.#deletions.set(key, { revision, at: this.#clock.now() });
     if (ttlMs === 0) return;
     this.#clock.after(ttlMs, () => {
-      if (this.#deletions.get(key) === revision) this.#deletions.delete(key);
+      if (this.#deletions.get(key)?.revision === revision) this.#deletions.delete(key);
     });
   }
 

@@ -27,6 +27,7 @@ export const WRONG_REVISION: readonly number[] = [10_071, 10_164];
 export const NO_STREAM = 10_059;
 export const NO_MESSAGE = 10_037;
 export const NOT_DELETED = 10_057;
+export const NO_SEQUENCE = 10_043;
 /** A single server knows no replicas, even with the name of a cluster. */
 const NO_REPLICAS = 10_074;
 

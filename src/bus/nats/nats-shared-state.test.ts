@@ -5,9 +5,11 @@ import { eventually, NatsCluster } from '../../../test/support/nats-cluster.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
 import { Secret } from '../../model/secret.ts';
+import type { Bucket } from '../shared-state.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, type NatsOptions, NatsWire } from './nats-wire.ts';
 
+const HOUR_MS = 3_600_000;
 const current = await currentNatsServer();
 contractOn('nats-server of the system', 'nats-server');
 if ('program' in current) contractOn('nats-server, current release', current.program);
@@ -63,6 +65,37 @@ function contractOn(name: string, program: string): void {
         assert.ok((await bucket.create('next', Buffer.from('1')))! > last);
       } finally {
         await wire.close();
+        await own[Symbol.asyncDispose]();
+      }
+    });
+
+    test(`[${name}] many marks of deletions do not hide the few records that there are, and are removed after an hour`, {
+      timeout: 120_000,
+    }, async () => {
+      const own = await NatsServer.start({ program });
+      const [one, later, latest] = [await node(own), await node(own, null, HOUR_MS), await node(own, null, HOUR_MS)];
+      try {
+        const open = (of: typeof one) => of.state.bucket('sessions', { ttlMs: 8 * 24 * HOUR_MS });
+        const bucket = await open(one);
+        for (let at = 0; at < 5; at++) await bucket.create(`open${at}`, Buffer.from('1'));
+        const ended = Array.from({ length: 33_000 }, (_, at) => `ended${at}`);
+        for (let at = 0; at < ended.length; at += 500) {
+          await Promise.all(ended.slice(at, at + 500).map((key) => bucket.delete(key)));
+        }
+        assert.deepEqual(await listed(bucket, 32_768), { puts: 5, marks: 33_000, whole: true });
+        assert.deepEqual(await listed(bucket, 4), { puts: 0, marks: 4, whole: false });
+        const { manager } = await one.state.reach();
+        const messages = async () => (await manager.streams.info('KV_sessions')).state.messages;
+        assert.equal(await bucket.forgetMarks(HOUR_MS), 0, 'they are not an hour old');
+        assert.equal(await messages(), 33_005);
+        const buckets = [await open(later), await open(latest)];
+        const forgotten = await Promise.all(buckets.map((of) => of.forgetMarks(HOUR_MS)));
+        assert.equal(forgotten[0]! + forgotten[1]!, 32_999, 'two nodes do not hinder each other');
+        assert.equal(await messages(), 6);
+        assert.deepEqual(await listed(bucket, 32_768), { puts: 5, marks: 1, whole: true });
+        assert.equal((await bucket.get('open3'))?.value.toString(), '1');
+      } finally {
+        for (const { wire } of [one, later, latest]) await wire.close();
         await own[Symbol.asyncDispose]();
       }
     });
@@ -185,15 +218,29 @@ test('S0.21 a server without JetStream whose cluster has it is enough for a node
   }
 });
 
+/** What a watch of the newest lists. */
+async function listed(bucket: Bucket, newest: number) {
+  const counts = { puts: 0, marks: 0 };
+  const ready = Promise.withResolvers<boolean>();
+  const onReady = (_incarnation: string, whole: boolean): void => ready.resolve(whole);
+  const watch = await bucket.watch('>', { put: () => counts.puts++, gone: () => counts.marks++, onReady }, newest);
+  const whole = await ready.promise;
+  watch.close();
+  return { ...counts, whole };
+}
+
+/** `aheadMs`: of its wall clock. */
 async function node(
   server: NatsServer,
   credentials: NatsOptions['credentials'] = null,
+  aheadMs = 0,
 ): Promise<{ wire: NatsWire; state: NatsSharedState }> {
   const { core, jetStream } = await loadNats();
   const options = { servers: [server.url], name: 'test', credentials, tls: null };
   const wire = new NatsWire(core, options, systemClock);
   await wire.firstAttempt;
-  return { wire, state: new NatsSharedState({ wire, core, jetStream, clock: systemClock }) };
+  const clock = { ...systemClock, wall: () => systemClock.wall() + aheadMs };
+  return { wire, state: new NatsSharedState({ wire, core, jetStream, clock }) };
 }
 
 async function until(condition: () => boolean): Promise<void> {

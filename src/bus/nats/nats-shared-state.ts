@@ -1,6 +1,7 @@
 import type { JsMsg, PushConsumer, StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../shared-state.ts';
+import { DeletionMarks, isMark, isRemoval, OPERATION } from './deletion-marks.ts';
 import {
   apiCode,
   askForLack,
@@ -20,8 +21,6 @@ import { PendingRecords } from './pending-records.ts';
 const MAX_VALUE_BYTES = 64 * 1024;
 const RETRY_MS = 500;
 
-/** Marks deleted records. */
-const OPERATION = 'KV-Operation';
 const REQUEST_MS = 2_000;
 /** For JetStream's header. */
 const HEADER_BYTES = 512;
@@ -97,6 +96,7 @@ function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
 /** A lost bucket is created again by the next operation. */
 export class NatsBucket implements Bucket {
   readonly name: string;
+  readonly marks: DeletionMarks;
   readonly #state: NatsSharedState;
   readonly #options: BucketOptions;
   #incarnation: string;
@@ -106,6 +106,7 @@ export class NatsBucket implements Bucket {
     this.name = name;
     this.#options = options;
     this.#incarnation = incarnation;
+    this.marks = new DeletionMarks(this.stream, this.subject('>'));
   }
 
   static async open(state: NatsSharedState, name: string, options: BucketOptions): Promise<NatsBucket> {
@@ -161,6 +162,10 @@ export class NatsBucket implements Bucket {
       if (stored.removed) return this.#deleteMark(revision);
     }
     return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
+  }
+
+  forgetMarks(olderThanMs: number): Promise<number> {
+    return this.withStream('write', (reach) => this.marks.forget(reach, olderThanMs));
   }
 
   async keys(pattern = '>'): Promise<readonly string[]> {
@@ -327,7 +332,7 @@ export class NatsWatch {
       // Another node may have created it again.
       const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
       const { headersOnly = false, newest = Number.POSITIVE_INFINITY } = this.#options;
-      const whole = state.messages <= newest;
+      const whole = state.messages <= newest || (await this.#bucket.marks.hasAtMost(reach, newest));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         // A bucket has one message for each record.
         ...(whole
@@ -370,11 +375,7 @@ export class NatsWatch {
   #tell(message: JsMsg): void {
     // Copied: a slice would keep the whole text, and keys are kept.
     const key = Buffer.from(message.subject.slice(this.#bucket.subject('').length)).toString();
-    if (isRemoval(message.headers?.get(OPERATION))) this.#watcher.gone(key, message.seq);
+    if (isMark(message)) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
-}
-
-function isRemoval(operation: string | undefined): boolean {
-  return operation === 'DEL' || operation === 'PURGE';
 }

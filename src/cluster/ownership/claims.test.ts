@@ -38,6 +38,7 @@ class Bench {
           restore: async (key, value) => (await now()).restore(key, value),
           update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
           delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
+          forgetMarks: async (olderThanMs) => (await now()).forgetMarks(olderThanMs),
           keys: async (pattern) => (await now()).keys(pattern),
           watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
         };

@@ -36,6 +36,7 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
           restore: (key, value) => bucket.restore(key, value),
           update: (key, value, revision) => reached().then(() => bucket.update(key, value, revision)),
           delete: (key, revision) => reached().then(() => bucket.delete(key, revision)),
+          forgetMarks: (olderThanMs) => bucket.forgetMarks(olderThanMs),
           keys: (pattern) => bucket.keys(pattern),
           watch: (pattern, watcher) => bucket.watch(pattern, watcher),
         };

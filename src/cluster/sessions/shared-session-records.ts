@@ -6,9 +6,11 @@ import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/p
 import type { ClusterDeps, SessionOpeners } from '../cluster-deps.ts';
 import { jsonIn } from '../lazy-bucket.ts';
 import { LruMap } from '../lru-map.ts';
+import { MarkSweep } from '../mark-sweep.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
-import { SharedTable, type TableOwner } from '../shared-table.ts';
+import { SharedTable } from '../shared-table.ts';
+import type { TableOwner } from '../table-owner.ts';
 import { SessionCounts } from './session-counts.ts';
 
 /** A record written moments ago may arrive after its client. */
@@ -24,6 +26,8 @@ const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
 /** Used sessions are written once a minute, and the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
+/** Marks of ended sessions; a node that was away for longer ends what is not stored any more. */
+const MARKS_MS = 3_600_000;
 /** The text of a client is at most 64 KiB; escapes double it. */
 const MAX_RECORD_BYTES = 256 * 1024;
 /** During an outage each used session waits to be written. */
@@ -73,6 +77,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   /** At hand. */
   readonly #perPrincipal = new Counts();
   readonly #counts: SessionCounts;
+  readonly #marks: MarkSweep;
   #stopReview: () => void;
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
@@ -86,11 +91,13 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     const others = this.#others;
     this.#maxCached = maxCached;
     this.#openers = new LruMap(maxCached);
-    const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached, mergesUnread: true };
-    this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds }, this);
+    const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
+    const rules = { mergesUnread: true, marksMs: MARKS_MS };
+    this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds, ...rules }, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
     this.#counts = new SessionCounts({ bus, clock, others, counting });
     this.#stopReview = this.#reviewLater();
+    this.#marks = new MarkSweep({ ...deps, others }, this.#table.bucket, MARKS_MS);
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, progress: this.#table.progress });
   }
 
@@ -236,6 +243,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   async close(): Promise<void> {
     this.#stopReview();
+    this.#marks.close();
     this.#counts.close();
     await this.#table.close();
     this.#everywhere.close();

@@ -5,7 +5,8 @@ import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts
 import { sealedAnew } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
-import { SharedTable, type TableOwner } from '../shared-table.ts';
+import { SharedTable } from '../shared-table.ts';
+import type { TableOwner } from '../table-owner.ts';
 
 const TASKS = 'trunkline_tasks';
 const KEPT_MS = 8 * 24 * 3_600_000;

@@ -53,6 +53,7 @@ class SlowHearing implements SharedState {
         this.removals++;
         return bucket.delete(key, revision);
       },
+      forgetMarks: (olderThanMs) => bucket.forgetMarks(olderThanMs),
       keys: (pattern) => bucket.keys(pattern),
       watch: (pattern, watcher) => bucket.watch(pattern, this.#slowed(watcher)),
     };

@@ -4,7 +4,8 @@ import { pause } from '../../model/clock.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { jsonIn } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { SharedTable, type TableOwner, type TableSettings } from '../shared-table.ts';
+import { SharedTable } from '../shared-table.ts';
+import type { TableOwner, TableSettings } from '../table-owner.ts';
 
 export interface SharedSubscription extends SubscribedResource {
   readonly sessionId: string;

@@ -1,0 +1,110 @@
+import type { JsMsg } from '@nats-io/jetstream';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { apiCode, NO_SEQUENCE, NOT_DELETED, type Reach } from './jetstream.ts';
+import { PendingRecords } from './pending-records.ts';
+
+/** Marks deleted records. */
+export const OPERATION = 'KV-Operation';
+const SCAN_MS = 60_000;
+const MAX_MARKS = 10_000;
+const AT_ONCE = 16;
+
+/** What a bucket's stream keeps of deleted records. */
+export class DeletionMarks {
+  readonly #stream: string;
+  readonly #subject: string;
+  /** Before it there are no marks in this making of the stream. */
+  #from = 1;
+  #made = '';
+
+  constructor(stream: string, subject: string) {
+    this.#stream = stream;
+    this.#subject = subject;
+  }
+
+  /** Each record is passed once, whatever the number of calls. The newest change is kept. Returns how many were removed. */
+  async forget(reach: Reach, olderThanMs: number): Promise<number> {
+    const { created, state } = await reach.manager.streams.info(this.#stream);
+    if (created !== this.#made) [this.#made, this.#from] = [created, 1];
+    const before = reach.clock.wall() - olderThanMs;
+    let forgotten = 0;
+    for (let more = true; more; ) {
+      const marks: number[] = [];
+      let next = this.#from;
+      await this.#scan(reach, next, (message) => {
+        if (message.seq >= state.last_seq || message.time.getTime() > before) return false;
+        if (isMark(message)) marks.push(message.seq);
+        next = message.seq + 1;
+        return marks.length < MAX_MARKS;
+      });
+      forgotten += await this.#delete(reach, marks);
+      this.#from = next;
+      more = marks.length === MAX_MARKS;
+    }
+    return forgotten;
+  }
+
+  /** Marks do not count. Reads no more than the answer needs. */
+  async hasAtMost(reach: Reach, records: number): Promise<boolean> {
+    let found = 0;
+    await this.#scan(reach, 1, (message) => isMark(message) || ++found <= records);
+    return found <= records;
+  }
+
+  /** Until `look` returns false. */
+  async #scan(reach: Reach, from: number, look: (message: JsMsg) => boolean): Promise<void> {
+    const { client, clock } = reach;
+    const consumer = await client.consumers.getPushConsumer(this.#stream, {
+      deliver_policy: 'by_start_sequence',
+      opt_start_seq: from,
+      filter_subjects: this.#subject,
+      headers_only: true,
+    });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const late = (): void => reject(new GatewayError('NOT_SENT', `${this.#stream} is not read in time`));
+    const disarm = clock.after(SCAN_MS, late);
+    const pending = new PendingRecords(consumer, (await consumer.info(true)).num_pending, clock, resolve);
+    const messages = await consumer.consume({
+      callback: (message) => {
+        if (pending.over) return;
+        if (look(message)) pending.received(message);
+        else {
+          pending.stop();
+          resolve();
+        }
+      },
+    });
+    pending.begin();
+    try {
+      await promise;
+    } finally {
+      disarm();
+      pending.stop();
+      messages.stop();
+      consumer.delete().catch(() => {});
+    }
+  }
+
+  /** By their sequence numbers, which stay unique: of several nodes one removes each. */
+  async #delete({ manager }: Reach, marks: readonly number[]): Promise<number> {
+    let deleted = 0;
+    const remove = async (mark: number): Promise<void> => {
+      try {
+        if (await manager.streams.deleteMessage(this.#stream, mark, false)) deleted++;
+      } catch (error) {
+        // Another node was faster, or the key was written again.
+        if (![NO_SEQUENCE, NOT_DELETED].includes(apiCode(error))) throw error;
+      }
+    };
+    for (let at = 0; at < marks.length; at += AT_ONCE) await Promise.all(marks.slice(at, at + AT_ONCE).map(remove));
+    return deleted;
+  }
+}
+
+export function isMark({ headers }: Pick<JsMsg, 'headers'>): boolean {
+  return isRemoval(headers?.get(OPERATION));
+}
+
+export function isRemoval(operation: string | undefined): boolean {
+  return operation === 'DEL' || operation === 'PURGE';
+}
