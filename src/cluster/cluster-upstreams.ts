@@ -17,6 +17,7 @@ import {
   allRestarted,
   instancesInstead,
   instanceToRead,
+  needsLease,
   type Restart,
   runningElsewhere,
   statusElsewhere,
@@ -183,7 +184,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Restarts every instance, also if one fails; afterwards the status here is the one that the nodes report. */
+  /**
+   * Restarts every instance, also if one fails; afterwards the status here is the one that the nodes report. Ends none where one
+   * could not be started again.
+   */
   async restart(server: string): Promise<void> {
     const local = this.#local;
     const place = this.#place(server);
@@ -192,15 +196,36 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
       throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.calls.reached)}`, { server });
     }
     const others = runningElsewhere(place);
-    const restarts: Restart[] = others.map(({ node }) => ({
-      at: `node ${node.id}`,
-      done: this.#parts.messages.restart(node.peer, server),
-    }));
-    if (this.#listedHere(place) || restarts.length === 0) {
-      restarts.push({ at: 'this node', done: local.restart(server) });
-    }
+    const here = this.#listedHere(place) || others.length === 0;
+    this.#refuseUnleased(place, here, others);
+    const restarts = this.calls.reached ? this.#restartsAt(others, server) : [this.#notReached(server)];
+    if (here) restarts.push({ at: 'this node', done: local.restart(server) });
     await allRestarted(server, restarts);
     await this.#parts.advertisements.readNow(others.map(({ node }) => node.peer));
+  }
+
+  /** Before anything is ended: it would stay down for as long as there is no lease. */
+  #refuseUnleased(place: Place, here: boolean, others: readonly RemoteInstance[]): void {
+    const { name } = place.server;
+    const lack = this.#parts.self.degraded ?? (this.calls.reached ? null : 'this node does not reach NATS');
+    const without = others.filter(({ node: { state } }) => state === 'fenced' || state === 'joining');
+    const unable = without.map(({ node }) => `node ${node.id} has no lease`);
+    if (here && lack !== null) unable.unshift(lack);
+    if (unable.length === 0 || !needsLease(place, this.status(name)?.era ?? null)) return;
+    const text = `nothing was restarted, because ${name} could not start again: ${unable.join('; ')}`;
+    throw new GatewayError('NOT_SENT', text, { server: name });
+  }
+
+  #restartsAt(others: readonly RemoteInstance[], server: string): Restart[] {
+    const { messages } = this.#parts;
+    return others.map(({ node }) => ({ at: `node ${node.id}`, done: messages.restart(node.peer, server) }));
+  }
+
+  #notReached(server: string): Restart {
+    const holders = this.#parts.known.holders(server);
+    const at = holders.length === 0 ? 'other nodes' : `node ${holders.join(', ')}`;
+    const text = 'not restarted, because this node does not reach NATS';
+    return { at, done: Promise.reject(new GatewayError('NOT_SENT', text, { server })) };
   }
 
   releaseSession(sessionId: string): void {

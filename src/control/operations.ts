@@ -193,7 +193,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     errors: {
       ...NO_SUCH_SERVER,
       409: 'The server is suspended, or disabled by its definition.',
-      503: 'A node that runs the server does not answer, or none does; the others have restarted it.',
+      503: 'A node that runs the server does not answer, or none does; the others have restarted it. Or a node has no lease to start it again: nothing was restarted.',
     },
     async run({ name }, plane) {
       const before = plane.upstreams.status(name);

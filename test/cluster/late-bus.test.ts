@@ -10,7 +10,7 @@ interface Part {
   readonly detail: string;
 }
 
-test('fault:F28 a node that starts without NATS says so at its page of the cluster, and starts what needs its lease when it has that', async () => {
+test('fault:F28 a node that starts without NATS says so, restarts nothing that would stay down, and starts what lacked a lease when it has one', async () => {
   await using nats = await NatsServer.start();
   await nats.kill();
   const servers = { own: counterServer({ isolation: 'session' }), all: counterServer({ isolation: 'shared' }) };
@@ -28,14 +28,30 @@ test('fault:F28 a node that starts without NATS says so at its page of the clust
     assert.match((await part('store')).detail, /cannot be read/);
 
     const own = () => node.control<{ state: string; consecutiveFailures: number }>('/api/v1/servers/own');
+    const pidOf = async (): Promise<number | null> => {
+      const { connections } = await node.control<{ connections: { pid: number | null }[] }>('/api/v1/servers/own');
+      return connections[0]?.pid ?? null;
+    };
     const before = await own();
     assert.deepEqual([before.state, before.consecutiveFailures], ['failed', 0]);
+    // Its process would not come back: it stays, and the operator is told.
+    const restart = (server: string) => node.control(`/api/v1/servers/${server}/restart`, 'POST');
+    await assert.rejects(restart('own'), /503.*nothing was restarted/);
+    await assert.rejects(restart('all'), /503.*at other nodes: not restarted/);
     await nats.run();
     await until(async () => (await part('lease')).healthy, 'the lease');
     const heldAt = performance.now();
     assert.match((await part('lease')).detail, /^renewed \d+ ms ago$/);
     await callable(node, 'own');
     assert.ok(performance.now() - heldAt < 5_000, 'it runs soon after the lease is held');
+    await nats.kill();
+    const pid = await pidOf();
+    await assert.rejects(restart('own'), /503.*nothing was restarted/);
+    assert.equal(await pidOf(), pid);
+    await nats.run();
+    for (const name of ['bus', 'lease']) await until(async () => (await part(name)).healthy, `the ${name} again`);
+    await restart('own');
+    assert.notEqual(await pidOf(), pid);
     await until(async () => (await part('store')).healthy, 'the store to be read');
   } finally {
     node.kill('SIGINT');

@@ -1,5 +1,6 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
+import { type ClientProfile, isolationOf } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era } from '../../model/message.ts';
 import { DOWN, type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
@@ -120,6 +121,11 @@ export interface Restart {
 export function runningElsewhere(place: Place): readonly RemoteInstance[] {
   if (!runsOnce(place)) return place.otherInstances;
   return place.otherInstances.filter(({ advertised }) => advertised.status !== null);
+}
+
+/** `era`: as its present status says. Only a node with a lease may start it, so that what is ended stays down elsewhere. */
+export function needsLease(place: Place, era: Era | null): boolean {
+  return place.process && (runsOnce(place) || isolationOf(place.server, era) !== 'shared');
 }
 
 /** Waits for all; rejects with GatewayError if one failed. */

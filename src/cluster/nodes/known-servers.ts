@@ -63,6 +63,13 @@ export class KnownServers {
     return (this.#routingTable.places.get(server)?.otherInstances ?? []).map(({ node }) => node.peer);
   }
 
+  /** Names of the other nodes that had it when they were last heard. */
+  holders(server: string): readonly string[] {
+    const gone = [...this.#lost].filter(({ advertised, left }) => advertised.definition.name === server && !left);
+    const there = this.#routingTable.places.get(server)?.otherInstances ?? [];
+    return [...new Set([...there.map(({ node }) => node.id), ...gone.map(({ node }) => node)])].sort();
+  }
+
   readyElsewhere(server: string): boolean {
     return this.#routingTable.places.get(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }

@@ -86,3 +86,46 @@ test('all failed restarts are reported, and UNKNOWN where one may have happened'
     message: 'web at node a: connection refused; at this node: it sent nothing for 1500 ms',
   });
 });
+
+const own = serverNamed('own', { isolation: 'session' });
+const all = serverNamed('all', { isolation: 'shared' });
+
+test('fault:F28 where a node has no lease nothing of a server that needs one is ended', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [own, one]), await nodes.join('b', [own, one])];
+    await nodes.pass(1_500);
+    b.cut();
+    // NATS is away, and the lease is not over yet.
+    await assert.rejects(
+      b.cluster.upstreams.restart('own'),
+      /^GatewayError: nothing was restarted.*does not reach NATS/,
+    );
+    await nodes.pass(20_000);
+    await assert.rejects(b.cluster.upstreams.restart('own'), /^GatewayError: nothing was restarted.*fenced/);
+    a.cut();
+    await nodes.pass(20_000);
+    for (const server of ['own', 'one']) {
+      await assert.rejects(a.cluster.upstreams.restart(server), /nothing was restarted.*fenced/);
+    }
+    assert.deepEqual(restartedAt(a, b), []);
+    for (const node of [a, b]) node.restore();
+    await nodes.pass(10_000);
+    await nodes.until(a.cluster.upstreams.restart('own'));
+    assert.deepEqual(restartedAt(a, b), ['own at a', 'own at b']);
+  }));
+
+test('fault:F28 without NATS a shared server restarts here, and the operator learns at which nodes it did not', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [all]);
+    const b = await nodes.join('b', [all]);
+    const c = await nodes.join('c', [all]);
+    a.cut();
+    for (const passMs of [0, 20_000]) {
+      await nodes.pass(passMs);
+      await assert.rejects(a.cluster.upstreams.restart('all'), {
+        code: 'NOT_SENT',
+        message: 'all at node b, c: not restarted, because this node does not reach NATS',
+      });
+    }
+    assert.deepEqual(restartedAt(a, b, c), ['all at a', 'all at a']);
+  }));
