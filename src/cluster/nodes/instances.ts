@@ -137,5 +137,7 @@ export async function allRestarted(server: string, restarts: readonly Restart[])
   if (failures.length === 0) return;
   const unsure = failures.some(({ error }) => error instanceof GatewayError && error.outcome === 'UNKNOWN');
   const text = failures.map(({ at, error }) => `at ${at}: ${error.message}`).join('; ');
-  throw new GatewayError(unsure ? 'UNKNOWN' : 'NOT_SENT', `${server} ${text}`, { server });
+  const done = restarts.filter((_, i) => settled[i]!.status === 'fulfilled').map(({ at }) => at);
+  const rest = done.length === 0 ? '' : `; restarted at ${done.join(', ')}`;
+  throw new GatewayError(unsure ? 'UNKNOWN' : 'NOT_SENT', `${server} ${text}${rest}`, { server });
 }

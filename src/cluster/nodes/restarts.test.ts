@@ -67,7 +67,7 @@ test('if one node cannot restart it the others do, and the operator learns which
     b.local.desired = new Map();
     await assert.rejects(nodes.until(a.cluster.upstreams.restart('web')), {
       code: 'NOT_SENT',
-      message: 'web at node b: there is no server web',
+      message: 'web at node b: there is no server web; restarted at node c, this node',
     });
     assert.deepEqual(restartedAt(a, c), ['web at a', 'web at c']);
   }));
@@ -83,7 +83,7 @@ test('all failed restarts are reported, and UNKNOWN where one may have happened'
   ];
   await assert.rejects(allRestarted('web', restarts), {
     code: 'UNKNOWN',
-    message: 'web at node a: connection refused; at this node: it sent nothing for 1500 ms',
+    message: 'web at node a: connection refused; at this node: it sent nothing for 1500 ms; restarted at node b',
   });
 });
 
@@ -124,7 +124,7 @@ test('fault:F28 without NATS a shared server restarts here, and the operator lea
       await nodes.pass(passMs);
       await assert.rejects(a.cluster.upstreams.restart('all'), {
         code: 'NOT_SENT',
-        message: 'all at node b, c: not restarted, because this node does not reach NATS',
+        message: 'all at node b, c: not restarted, because this node does not reach NATS; restarted at this node',
       });
     }
     assert.deepEqual(restartedAt(a, b, c), ['all at a', 'all at a']);
