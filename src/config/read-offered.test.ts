@@ -181,7 +181,17 @@ test('a document is read with comments, trailing commas and without its braces, 
     '[mcp_servers.docs]\ncommand = "node"\nargs = ["d.js"]\n',
     'mcpServers:\n  - name: docs\n    command: node\n    args: [d.js]\n',
   ];
+  same.push(
+    '"docs": { "command": "node", "args": ["d.js"] },',
+    '```json\n{ "mcpServers": { "docs": { "command": "node", "args": ["d.js"] } } }\n```\n',
+    '```\n"docs": { "command": "node", "args": ["d.js"] },\n```',
+  );
   for (const document of same) assert.deepEqual(await definitions({ document }), docs, document);
+  const nameless = { document: '{ "command": "node", "args": ["d.js"] }', name: 'docs' };
+  assert.deepEqual(await definitions(nameless), docs);
+  const two = '"a": { "command": "x" },\n"b": { "command": "y" },';
+  assert.deepEqual(Object.keys(await definitions({ document: two })), ['a', 'b']);
+  assert.match((await wrong({ document: '```\n{"a6": {"command": 5}}\n```' }))[0]!, /^TL1302 2:20 /);
   const opencode =
     '{ "mcp": { "docs": { "type": "local", "command": ["node"], "environment": { "T": "{env:MY_TOKEN}" } } } }';
   assert.deepEqual(await definitions({ document: opencode }), {
@@ -205,7 +215,7 @@ test('a document without servers says so at its place; what is left out of one i
     ['node x', /^TL1005 .*not a map/],
     ['', /^TL1005 /],
     ['{"mcpServers": {"a": {"command": "x"}', /^TL1101 1:\d+ a "\}" is missing/],
-    ['{"command": "node"}', /^TL1304 1:1 the server needs the key "name"/],
+    ['{"command": "node"}', /^TL1304 1:1 the server has no name; fill in the name/],
     ['{"mcpServers": {"a": {"url": "htps://x.example/"}}}', /^TL1408 1:30 .*scheme "htps"/],
     ['{"mcpServers": {"a-b": {"command": "x"}, "a_b": {"command": "y"}}}', /^TL1404 1:42 /],
   ];
@@ -223,6 +233,60 @@ test('a document without servers says so at its place; what is left out of one i
     ['other'],
   );
   assert.deepEqual(result.warnings.map(({ code }) => code).sort(), ['TL1307', 'TL1414']);
+});
+
+test('inputs of a document are asked for; secrets are kept apart from the definition', async () => {
+  const document = JSON.stringify({
+    inputs: [
+      { id: 'mem-key', type: 'promptString', description: 'A key', password: true },
+      { id: 'place', type: 'promptString', default: 'here' },
+      { id: 'team', type: 'promptString' },
+    ],
+    servers: {
+      mem: {
+        command: 'x',
+        args: ['${input:place}', '${input:team}'],
+        env: { KEY: 'Key ${input:mem-key}', API_KEY: 'a-plain-key-1', MODE: 'fast' },
+      },
+      docs: { url: 'https://docs.example/mcp', headers: { Authorization: 'Bearer abc-def-1' } },
+    },
+  });
+  const read = (values: Record<string, string>) =>
+    readOffered(
+      { document, values },
+      { folder: '/srv', env: ENV, listen: LISTEN, mayRead: () => {}, keepsSecrets: true },
+    );
+  const without = await read({ team: '' });
+  assert.ok(without.ok, JSON.stringify(without));
+  assert.deepEqual(without.lacking, [
+    { id: 'team', description: '', secret: false },
+    { id: 'mem-key', description: 'A key', secret: true },
+  ]);
+  assert.deepEqual(
+    without.servers.map(({ server }) => server.name),
+    ['docs'],
+  );
+  assert.match(without.warnings[1]!.message, /mem is left out: its input "mem-key" has no value/);
+  assert.match(without.warnings[1]!.fix, /\$\{secret:mem-mem-key\} and: trunkline secret set mem-mem-key/);
+  const all = await read({ team: 'a${b}', 'mem-key': 'k${1}' });
+  assert.ok(all.ok, JSON.stringify(all));
+  const [mem, docs] = all.servers;
+  assert.deepEqual(JSON.parse(JSON.stringify(mem!.definition)), {
+    command: 'x',
+    args: ['here', 'a$${b}'],
+    env: { KEY: 'Key ${secret:mem-mem-key}', API_KEY: '${secret:mem-api_key}', MODE: 'fast' },
+  });
+  assert.deepEqual(Object.fromEntries(mem!.secrets), { 'mem-mem-key': 'k${1}', 'mem-api_key': 'a-plain-key-1' });
+  assert.deepEqual(
+    { ...(docs!.definition['headers'] as object) },
+    { Authorization: 'Bearer ${secret:docs-authorization}' },
+  );
+  for (const { definition, secrets, server } of all.servers) {
+    const text = JSON.stringify({ ...definition, name: server.name });
+    const added = await loadDefinition({ text, name: null, folder: '/srv', env: ENV, stored: secrets });
+    assert.ok(added.ok, JSON.stringify(added));
+    assert.deepEqual(shown(added.server), shown(server));
+  }
 });
 
 test('a definition that reads files or variables is told of before any of them is read', async () => {

@@ -5,7 +5,6 @@ import { RUN_TIME, type Server } from '../model/server.ts';
 import { type ServerWords, serverWords } from '../model/server-words.ts';
 import { type ClientFormat, clientOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
-import { answerInputs } from './document/inputs.ts';
 import { maskSecrets, maskText } from './document/mask-secrets.ts';
 import {
   isString,
@@ -30,16 +29,25 @@ import { asOurs } from './server/as-ours.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { derivedName } from './server/derived-name.ts';
 import { leadsBack } from './server/leads-back.ts';
+import { type OfferedInput, offeredInputs } from './server/offered-inputs.ts';
 import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers, serverNameOf } from './server/server-names.ts';
 import { targetOf } from './server/target.ts';
+import { secretNameOf, withoutSecrets } from './server/without-secrets.ts';
 
 /** What people have at hand to add servers from. */
 export type Offer =
   /** An address, or a command with its arguments. `name`: null where the words are to give it. */
   | { readonly command: string; readonly name: string | null }
-  /** The text of any client's file, of one of ours, or of a part of it. */
-  | { readonly document: string };
+  /**
+   * The text of any client's file, of one of ours, or of a part of it. `name`: of a server that has none. `values`: of its
+   * inputs, by their ids.
+   */
+  | {
+      readonly document: string;
+      readonly name?: string | null;
+      readonly values?: Readonly<Record<string, string>>;
+    };
 
 interface OfferSources {
   /** Folder that relative paths start from. */
@@ -50,16 +58,26 @@ interface OfferSources {
   readonly listen: Pick<ListenSettings, 'host' | 'port'>;
   /** Hears what a definition needs: before any of it is read, and after. What it throws ends the reading. */
   readonly mayRead: (name: string, needs: readonly Need[]) => void;
+  /** Secrets are to be kept apart: the definitions get references to them. */
+  readonly keepsSecrets?: boolean;
 }
 
 export interface OfferedServer {
   /** As a run-time definition, without the name. References are as they were written. */
   readonly definition: Readonly<Record<string, unknown>>;
+  /** Values by the names that it refers to, to be kept before it is added. */
+  readonly secrets: ReadonlyMap<string, string>;
   readonly server: Server;
 }
 
 export type OfferResult =
-  | { readonly ok: true; readonly servers: readonly OfferedServer[]; readonly warnings: readonly ConfigProblem[] }
+  | {
+      readonly ok: true;
+      readonly servers: readonly OfferedServer[];
+      /** Without a value: the servers that need one are left out. */
+      readonly lacking: readonly OfferedInput[];
+      readonly warnings: readonly ConfigProblem[];
+    }
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
 
 interface FoundDefinitions {
@@ -71,51 +89,67 @@ interface FoundDefinitions {
   readonly inputsOf: ObjectNode | null;
 }
 
-const NOTHING: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
-const INPUT = /\$\{input:([^}]{0,256})\}/g;
-
 /**
  * The definitions that a text means, each checked as when it is added, or everything that is wrong with the text. Problems have
  * their place in the text.
  */
 export async function readOffered(offer: Offer, sources: OfferSources): Promise<OfferResult> {
-  const { folder, env, stored, listen, mayRead } = sources;
+  const { folder, env, stored, listen, mayRead, keepsSecrets } = sources;
   const problems = new Problems();
-  const text = 'command' in offer ? offer.command : offer.document.replace(/^\ufeff/, '');
+  const text = 'command' in offer ? offer.command : documentText(offer.document);
   const source = new Source(RUN_TIME, text);
   const found =
-    'command' in offer ? fromCommand(offer.name, folder, source, problems) : await fromDocument(source, problems);
+    'command' in offer
+      ? fromCommand(offer.name, folder, source, problems)
+      : await fromDocument(offer.name ?? null, source, problems);
   if (found === null) return { ok: false, problems: problems.errors };
   const document = { source, problems, env, stored, fileFolder: folder, folder, secrets: new Set<string>() };
-  // As the definition is read alone later: without the inputs that its document declares.
-  const inputs = await answerInputs(NOTHING, text, env, null);
-  const defaults = found.inputsOf === null ? inputs : await answerInputs(found.inputsOf, text, {}, null);
-  const complete = (written: string): string =>
-    written.replaceAll(INPUT, (reference: string, id: string) => {
-      const value = inputs.has(id) ? undefined : defaults.get(id);
-      return value === undefined ? reference : value.replaceAll('${', '$${');
-    });
-  const context = { ...document, inputs, files: new Set<string>() };
+  const inputs = await offeredInputs(found, text, env, 'command' in offer ? {} : (offer.values ?? {}));
+  const context = { ...document, inputs: inputs.known, files: new Set<string>() };
   const reading = serverContext({ ...context, client: clientOf(RUN_TIME, []), strict: true });
   const theirs = serverContext({ ...context, client: found.client, strict: false });
   const servers: OfferedServer[] = [];
+  const lacking = new Map<string, OfferedInput>();
   for (const [written, name] of nameServers(found.definitions, found.ours, source, problems, new Map())) {
-    const completed = { ...written, node: withTexts(written.node, complete) };
+    const completed = { ...written, node: withTexts(written.node, inputs.complete) };
     const definition = found.ours ? completed : asOurs({ ...completed, name }, theirs);
     if (definition === null) continue;
-    const { node } = definition;
+    const { node, path, nameSpan } = definition;
     if (node.kind === 'object') mayRead(name, readsOf(node));
-    const server = readServer(definition, name, reading);
+    const missing = inputs.missing(node);
+    for (const input of missing) {
+      lacking.set(input.id, input);
+      const message = `${path} is left out: its input ${JSON.stringify(input.id)} has no value`;
+      const secret = secretNameOf(name, input.id);
+      const fix = `fill it in, or write \${secret:${secret}} and: trunkline secret set ${secret}`;
+      problems.warn('TL1204', source, nameSpan, message, fix);
+    }
+    if (missing.length > 0) continue;
+    const server = readServer({ ...definition, node: withTexts(node, inputs.filled) }, name, reading);
     if (server === null || node.kind !== 'object') continue;
     if (leadsBack(server.transport, listen)) {
-      problems.warn('TL1414', source, definition.nameSpan, `${definition.path} is this gateway, and is left out`);
+      problems.warn('TL1414', source, nameSpan, `${path} is this gateway, and is left out`);
       continue;
     }
     mayRead(name, needsOf(node, server));
-    servers.push({ definition: plain(node) as OfferedServer['definition'], server });
+    const secrets = new Map<string, string>();
+    const referring = plain(withTexts(node, (part) => inputs.referring(part, name, secrets))) as object;
+    const kept = keepsSecrets === true ? withoutSecrets(name, referring, secrets) : referring;
+    servers.push({ definition: kept as OfferedServer['definition'], secrets, server });
   }
   if (problems.failed) return { ok: false, problems: problems.errors };
-  return { ok: true, servers, warnings: problems.warnings };
+  return { ok: true, servers, lacking: [...lacking.values()], warnings: problems.warnings };
+}
+
+/** A document's own text, in the same places: without the fence of a page, and in braces where a part of a map was copied. */
+function documentText(given: string): string {
+  const fence = /^[ \t]*(?:```|~~~)[^\n]*$/gm;
+  const plainText = given.replace(/^\ufeff/, '');
+  const text = /^\s*(?:```|~~~)/.test(plainText)
+    ? plainText.replace(fence, (line) => ' '.repeat(line.length))
+    : plainText;
+  const isPart = /^\s*"[^"\n]*"\s*:\s*\{/.test(text) && /,\s*$|\}\s*,\s*"[^"\n]*"\s*:\s*\{/.test(text);
+  return isPart ? `{${text}}` : text;
 }
 
 function fromCommand(
@@ -194,7 +228,11 @@ function definitionOf(line: ServerWords, isUrl: boolean, source: Source, problem
   return { kind: 'object', span, members };
 }
 
-async function fromDocument(source: Source, problems: Problems): Promise<FoundDefinitions | null> {
+async function fromDocument(
+  given: string | null,
+  source: Source,
+  problems: Problems,
+): Promise<FoundDefinitions | null> {
   const root = await parseSource(source, problems);
   if (root === null) return null;
   // In no folder: a file of Claude Code has servers for some.
@@ -210,7 +248,11 @@ async function fromDocument(source: Source, problems: Problems): Promise<FoundDe
       const definition = { name: named.value.text, nameSpan: named.value.span, node, path: named.value.text };
       return { definitions: [definition], ours, client, inputsOf };
     }
-    problems.error('TL1304', source, span, 'the server needs the key "name"');
+    if (given !== null) {
+      const definition = { name: given, nameSpan: span, node: root, path: given };
+      return { definitions: [definition], ours, client, inputsOf };
+    }
+    problems.error('TL1304', source, span, 'the server has no name', 'fill in the name, or add the key "name"');
     return null;
   }
   if (definitions.length === 0 && !problems.failed)

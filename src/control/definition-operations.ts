@@ -1,4 +1,16 @@
-import { anyObject, described, flag, list, matches, nullable, object, optional, text, union } from '../model/schema.ts';
+import {
+  anyObject,
+  described,
+  flag,
+  list,
+  matches,
+  nullable,
+  object,
+  optional,
+  record,
+  text,
+  union,
+} from '../model/schema.ts';
 import { type ApiOperation, ok, operation, problem, refusable, shownProblem } from './operation.ts';
 import { DEFINITION_PROBLEM } from './schemas.ts';
 
@@ -9,19 +21,31 @@ const OFFER = union(
     command: described(text, 'An address, or a command with its arguments, as in a shell.'),
     name: optional(nullable(described(text, 'Of the server; by default one that follows from the command.'))),
   }),
-  object({ document: described(text, 'The text of any client’s file or of one of Trunkline, or a part of it.') }),
+  object({
+    document: described(text, 'The text of any client’s file or of one of Trunkline, or a part of it.'),
+    name: optional(nullable(described(text, 'Of a server that has none in the text.'))),
+    values: optional(described(record(text), 'Of inputs, by their ids.')),
+  }),
 );
 const OFFERED = object({
   servers: list(
     object({
       name: text,
       definition: described(anyObject, 'For `POST /api/v1/servers`.'),
+      secrets: described(
+        record(text),
+        'Values by the names that the definition refers to: to be set (`PUT /api/v1/secrets/{name}`) before it is added.',
+      ),
       there: described(flag, 'There is such a server already, the same in everything.'),
       taken: described(
         nullable(text),
         'Why the name cannot be had; null where it can, and for a server that is there.',
       ),
     }),
+  ),
+  lacking: described(
+    list(object({ id: text, description: text, secret: flag })),
+    'Inputs without a value. The servers that need one are left out.',
   ),
   warnings: described(list(DEFINITION_PROBLEM), 'What was left out or is named otherwise here.'),
 });
@@ -52,8 +76,8 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
           return problem(400, 'body_malformed', 'the body needs "command" or "document", a text');
         }
         const given = 'document' in offer ? offer : { command: offer.command, name: offer.name ?? null };
-        const { servers, warnings } = await offered.read(given, caller);
-        return ok({ servers, warnings: warnings.map(shownProblem) });
+        const { servers, lacking, warnings } = await offered.read(given, caller);
+        return ok({ servers, lacking, warnings: warnings.map(shownProblem) });
       }),
   }),
 ];

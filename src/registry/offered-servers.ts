@@ -1,5 +1,6 @@
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import { type Offer, readOffered } from '../config/read-offered.ts';
+import type { OfferedInput } from '../config/server/offered-inputs.ts';
 import type { ListenSettings } from '../model/desired-state.ts';
 import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
@@ -24,6 +25,8 @@ interface OfferedView {
   readonly name: string;
   /** For `addServer`. */
   readonly definition: Readonly<Record<string, unknown>>;
+  /** Values by the names of the secrets that are to be set before it is added. */
+  readonly secrets: Readonly<Record<string, string>>;
   /** There is such a server already, the same in everything. */
   readonly there: boolean;
   /** Why it cannot be added; null where it can, and where it is there. */
@@ -32,6 +35,8 @@ interface OfferedView {
 
 interface OfferedViews {
   readonly servers: readonly OfferedView[];
+  /** Inputs without a value; the servers that need one are not in `servers`. */
+  readonly lacking: readonly OfferedInput[];
   readonly warnings: readonly ConfigProblem[];
 }
 
@@ -52,17 +57,23 @@ export class OfferedServers {
       env,
       stored,
       listen: this.#deps.address(),
+      keepsSecrets: caller.exec,
       mayRead: (name, needs) => refuseBeyondRights(needs, caller, allowedCommands, name),
     });
     if (!result.ok) {
       const message = result.problems.map((problem) => problem.message).join('; ');
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
     }
-    const servers = result.servers.map(({ definition, server }) => {
+    const servers = result.servers.map(({ definition, secrets, server }) => {
       const { name } = server;
-      return { name, definition: { name, ...definition }, ...this.#found(server) };
+      return {
+        name,
+        definition: { name, ...definition },
+        secrets: Object.fromEntries(secrets),
+        ...this.#found(server),
+      };
     });
-    return { servers, warnings: result.warnings };
+    return { servers, lacking: result.lacking, warnings: result.warnings };
   }
 
   #found(server: Server): Pick<OfferedView, 'there' | 'taken'> {

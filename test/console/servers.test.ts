@@ -245,3 +245,28 @@ test('a server of the registry is found, says what it needs, and is added with i
   assert.ok(!(await page.content()).includes('key-of-graph-1'));
   await gateway.control('/api/v1/servers/graph', 'DELETE');
 });
+
+test('a pasted file asks for its inputs; its secrets go to the store of secrets', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  await page.getByLabel(/Exec token/).fill(gateway.token('exec'));
+  const env = { KEY: '${input:key}', API_KEY: 'a-plain-key-1' };
+  const servers = { asks: { ...everything, env }, waits: { command: 'x', args: ['${input:place}'] } };
+  const inputs = [
+    { id: 'key', type: 'promptString', description: 'A key of asks', password: true },
+    { id: 'place', type: 'promptString', description: 'A place' },
+  ];
+  await page.getByLabel(/Or the text of a client's file/).fill(JSON.stringify({ inputs, servers }));
+  const add = page.getByRole('button', { name: 'Add all of it' });
+  await add.click();
+  await page.getByLabel('key', { exact: true }).fill('a-secret-of-asks');
+  await browser.assertAccessible();
+  await add.click();
+  const told = page.getByRole('status').filter({ has: page.getByRole('heading', { name: 'Added asks' }) });
+  await told.getByText(/servers\.waits is left out: its input "place" has no value/).waitFor();
+  const { secrets } = await gateway.control<Json>('/api/v1/secrets');
+  const names = secrets.map(({ name }: Json) => name).filter((name: string) => name.startsWith('asks'));
+  assert.deepEqual(names.sort(), ['asks-api_key', 'asks-key']);
+  await gateway.control('/api/v1/servers/asks', 'DELETE');
+  await page.getByLabel(/Exec token/).fill('');
+});

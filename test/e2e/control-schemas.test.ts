@@ -174,6 +174,9 @@ describe('answers of the control API and the OpenAPI document', () => {
     const read = (body: object) => post('/definitions', '/definitions', body);
     assert.equal((await read({ command: 'node x.js --a="b c"', name: 'x' })).servers[0].definition.args[1], '--a=b c');
     assert.equal((await read({ document: '{ "x": { "command": "node", "colour": 1 } }' })).warnings[0].code, 'TL1301');
+    const asks = { document: '{ "servers": { "x": { "command": "node", "args": ["${input:k}"] } } }' };
+    assert.equal((await read(asks)).lacking[0].id, 'k');
+    assert.deepEqual((await read({ ...asks, values: { k: 'v' } })).servers[0].secrets, { 'x-k': 'v' });
     assert.equal((await read({ command: 'node "x', name: 'x' })).error.problems[0].code, 'TL1101');
     assert.equal((await read({ name: 'x' })).error.code, 'body_malformed');
     await get('/tasks');

@@ -27,9 +27,11 @@ describe('definitions read from what people have at hand', () => {
     const told = ({ json }: Reply) => json.servers.map(({ name, there }: Json) => `${name} ${there}`);
     assert.deepEqual(told(first), ['base true', 'extra false']);
     assert.deepEqual(await client.names(), ['base']);
-    // The log knows the key of `base`: masked here, it would be added so.
-    const { definition } = first.json.servers[1];
-    assert.equal(definition.env.API_KEY, KEY);
+    // The log knows the key of `base`: masked here, it would be kept so.
+    const { definition, secrets } = first.json.servers[1];
+    assert.equal(definition.env.API_KEY, '${secret:extra-api_key}');
+    assert.deepEqual(secrets, { 'extra-api_key': KEY });
+    assert.equal((await client.ask('PUT', '/api/v1/secrets/extra-api_key', { value: KEY })).status, 200);
     const added = await client.ask('POST', '/api/v1/servers', definition);
     assert.equal(added.status, 201, added.text);
     assert.deepEqual(told(await read({ document })), ['base true', 'extra true']);
@@ -56,6 +58,10 @@ describe('definitions read from what people have at hand', () => {
     const plain = new RunTimeClient(gateway, false);
     const ask = (offer: object) => plain.ask('POST', '/api/v1/definitions', offer);
     assert.equal((await ask({ command: 'https://tickets.example/mcp' })).status, 200);
+    // Who may keep no secret keeps the value in the definition.
+    const headers = { Authorization: 'Bearer abc-def-1' };
+    const { json: kept } = await ask({ document: JSON.stringify({ a: { url: 'https://a.example/mcp', headers } }) });
+    assert.deepEqual([kept.servers[0].definition.headers, kept.servers[0].secrets], [headers, {}]);
     for (const offer of [
       { command: 'node x', name: 'one' },
       { document: '{ "one": { "url": "https://tickets.example/mcp", "headers": { "x": "${HOME}" } } }' },

@@ -5,8 +5,8 @@ import { clientsHere, DEFAULT_URL } from '../../app/clients/clients.ts';
 import { DEFAULTS } from '../../config/defaults.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { leadsBack } from '../../config/server/leads-back.ts';
+import { withoutSecrets } from '../../config/server/without-secrets.ts';
 import { printable } from '../../model/printable.ts';
-import { isSecretHeader, isSecretVariable } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -154,25 +154,6 @@ function freeName(name: string, title: string, taken: Map<string, string>): stri
   for (let i = 1; taken.has(free); i++) free = `${name}-${suffix}${i === 1 ? '' : i}`;
   taken.set(free, title);
   return free;
-}
-
-/** The definition with references to secrets in place of what looks like one. */
-function withoutSecrets(server: string, definition: Definition, secrets: Map<string, string>): Definition {
-  const moved = (values: Record<string, string> | undefined, isSecret: (name: string, value: string) => boolean) =>
-    values === undefined
-      ? undefined
-      : Object.fromEntries(
-          Object.entries(values).map(([name, value]) => {
-            if (value.includes('${') || value.length < 6 || !isSecret(name, value)) return [name, value];
-            const [, scheme = '', bare = value] = /^(Bearer |Basic |Token )(.+)$/is.exec(value) ?? [];
-            const secret = `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');
-            secrets.set(secret, bare);
-            return [name, `${scheme}\${secret:${secret}}`];
-          }),
-        );
-  const env = moved(definition.env, isSecretVariable);
-  const headers = moved(definition.headers, (name) => isSecretHeader(name));
-  return { ...definition, ...(env === undefined ? {} : { env }), ...(headers === undefined ? {} : { headers }) };
 }
 
 function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: readonly string[]): string {

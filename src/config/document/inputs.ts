@@ -26,9 +26,7 @@ export async function answerInputs(
   prompt: InputPrompt | null,
 ): Promise<Map<string, string>> {
   const answers = new Map<string, string>();
-  const schema = configJsonSchema().properties!['inputs']!;
-  const inputs = filledIn(child(root, 'inputs'), schema) as NonNullable<ConfigInput['inputs']>;
-  const declared = new Map(inputs.map((input) => [input.id, input]));
+  const declared = declaredInputs(root);
   for (const [, id = ''] of text.matchAll(/\$\{input:([^}]{0,256})\}/g)) {
     if (answers.has(id)) continue;
     const { description = id, password = false, default: fallback = null } = declared.get(id) ?? {};
@@ -36,6 +34,15 @@ export async function answerInputs(
     if (answer !== null && answer !== undefined) answers.set(id, answer === '' ? (fallback ?? '') : answer);
   }
   return answers;
+}
+
+type DeclaredInput = NonNullable<ConfigInput['inputs']>[number];
+
+/** Those of a document, by their ids. */
+export function declaredInputs(root: ObjectNode): ReadonlyMap<string, DeclaredInput> {
+  const schema = configJsonSchema().properties!['inputs']!;
+  const inputs = filledIn(child(root, 'inputs'), schema) as readonly DeclaredInput[];
+  return new Map(inputs.map((input) => [input.id, input]));
 }
 
 /** Asks for each input once: the answers of the first reading hold for all later ones. */

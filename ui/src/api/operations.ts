@@ -1609,16 +1609,28 @@ readonly command: string;
 readonly name?: string | null
 } | {
 /** The text of any client’s file or of one of Trunkline, or a part of it. */
-readonly document: string
+readonly document: string;
+/** Of a server that has none in the text. */
+readonly name?: string | null;
+/** Of inputs, by their ids. */
+readonly values?: Readonly<Record<string, string>>
 } }, options: CallOptions = {}): Promise<{
 readonly servers: readonly ({
 readonly name: string;
 /** For `POST /api/v1/servers`. */
 readonly definition: Readonly<Record<string, unknown>>;
+/** Values by the names that the definition refers to: to be set (`PUT /api/v1/secrets/{name}`) before it is added. */
+readonly secrets: Readonly<Record<string, string>>;
 /** There is such a server already, the same in everything. */
 readonly there: boolean;
 /** Why the name cannot be had; null where it can, and for a server that is there. */
 readonly taken: string | null
+})[];
+/** Inputs without a value. The servers that need one are left out. */
+readonly lacking: readonly ({
+readonly id: string;
+readonly description: string;
+readonly secret: boolean
 })[];
 /** What was left out or is named otherwise here. */
 readonly warnings: readonly (DefinitionProblem)[]

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { addServer, readDefinitions } from '../../api/operations.ts';
+import { addServer, putSecret, readDefinitions } from '../../api/operations.ts';
 import { execToken } from '../../api/request.ts';
 import { Command } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
@@ -7,13 +7,15 @@ import { errorText, toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
 import { addCommand } from './add-command.ts';
-import { FromRegistry } from './from-registry.tsx';
+import { FromRegistry, InputField } from './from-registry.tsx';
 
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
 
 type Definition = Readonly<Record<string, unknown>>;
 type Offer = Parameters<typeof readDefinitions>[0]['body'];
-type Warning = Awaited<ReturnType<typeof readDefinitions>>['warnings'][number];
+type Read = Awaited<ReturnType<typeof readDefinitions>>;
+type Warning = Read['warnings'][number];
+type Input = Read['lacking'][number];
 
 /** What became of the last press of a button. */
 interface Outcome {
@@ -32,6 +34,8 @@ export function AddServer() {
   const target = useSignal('');
   const document = useSignal('');
   const outcome = useSignal<Outcome>(NOTHING);
+  const inputs = useSignal<readonly Input[]>([]);
+  const values = useSignal<Readonly<Record<string, string>>>({});
   const busy = useSignal(false);
   const attempt = async (run: () => Promise<void>): Promise<void> => {
     if (busy.value) return;
@@ -44,10 +48,14 @@ export function AddServer() {
     definitions: readonly Definition[],
     there: readonly string[] = [],
     warnings: readonly Warning[] = [],
+    secrets: (name: unknown) => Readonly<Record<string, string>> = () => ({}),
   ): Promise<void> => {
     const added: string[] = [];
     for (const body of definitions) {
       try {
+        for (const [secret, value] of Object.entries(secrets(body['name']))) {
+          await putSecret({ name: secret, body: { value } });
+        }
         const server = await addServer({ body });
         putServer(server);
         added.push(server.name);
@@ -70,14 +78,20 @@ export function AddServer() {
   };
   const offer = (body: Offer): Promise<void> =>
     attempt(async () => {
-      const { servers, warnings } = await readDefinitions({ body });
+      const { servers, lacking, warnings } = await readDefinitions({ body });
       const taken = servers.flatMap((server) => server.taken ?? []);
       if (taken.length > 0) throw new Error(taken.join('\n'));
+      // What stays empty then is left out.
+      if (lacking.some(({ id }) => !inputs.value.some((one) => one.id === id))) {
+        inputs.value = lacking;
+        return;
+      }
       const [there, fresh] = [servers.filter((one) => one.there), servers.filter((one) => !one.there)];
       await addAll(
         fresh.map(({ definition }) => definition),
         there.map((one) => one.name),
         warnings,
+        (one) => fresh.find((server) => server.name === one)?.secrets ?? {},
       );
     });
   return (
@@ -116,7 +130,7 @@ export function AddServer() {
         class="panel"
         onSubmit={(event) => {
           event.preventDefault();
-          void offer({ document: document.value });
+          void offer({ document: document.value, name: name.value.trim() || null, values: values.value });
         }}
       >
         <label>
@@ -126,13 +140,28 @@ export function AddServer() {
             rows={6}
             placeholder={EXAMPLE}
             value={document.value}
-            onInput={(event) => (document.value = event.currentTarget.value)}
+            onInput={(event) => {
+              document.value = event.currentTarget.value;
+              [inputs.value, values.value] = [[], {}];
+            }}
           />
         </label>
+        {inputs.value.length === 0 ? null : (
+          <p role="status">The text asks for these values. Servers whose values stay empty are left out.</p>
+        )}
+        {inputs.value.map(({ id, description, secret }) => (
+          <InputField
+            key={id}
+            input={{ name: id, description, secret, required: false, choices: null, default: null }}
+            value={values.value[id] ?? ''}
+            change={(value) => (values.value = { ...values.value, [id]: value })}
+          />
+        ))}
         <button type="submit" disabled={busy.value}>
           Add all of it
         </button>{' '}
         <Command text="trunkline import" />
+        <p class="soft">With the exec token, secrets in it go to the store of secrets.</p>
       </form>
       <FromRegistry submit={(definitions) => attempt(async () => addAll(await definitions()))} />
     </>

@@ -163,7 +163,8 @@ interface InputFieldProps {
   readonly change: (value: string) => void;
 }
 
-function InputField({ input, value, change }: InputFieldProps) {
+/** One value that a server asks for. */
+export function InputField({ input, value, change }: InputFieldProps) {
   const { name, description, required, secret, choices, default: usual } = input;
   const id = useId();
   const field = {

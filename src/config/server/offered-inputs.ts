@@ -1,0 +1,67 @@
+import { answerInputs, declaredInputs } from '../document/inputs.ts';
+import { type Node, type ObjectNode, withTexts } from '../document/node.ts';
+import { secretNameOf } from './without-secrets.ts';
+
+/** What a document asks its user for. */
+export interface OfferedInput {
+  readonly id: string;
+  readonly description: string;
+  readonly secret: boolean;
+}
+
+const NOTHING: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
+const INPUT = /\$\{input:([^}]{0,256})\}/g;
+
+/** The inputs of a document that is read once, and whose definitions are read alone later. `values`: what the user gave. */
+export async function offeredInputs(
+  { inputsOf }: { readonly inputsOf: ObjectNode | null },
+  text: string,
+  env: Readonly<Record<string, string | undefined>>,
+  values: Readonly<Record<string, string>>,
+) {
+  // As the definition is read alone later: without the inputs that its document declares.
+  const known = await answerInputs(NOTHING, text, env, null);
+  const declared = declaredInputs(inputsOf ?? NOTHING);
+  const givenTo = (id: string): string | undefined => (Object.hasOwn(values, id) ? values[id] || undefined : undefined);
+  const isSecret = (id: string): boolean => !declared.has(id) || declared.get(id)!.password === true;
+  const escaped = (value: string): string => value.replaceAll('${', () => '$${');
+  const changed = (written: string, value: (id: string) => string | undefined): string =>
+    written.replaceAll(INPUT, (reference: string, id: string) => value(id) ?? reference);
+  const open = (id: string): string | undefined => {
+    if (known.has(id)) return undefined;
+    const value = givenTo(id);
+    if (value !== undefined) return isSecret(id) ? undefined : escaped(value);
+    const usual = declared.get(id)?.default ?? undefined;
+    return usual === undefined ? undefined : escaped(usual);
+  };
+  return {
+    known,
+    /** With the values that may stand in a definition. */
+    complete: (written: string): string => changed(written, open),
+    /** With the secrets too. */
+    filled: (written: string): string =>
+      changed(written, (id) => {
+        const value = known.has(id) ? undefined : givenTo(id);
+        return value === undefined ? undefined : escaped(value);
+      }),
+    /** With references to the secrets, which `secrets` gets. */
+    referring: (written: string, server: string, secrets: Map<string, string>): string =>
+      changed(written, (id) => {
+        const value = known.has(id) ? undefined : givenTo(id);
+        if (value === undefined) return undefined;
+        const secret = secretNameOf(server, id);
+        secrets.set(secret, value);
+        return `\${secret:${secret}}`;
+      }),
+    missing: (node: Node): readonly OfferedInput[] => {
+      const found = new Set<string>();
+      withTexts(node, (written) => {
+        for (const [, id = ''] of written.matchAll(INPUT)) found.add(id);
+        return written;
+      });
+      return [...found]
+        .filter((id) => !known.has(id) && givenTo(id) === undefined)
+        .map((id) => ({ id, description: declared.get(id)?.description ?? '', secret: isSecret(id) }));
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { isSecretHeader, isSecretVariable } from '../../model/secret.ts';
+
+const VARIABLES = /^(?:env|environment|envs)$/;
+const HEADERS = /^(?:http_)?headers$/;
+
+/** The definition with references to secrets in place of what looks like one; `secrets` gets the values. */
+export function withoutSecrets<T extends object>(server: string, definition: T, secrets: Map<string, string>): T {
+  const moved = Object.entries(definition).map(([key, values]): [string, unknown] => {
+    const isSecret = VARIABLES.test(key) ? isSecretVariable : HEADERS.test(key) ? isSecretHeader : null;
+    if (isSecret === null || typeof values !== 'object' || values === null || Array.isArray(values)) {
+      return [key, values];
+    }
+    const all = Object.entries(values).map(([name, value]): [string, unknown] => {
+      if (typeof value !== 'string' || value.includes('${') || value.length < 6 || !isSecret(name, value)) {
+        return [name, value];
+      }
+      const [, scheme = '', bare = value] = /^(Bearer |Basic |Token )(.+)$/is.exec(value) ?? [];
+      const secret = secretNameOf(server, name);
+      secrets.set(secret, bare);
+      return [name, `${scheme}\${secret:${secret}}`];
+    });
+    return [key, Object.fromEntries(all)];
+  });
+  return Object.fromEntries(moved) as T;
+}
+
+/** Of the variable, header or input of that name. */
+export function secretNameOf(server: string, name: string): string {
+  return `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-').slice(0, 128);
+}
