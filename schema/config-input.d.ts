@@ -412,9 +412,11 @@ interface ConfigInputCluster {
   readonly tls?: ConfigInputClusterTls | undefined;
   /** What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too. */
   readonly onBusLoss?: 'fence' | 'serve' | undefined;
+  /** Which process of a local server with `isolation: shared` serves a session whose requests reach several nodes: the one of the node that each request reaches (`node`), or one for the whole session (`session`), to which calls cross NATS; the same value at all nodes. */
+  readonly sharedProcesses?: 'node' | 'session' | undefined;
   /** Memory of NATS for copies of streams, with which clients of a dead node resume; the same value at all nodes. A session gets a sixteenth for its own streams and a sixteenth for its answers, and less while they are nearly full. */
   readonly streamCopiesBytes?: number | undefined;
-  /** The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused. */
+  /** The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it these are kept in JetStream; secrets and logins stay with each node. */
   readonly store?: string | undefined;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS. */
   readonly publicSubjects?: boolean | undefined;

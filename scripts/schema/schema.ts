@@ -329,6 +329,13 @@ const settingsShape = {
         .describe(
           'What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too.',
         ),
+      sharedProcesses: z
+        .enum(['node', 'session'])
+        .default('node')
+        .optional()
+        .describe(
+          'Which process of a local server with `isolation: shared` serves a session whose requests reach several nodes: the one of the node that each request reaches (`node`), or one for the whole session (`session`), to which calls cross NATS; the same value at all nodes.',
+        ),
       streamCopiesBytes: z
         .int()
         .min(16 * 1024 * 1024)
@@ -343,7 +350,7 @@ const settingsShape = {
         .min(1)
         .optional()
         .describe(
-          'The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused.',
+          'The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it these are kept in JetStream; secrets and logins stay with each node.',
         ),
       publicSubjects: z
         .boolean()

@@ -213,7 +213,7 @@ export async function buildRooms(
           },
           serves,
           events: gatewayEvents,
-          openers: () => sharedRecords,
+          openers: connection.sharedProcesses === 'session' ? () => sharedRecords : undefined,
           gateway,
           get local() {
             return upstreams;

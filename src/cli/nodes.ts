@@ -51,7 +51,7 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
     const what =
       name === undefined
         ? 'this gateway is no node of a cluster; trunkline stop ends it'
-        : `there is no node ${name}; trunkline nodes lists them`;
+        : `this node reaches no node ${name}; trunkline nodes lists those it reaches`;
     throw usage(what);
   }
   if (meant.length === 1) return first;

@@ -70,7 +70,8 @@ export interface ClusterDeps {
   readonly previousKeys?: readonly Buffer[];
   readonly sealing: Sealing;
   readonly events: UpstreamEvents;
-  readonly openers?: () => SessionOpeners | null;
+  /** Which node opened a session, where a session keeps its shared process. Absent: each node uses its own process. */
+  readonly openers?: (() => SessionOpeners | null) | undefined;
   /** The servers of this node. They and the cluster need each other: it is read when the first call or event comes. */
   readonly local: LocalUpstreams;
   /** Not in tests with an injected clock. */

@@ -122,12 +122,14 @@ export function problem(status: number, code: string, message: string): ControlA
 }
 
 export function noSuchServer(name: string, known: readonly { readonly name: string }[]): ControlAnswer<never> {
-  const near = suggest(
-    name,
-    known.map((server) => server.name),
-  );
+  const names = known.map((server) => server.name);
+  const shown = JSON.stringify(name.slice(0, 64));
+  if (names.includes(name)) {
+    return problem(404, 'server_unknown', `no node has the server ${shown} now: the one that had it does not answer`);
+  }
+  const near = suggest(name, names);
   const hint = near === null ? '' : `; did you mean ${JSON.stringify(near)}?`;
-  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}${hint}`);
+  return problem(404, 'server_unknown', `there is no server named ${shown}${hint}`);
 }
 
 const STATUS: Readonly<Record<RunTimeCode, number>> = {

@@ -104,6 +104,8 @@ export interface ClusterSettings {
   readonly tls: NatsTls | null;
   /** What becomes of what only this node may own, while NATS cannot be reached: refused, or served at the risk of two owners. */
   readonly onBusLoss: 'fence' | 'serve';
+  /** Which process of a shared local server serves a session: that of the node that has the request, or one for all of them. */
+  readonly sharedProcesses: 'node' | 'session';
   /** In the memory of NATS, for all sessions of the cluster. */
   readonly streamCopiesBytes: number;
   /** `postgresql://…`, where the nodes keep what is decided at run time; null: such changes are refused. */

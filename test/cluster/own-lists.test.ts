@@ -60,7 +60,8 @@ test('S2.6 check:C9 a session sees the lists of its shared process at every node
     () => ClusterProcesses.start(),
     async (nodes) => {
       const servers = { own: { command: process.execPath, args: [TOOLSETS], isolation: 'shared' } };
-      const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
+      const kept = { cluster: { sharedProcesses: 'session' } };
+      const [a, b] = [await nodes.node('a', servers, kept), await nodes.node('b', servers, kept)];
       for (const node of [a, b]) await callable(node, 'own');
       const one = await WireClient.open(a.gateway.mcpUrl);
       const other = await WireClient.open(b.gateway.mcpUrl);

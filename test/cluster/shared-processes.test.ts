@@ -7,12 +7,13 @@ import type { EventReader, Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const SERVERS = { counter: counterServer({ isolation: 'shared' }) };
+const KEPT = { cluster: { sharedProcesses: 'session' } };
 const RESOURCE = { uri: 'counter://value' };
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 
 async function started(nodes: ClusterProcesses, ...names: string[]): Promise<NodeProcess[]> {
   const all: NodeProcess[] = [];
-  for (const name of names) all.push(await nodes.node(name, SERVERS));
+  for (const name of names) all.push(await nodes.node(name, SERVERS, KEPT));
   for (const node of all) {
     await callable(node, 'counter');
     await until(async () => (await ready(node)) === names.length, `${node.name} to know the others`);
@@ -130,7 +131,7 @@ test('fault:F33 nodes drain one after the other: a session finds one process at 
       const one = await who(at(rest[0]!, session));
       assert.equal((await who(at(rest[1]!, session))).pid, one.pid);
       // A node that joins takes no session from another.
-      const again = await nodes.node(name, SERVERS);
+      const again = await nodes.node(name, SERVERS, KEPT);
       all = [...rest, again];
       for (const node of all) {
         await callable(node, 'counter');

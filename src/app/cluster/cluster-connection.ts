@@ -23,6 +23,8 @@ export interface ClusterConnection
   extends Pick<ClusterDeps, 'bus' | 'state' | 'log' | 'node' | 'onBusLoss' | 'key' | 'previousKeys'> {
   /** Of the cluster; null: it has none. */
   readonly name?: string | null;
+  /** As in the settings; `node` where it is absent. */
+  readonly sharedProcesses?: 'node' | 'session';
   /** Tells whether the other nodes have the same secret. */
   readonly identity: ClusterIdentity;
   /** The connection that the bus uses. Absent: there are no public subjects either. */

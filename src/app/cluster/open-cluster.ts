@@ -14,12 +14,13 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterConnection, Messenger } from './cluster-connection.ts';
 
 export async function openCluster(settings: ClusterSettings, logger: Logger): Promise<ClusterConnection> {
-  const { node, onBusLoss, publicSubjects, publicPrincipal } = settings;
+  const { node, onBusLoss, sharedProcesses, publicSubjects, publicPrincipal } = settings;
   return joinCluster(
     await openNats(settings, logger),
     {
       node: node ?? hostname(),
       onBusLoss,
+      sharedProcesses,
       ...(publicSubjects ? { publicSubjects: { principal: publicPrincipal } } : {}),
     },
     logger,
@@ -64,7 +65,7 @@ export async function openNats(
 /** Makes this node one of those that reach each other by the messenger. Throws RangeError for a secret that is too short. */
 export function joinCluster(
   { wire, state, log, name = null, secrets }: Messenger,
-  settings: Pick<ClusterConnection, 'node' | 'onBusLoss' | 'publicSubjects'>,
+  settings: Pick<ClusterConnection, 'node' | 'onBusLoss' | 'sharedProcesses' | 'publicSubjects'>,
   logger: Logger,
 ): ClusterConnection {
   const keys = new KeyRing(secrets, name);

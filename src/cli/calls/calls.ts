@@ -1,11 +1,12 @@
 import { styleText } from 'node:util';
 import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
 import { attemptCarrier, attemptEnding, callName, duration, ending } from '../../model/call-words.ts';
+import { printable } from '../../model/printable.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
 import type { CommandInput } from '../command-input.ts';
-import { EXIT, type ExitCode } from '../exit-code.ts';
+import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { bytes, callLine } from './call-line.ts';
 
 interface CallsInput extends CommandInput {
@@ -56,6 +57,9 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
 /** `trunkline trace <call>`: where the time of one call went, and what crossed nodes. */
 export async function trace(input: CommandInput & { readonly call: string }): Promise<ExitCode> {
   const { terminal, flags } = input;
+  if (!/^[\w.~-]+$/.test(input.call)) {
+    throw usage(`"${printable(input.call)}" is no id of a call; trunkline calls has them at the end of its lines`);
+  }
   const client = new ControlClient(await needRunning(input));
   const answer = await client.get(`/api/v1/calls/${encodeURIComponent(input.call)}`);
   if (flags.json === true) terminal.out(`${answer}\n`);

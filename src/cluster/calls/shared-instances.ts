@@ -18,7 +18,8 @@ interface SharedInstancesParts {
 
 /**
  * Which of the processes of a shared local server, one at each node, serves a session: that of the node that opened the session;
- * where it cannot, one that all nodes choose alike (decision 093). Without the bus each node uses its own.
+ * where it cannot, one that all nodes choose alike (decision 093). Without the bus, and where `cluster.sharedProcesses` does not ask
+ * for it, each node uses its own.
  */
 export class SharedInstances {
   readonly #parts: SharedInstancesParts;
@@ -31,7 +32,7 @@ export class SharedInstances {
 
   /** For a call: a session that a process of another node, or of this one, served before is notified. */
   next(place: Place, client: ClientProfile): RemoteInstance | null {
-    if (!keeps(place, client)) return null;
+    if (!this.#keeps(place, client)) return null;
     const { deps, instances, events, lists } = this.#parts;
     const { name } = place.server;
     const { sessionId } = client;
@@ -56,7 +57,7 @@ export class SharedInstances {
   /** Null if that is this node, or any serves the client. */
   elsewhere(place: Place, client: ClientProfile): RemoteInstance | null {
     const { otherInstances } = place;
-    if (otherInstances.length === 0 || !keeps(place, client)) return null;
+    if (otherInstances.length === 0 || !this.#keeps(place, client)) return null;
     const { sessionId } = client;
     const { bus, openers } = this.#parts.deps;
     if (bus.status.state !== 'connected') return null;
@@ -74,6 +75,12 @@ export class SharedInstances {
     return able.find(({ node }) => node.peer === chosen) ?? null;
   }
 
+  #keeps(place: Place, client: ClientProfile): client is ClientProfile & { readonly sessionId: string } {
+    if (this.#parts.deps.openers === undefined) return false;
+    if (place.server.isolation !== 'shared' || !place.process || runsOnce(place)) return false;
+    return client.sessionId !== null && client.passing !== true;
+  }
+
   /** As the other nodes see it. */
   #servesHere({ here, server: { name } }: Place): boolean {
     const { deps, self } = this.#parts;
@@ -81,11 +88,6 @@ export class SharedInstances {
     const state = deps.local.state(name) ?? 'unknown';
     return !DOWN.has(state) && (STARTED.has(state) || deps.local.room(name) !== 'none');
   }
-}
-
-function keeps(place: Place, client: ClientProfile): client is ClientProfile & { readonly sessionId: string } {
-  if (place.server.isolation !== 'shared' || !place.process || runsOnce(place)) return false;
-  return client.sessionId !== null && client.passing !== true;
 }
 
 function serves(instance: RemoteInstance): boolean {

@@ -190,3 +190,13 @@ test('check:H3 the scrubber knows every form of a password', async () => {
   const loaded = await load({ store: 'postgresql://ann:hunter%two@db/x' });
   assert.ok(!loaded.ok && loaded.secrets.includes('hunter%two'));
 });
+
+test('a mistake in a NATS address shows where no secret can be in it', async () => {
+  for (const [nats, message] of [
+    ['127.0.0.1:21222', /"127\.0\.0\.1:21222" lacks its scheme: nats:\/\/127\.0\.0\.1:21222/],
+    ['nats://127.0.0.1:2122 2', /"nats:\/\/127\.0\.0\.1:2122 2" is no address of NATS/],
+    ['nats://a:4222,nats://b:4222', /is more than one address of NATS: write a list of them/],
+  ] as const) {
+    assert.match((await refused({ nats })).text, message);
+  }
+});

@@ -28,10 +28,15 @@ export interface BadAddress {
 const UNENCODED = 'has a "/", "?" or "#" that is not percent-encoded';
 const UNDECODABLE = 'has a "%" that begins no percent-encoded character';
 const SCHEME = /^[a-z][a-z0-9+.-]{0,31}:\/\//i;
+const HOST_AND_PORT = /^[\w.-]+:\d{1,5}$/;
+/** The same with a typo in the port. */
+const NEARLY_HOST = /^(?:[a-z][a-z0-9+.-]{0,31}:\/\/)?[\w.-]+:[\d ]{1,8}$/i;
 /** An `@` after the end of what a URL takes for the host: the user or password before it has ended that too soon. */
 const LATE_AT = /^[^/?#]*\/\/[^/?#]*[/?#].*@/s;
 
 export function readNatsAddress(text: string): NatsAddress | BadAddress {
+  if (/,\s*(?:nats|tls):\/\//.test(text)) return bad(text, 'is more than one address of NATS: write a list of them');
+  if (HOST_AND_PORT.test(text)) return bad(text, `lacks its scheme: nats://${text}`);
   const url = parsed(text, /^(?:nats|tls):$/, 'is no address of NATS');
   if ('why' in url) return url;
   // The library takes hosts only that could stand in an address of the web, and throws at others.
@@ -91,6 +96,7 @@ function hiddenParts(address: string): readonly TextSpan[] {
   const scheme = SCHEME.exec(address)?.[0].length ?? 0;
   const at = address.lastIndexOf('@');
   const end = address.length;
+  if (at < 0 && NEARLY_HOST.test(address)) return [];
   if (at < 0 && (scheme === 0 || !URL.canParse(address))) return spans([{ start: scheme, end }]);
   const tail = (at < 0 ? /[/?#]/ : /[?#]/).exec(address.slice(Math.max(at, scheme)));
   const rest = tail === null ? end : Math.max(at, scheme) + tail.index + 1;

@@ -76,6 +76,7 @@ class ClusterReader {
       credentials: this.#credentials(addresses),
       tls: this.#tls(),
       onBusLoss: this.#text('onBusLoss') === 'serve' ? 'serve' : 'fence',
+      sharedProcesses: this.#text('sharedProcesses') === 'session' ? 'session' : 'node',
       streamCopiesBytes: this.#number('streamCopiesBytes', DEFAULTS.streamCopiesBytes),
       store: this.#store(),
       publicSubjects: publicSubjects?.kind === 'boolean' && publicSubjects.value === true,

@@ -109,7 +109,7 @@ const TRAVERSAL = /\/\.{1,2}(?:\/|$)|\/\//;
  */
 export function pathProblem(path: string): string | null {
   if (!path.startsWith('/')) return 'the request target is not a path on this server';
-  if (!PLAIN_PATH.test(path)) return 'the path has characters that need no place in one of ours';
+  if (!PLAIN_PATH.test(path)) return 'the path has a character that no path of this server has';
   if (TRAVERSAL.test(path)) return 'the path has empty or dot segments';
   return null;
 }

@@ -215,7 +215,7 @@ function Down({ instance, now }: { readonly instance: Instance; readonly now: nu
       <div>
         <Status tone="bad" text={`${name} ${DOWN[state]}${at(node)}`} />
         <p>
-          {reason} {retry}
+          {sentence(reason)} {retry}
         </p>
       </div>
       <div class="todo">
@@ -230,6 +230,10 @@ function Down({ instance, now }: { readonly instance: Instance; readonly now: nu
       </div>
     </li>
   );
+}
+
+function sentence(text: string | null): string {
+  return text === null || /[.!?]$/.test(text) ? (text ?? '') : `${text}.`;
 }
 
 function Login({ instance: { server: name, node, reason } }: { readonly instance: Instance }) {
