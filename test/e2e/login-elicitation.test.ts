@@ -287,9 +287,8 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     await signIn('ada');
     const { message } = await called;
     assert.match(JSON.stringify(message.result), /private-to-ada/);
-    const ofAda = (await events('"needed":false')).filter(
-      ({ type, principal }) => type === 'login' && principal === 'agent:ada',
-    );
+    const all = await events('"needed":false');
+    const ofAda = all.filter(({ type, principal }) => type === 'login' && principal === 'agent:ada');
     assert.deepEqual(
       ofAda.map(({ type, server: name, needed, advice }) => [type, name, needed, advice]),
       [

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { manySided } from '../support/many-sided.ts';
 import { PersonTerminal } from '../support/person-terminal.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -34,7 +35,12 @@ test('`top` shows whole columns, numbers and ids in windows of 80, 110 and 200 c
   ] as const) {
     terminal.resize(columns, 24);
     const head = new RegExp(`^${titles.join(' +')}$[^]*日本`, 'm');
-    const text = await terminal.sees(head);
+    let text = await terminal.sees(head);
+    // The whole of a frame, which comes in pieces.
+    for (let before = ''; before !== text; text = await terminal.sees(head)) {
+      before = text;
+      await delay(100);
+    }
     const lines = text.split('\n');
     const server = lines.find((line) => line.startsWith('a-server'))!.trim();
     const [name, ...cells] = server.split(/ +(?!m?s\b)/);
