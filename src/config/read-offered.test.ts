@@ -46,7 +46,7 @@ async function wrong(offer: Offer): Promise<string[]> {
 function shown({ origin: _, transport, ...rest }: Server): object {
   const env = 'env' in transport ? { env: revealed(transport.env) } : {};
   const headers = 'headers' in transport ? { headers: revealed(transport.headers) } : {};
-  // `written` is for people: the default of an input stands in its place there.
+  // People read `written`: it has the default of an input.
   const { written: _written, ...spec } = transport as StdioSpec;
   return { ...rest, transport: { ...spec, ...env, ...headers } };
 }
@@ -289,7 +289,7 @@ test('inputs of a document are asked for; secrets are kept apart from the defini
   }
 });
 
-test('a definition that reads files or variables is told of before any of them is read', async () => {
+test('the reader reports a definition that reads files or variables before it reads any of them', async () => {
   const told: string[] = [];
   const mayRead = (name: string): void => {
     told.push(name);

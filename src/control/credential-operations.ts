@@ -67,7 +67,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       const principal = member(request, 'principal') ?? null;
       return refusable(async () => {
         const begun = await plane.logins.begin(server, redirectUri, principal);
-        // Nobody comes back with a code that is typed in elsewhere: its end is asked for, whether or not somebody waits.
+        // A user types the code in elsewhere and does not return here: the gateway asks for the end, also where no caller waits.
         if (begun.userCode !== null) plane.logins.ended(begun.id).catch(() => null);
         return ok(begun);
       });

@@ -11,6 +11,7 @@ import {
   text,
   union,
 } from '../model/schema.ts';
+import { jsonObject } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem, refusable, shownProblem } from './operation.ts';
 import { DEFINITION_PROBLEM } from './schemas.ts';
 
@@ -71,7 +72,7 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
     },
     run: ({ body, caller }, { offered }) =>
       refusable(async () => {
-        const offer = parsed(body);
+        const offer = jsonObject(body);
         if (!matches(OFFER, offer)) {
           return problem(400, 'body_malformed', 'the body needs "command" or "document", a text');
         }
@@ -81,11 +82,3 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
       }),
   }),
 ];
-
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return null;
-  }
-}

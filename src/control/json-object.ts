@@ -13,6 +13,11 @@ export function isJsonObject(body: Buffer): boolean {
   }
 }
 
+/** The object; null for what is none. */
+export function jsonObject(body: Buffer): unknown {
+  return isJsonObject(body) ? JSON.parse(body.toString()) : null;
+}
+
 /** Looked at before parsing, so that the parser never meets the depth. Says nothing of text that is no JSON. */
 function isTooDeep(text: string): boolean {
   let depth = 0;

@@ -14,7 +14,7 @@ import {
   record,
   text,
 } from '../model/schema.ts';
-import { isJsonObject } from './json-object.ts';
+import { jsonObject } from './json-object.ts';
 import { type ApiOperation, type ControlAnswer, ok, operation, problem } from './operation.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -104,7 +104,7 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
     errors: { ...ERRORS, 400: 'The body is not what the operation takes.' },
     run: ({ body }, { mcpRegistry }) =>
       answered(async () => {
-        const wanted: unknown = isJsonObject(body) ? JSON.parse(body.toString()) : null;
+        const wanted = jsonObject(body);
         if (!matches(WANTED, wanted)) return problem(400, 'body_malformed', 'the body needs "server", a name');
         const { server, status, ways, way } = await (await mcpRegistry()).runnable(wanted.server, wanted.via);
         if (way.via === 'mcpb')

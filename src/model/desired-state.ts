@@ -108,7 +108,7 @@ export interface ClusterSettings {
   readonly sharedProcesses: 'node' | 'session';
   /** In the memory of NATS, for all sessions of the cluster. */
   readonly streamCopiesBytes: number;
-  /** `postgresql://…`, where the nodes keep what is decided at run time; null: such changes are refused. */
+  /** `postgresql://…`, where the nodes keep what is decided at run time; null: they keep it in JetStream. */
   readonly store: Secret | null;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs. */
   readonly publicSubjects: boolean;

@@ -53,7 +53,7 @@ export const NO_CLIENT: ClientText = {
   handle: null,
 };
 
-/** A client with a session that nobody has. */
+/** Stands for the clients of all sessions; no client has this session. */
 export const ANY_SESSION: ClientProfile = clientOf({ ...NO_CLIENT, sessionId: '', revision: '2025-11-25' });
 
 const NOTHING = Buffer.alloc(0);

@@ -187,9 +187,10 @@ export class OwnAdvertisement {
     const { name } = server;
     const digests = this.digests(server);
     const changes = this.#changes.get(name);
-    const { local } = this.#deps;
+    const { local, openers } = this.#deps;
     const own = local.ownLists(name);
-    const shared = isOwnProcess(server) && server.isolation === 'shared';
+    // Only where sessions keep their process do other nodes compare the lists.
+    const shared = openers !== undefined && isOwnProcess(server) && server.isolation === 'shared';
     const lists = shared ? local.knownCatalog(name, ANY_SESSION, true)?.digest : undefined;
     return {
       definition: serverText(server, isOwnProcess(server)),

@@ -7,11 +7,10 @@ import { errorText, toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
 import { addCommand } from './add-command.ts';
-import { FromRegistry, InputField } from './from-registry.tsx';
+import { type Definition, FromRegistry, InputField } from './from-registry.tsx';
 
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
 
-type Definition = Readonly<Record<string, unknown>>;
 type Offer = Parameters<typeof readDefinitions>[0]['body'];
 type Read = Awaited<ReturnType<typeof readDefinitions>>;
 type Warning = Read['warnings'][number];

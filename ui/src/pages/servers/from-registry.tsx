@@ -10,7 +10,8 @@ type Found = Awaited<ReturnType<typeof searchRegistry>>;
 type Listed = Found['servers'][number];
 type Prepared = Awaited<ReturnType<typeof prepareServer>>;
 type Input = Prepared['inputs'][number];
-type Definition = Readonly<Record<string, unknown>>;
+/** For `addServer`. */
+export type Definition = Readonly<Record<string, unknown>>;
 
 const COLUMNS: readonly Column<Listed>[] = [
   { id: 'name', title: 'Name', width: 'minmax(12rem, 2fr)', cell: ({ name }) => name, order: ({ name }) => name },
