@@ -19,8 +19,8 @@ export interface LogsInput extends CommandInput {
 }
 
 /**
- * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them; without a server
- * also what the gateway logged of itself. Following ends with
+ * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them, at all nodes;
+ * without a server also what the gateway logged of itself. Following ends with
  * Ctrl-C, which is how it is meant to end (exit code 0), or with the gateway (4).
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
@@ -32,11 +32,11 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
   const tell = (json: string): void =>
     terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as ParsedLogLine)}\n`);
   const query = new URLSearchParams({ lines: String(lines), ...(server === undefined ? {} : { server }) });
-  if (!follow) {
-    const { entries } = JSON.parse(await client.get(`/api/v1/logs?${query}`)) as { entries: ParsedLogLine[] };
-    for (const entry of entries) tell(JSON.stringify(entry));
-    return EXIT.ok;
-  }
+  const answer = await client.get(`/api/v1/logs?${query}`);
+  const { entries, cursor } = JSON.parse(answer) as { entries: ParsedLogLine[]; cursor: string };
+  for (const entry of entries) tell(JSON.stringify(entry));
+  if (!follow) return EXIT.ok;
+  query.set('after', cursor);
   return streamed(running, `/api/v1/logs/stream?${query}`, input.signal, tell);
 }
 

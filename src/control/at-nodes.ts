@@ -1,4 +1,5 @@
 import { GatewayError } from '../model/gateway-error.ts';
+import { joinCursors } from '../telemetry/journal.ts';
 import type { AskedNode, ClusterPlane, ControlPlane, ForwardedRequest } from './control-plane.ts';
 import {
   type ApiOperation,
@@ -58,8 +59,16 @@ export async function runAtNodes(
   return merged === null ? own : { status: 200, body: JSON.stringify(merged) };
 }
 
-function forwarded({ id }: ApiOperation, { name, query, body }: ControlRequest): ForwardedRequest {
-  return { operation: id, name, query: query.toString(), body: body.toString() };
+/** What a reader that comes back has seen is known at the other node too. */
+function forwarded({ id }: ApiOperation, { name, query, body, lastEventId }: ControlRequest): ForwardedRequest {
+  const asked = lastEventId === null ? query.toString() : withCursor(query, lastEventId);
+  return { operation: id, name, query: asked, body: body.toString() };
+}
+
+function withCursor(query: URLSearchParams | string, cursor: string): string {
+  const asked = new URLSearchParams(query);
+  asked.set('after', cursor);
+  return asked.toString();
 }
 
 async function askOne(
@@ -84,7 +93,7 @@ async function askOne(
 function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, request: ControlRequest): StreamAnswer {
   return {
     stream(writer, ended) {
-      const asked = relayed(cluster, node, forwarded(operation, request), writer);
+      const asked = relayed(cluster, node, forwarded(operation, request), (id, json) => writer.event(id, [json]));
       asked.answer.then(
         ({ body }) => {
           // The last step of a call, or why there was none.
@@ -108,15 +117,23 @@ function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, 
   };
 }
 
-/** The other node's events go to the writer; that node waits while the writer's reader does not keep up. */
-function relayed(cluster: ClusterPlane, node: string, request: ForwardedRequest, writer: EventWriter): AskedNode {
+/** `write` gets the other node's events; that node waits while `write` says that its reader does not keep up. */
+function relayed(
+  cluster: ClusterPlane,
+  node: string,
+  request: ForwardedRequest,
+  write: (id: string | null, json: Buffer) => boolean,
+): AskedNode {
   const asked: AskedNode = cluster.ask(node, request, (id, json) => {
-    if (!writer.event(id, [json])) asked.pause();
+    if (!write(id, json)) asked.pause();
   });
   return asked;
 }
 
-/** One stream of what happens at all nodes: at those there are, and at those that join while it is read. */
+/**
+ * One stream of what happens at all nodes: at those there are, and at those that join while it is read. The id of an event
+ * names how far each of them was read, for a reader that comes back and for a node that does.
+ */
 class StreamOfNodes {
   readonly #writer: EventWriter;
   readonly #cluster: ClusterPlane;
@@ -124,6 +141,8 @@ class StreamOfNodes {
   readonly #own: { close(): void };
   readonly #asked = new Map<string, AskedNode>();
   readonly #timer: NodeJS.Timeout;
+  /** How far each node was read. */
+  #cursor: string;
 
   constructor(
     writer: EventWriter,
@@ -135,7 +154,8 @@ class StreamOfNodes {
     this.#writer = writer;
     this.#cluster = cluster;
     this.#request = request;
-    this.#own = own.stream(writer, () => {
+    this.#cursor = joinCursors([new URLSearchParams(request.query).get('after') ?? '']);
+    this.#own = own.stream(this.#ownWriter(), () => {
       this.#stop();
       ended();
     });
@@ -159,10 +179,40 @@ class StreamOfNodes {
     for (const asked of this.#asked.values()) asked.cancel();
   }
 
+  #event(id: string | null, parts: readonly Buffer[]): boolean {
+    if (id !== null) this.#cursor = joinCursors([this.#cursor, id]);
+    return this.#writer.event(id === null ? null : this.#cursor, parts);
+  }
+
+  #ownWriter(): EventWriter {
+    const writer = this.#writer;
+    return {
+      event: (id, parts) => this.#event(id, parts),
+      end: () => writer.end(),
+      get closed() {
+        return writer.closed;
+      },
+      get onDrain() {
+        return writer.onDrain;
+      },
+      set onDrain(drained) {
+        writer.onDrain = drained;
+      },
+      get onClose() {
+        return writer.onClose;
+      },
+      set onClose(closed) {
+        writer.onClose = closed;
+      },
+    };
+  }
+
   #look(): void {
+    const request = { ...this.#request };
+    if (this.#cursor !== '') request.query = withCursor(request.query, this.#cursor);
     for (const node of this.#cluster.others()) {
       if (this.#asked.has(node)) continue;
-      const asked = relayed(this.#cluster, node, this.#request, this.#writer);
+      const asked = relayed(this.#cluster, node, request, (id, json) => this.#event(id, [json]));
       this.#asked.set(node, asked);
       const over = (): void => void this.#asked.delete(node);
       asked.answer.then(over, over);

@@ -9,6 +9,8 @@ export interface JournalReading {
   readonly topic: string | null;
   /** Where to begin; null where that is not known any more. */
   readonly from: number | null;
+  /** An entry as it is sent. */
+  readonly sent: (json: string) => string;
 }
 
 /**
@@ -57,13 +59,13 @@ export class JournalStream {
   }
 
   #send(): void {
-    const { journal, topic } = this.#reading;
+    const { journal, topic, sent } = this.#reading;
     while (!this.#blocked && !this.#writer.closed) {
       const { end } = journal;
       const { entries, lost } = journal.after(this.#position, topic, AT_ONCE);
       if (lost) this.#gap('what came in between is not kept any more');
       for (const { seq, json } of entries) {
-        this.#event(seq, json);
+        this.#event(seq, sent(json));
         // Held back now. What follows stays where it is until the client goes on reading.
         if (this.#blocked) return;
       }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
-import type { Journal } from '../telemetry/journal.ts';
+import { type Journal, joinCursors } from '../telemetry/journal.ts';
 import { ACCESS_OPERATIONS } from './access-operations.ts';
 import { CALL_OPERATIONS } from './call-operations.ts';
 import { CLIENT_OPERATIONS } from './client-operations.ts';
@@ -273,11 +273,11 @@ export const OPERATIONS: readonly ApiOperation[] = [
       const all = answers
         .flatMap(({ entries }) => entries)
         .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
-      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor: answers[0]!.cursor };
+      const cursor = joinCursors(answers.map((answer) => answer.cursor));
+      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor };
     },
     run({ query }, { logs, calls }) {
-      const loggedBy = calls.node === null ? '' : `"loggedBy":${JSON.stringify(calls.node)},`;
-      const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => `{${loggedBy}${json.slice(1)}`);
+      const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => loggedBy(calls.node, json));
       return written(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
     },
   }),
@@ -285,15 +285,17 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'streamLogs',
     method: 'GET',
     path: '/api/v1/logs/stream',
-    summary: 'The same, and then what follows, as it comes; through restarts of the servers.',
+    summary: 'The same of each node, and then what follows, as it comes; through restarts of the servers.',
     query: { ...OF_SERVER, lines: LINES, after: AFTER },
     streams: true,
+    ofAllNodes: true,
     schema: schemas.LOG_ENTRY,
     errors: LINES_ERROR,
-    run(request, { logs }) {
+    run(request, { logs, calls }) {
       const lines = linesIn(request.query);
       const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
-      return journalStream(reading(request, logs, first === undefined ? logs.end : first.seq - 1));
+      const from = first === undefined ? logs.end : first.seq - 1;
+      return journalStream(reading(request, logs, from, (json) => loggedBy(calls.node, json)));
     },
   }),
   operation({
@@ -356,7 +358,16 @@ function journalStream(of: JournalReading): StreamAnswer {
 }
 
 /** From where the client was last, if it was there before; else from here. */
-function reading({ query, lastEventId }: ControlRequest, journal: Journal, from: number): JournalReading {
+function reading(
+  { query, lastEventId }: ControlRequest,
+  journal: Journal,
+  from: number,
+  sent = (json: string): string => json,
+): JournalReading {
   const after = lastEventId ?? query.get('after');
-  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after) };
+  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after), sent };
+}
+
+function loggedBy(node: string | null, json: string): string {
+  return node === null ? json : `{"loggedBy":${JSON.stringify(node)},${json.slice(1)}`;
 }

@@ -178,7 +178,7 @@ export const EVENT = named(
 const LOG_LINE = named(
   'LogLine',
   object({
-    loggedBy: described(optional(text), 'Of `getLogs` in a cluster: the node whose log it is of.'),
+    loggedBy: described(optional(text), 'In a cluster, in the list and its stream: the node whose log it is of.'),
     time: isoTime,
     level: oneOf(['info', 'warn', 'error']),
     event: text,

@@ -62,9 +62,10 @@ export class Journal {
     return cursorOf(this.#run, position);
   }
 
-  /** The position that the text names; null where it is of another run, or none. */
-  position(cursor: string): number | null {
-    return positionOf(cursor, this.#run, this.#end);
+  /** The position in this journal among those that the text names; null where all are of other runs, or none. */
+  position(cursors: string): number | null {
+    const found = cursors.split(',').map((cursor) => positionOf(cursor, this.#run, this.#end));
+    return found.find((position) => position !== null) ?? null;
   }
 
   push(topic: string, json: string): void {
@@ -134,9 +135,21 @@ export function cursorOf(run: string, position: number): string {
   return `${run}-${position}`;
 }
 
+const CURSOR = /^([0-9a-z]+)-(\d{1,15})$/;
+
+/** One text for the cursors of several runs, as of the nodes of a cluster; of each run the last that is given. */
+export function joinCursors(texts: readonly string[]): string {
+  const byRun = new Map<string, string>();
+  for (const cursor of texts.flatMap((text) => text.split(','))) {
+    const [, run] = CURSOR.exec(cursor) ?? [];
+    if (run !== undefined) byRun.set(run, cursor);
+  }
+  return [...byRun.values()].join(',');
+}
+
 /** The position that the text names; null where it is of another run, beyond the end, or none. */
 export function positionOf(cursor: string, run: string, end: number): number | null {
-  const [, named, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
+  const [, named, digits] = CURSOR.exec(cursor) ?? [];
   const position = Number(digits);
   return named === run && position <= end ? position : null;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { callable, onCluster } from '../support/cluster-facts.ts';
-import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -84,5 +84,97 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         });
         assert.deepEqual([refused.status, ((await refused.json()) as Json).error.code], [400, 'node_not_allowed']);
       }
+    },
+  ));
+
+interface SentLine {
+  readonly id: string;
+  readonly entry: Json;
+}
+
+/** Reads the stream of the log until `enough`; an abort ends it. */
+async function readLog(
+  node: NodeProcess,
+  query: string,
+  lastEventId: string | null,
+  enough: (lines: readonly SentLine[]) => boolean,
+): Promise<readonly SentLine[]> {
+  const lines: SentLine[] = [];
+  const { body } = await fetch(new URL(`/api/v1/logs/stream?${query}`, node.gateway.controlUrl), {
+    headers: {
+      authorization: `Bearer ${node.gateway.token('control')}`,
+      ...(lastEventId === null ? {} : { 'last-event-id': lastEventId }),
+    },
+    signal: AbortSignal.timeout(20_000),
+  });
+  let text = '';
+  for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+    const events = (text + chunk).split('\n\n');
+    text = events.pop()!;
+    for (const event of events) {
+      const [, id, json] = /^id: (.*)\ndata: (.*)$/m.exec(event) ?? [];
+      if (json !== undefined) lines.push({ id: id!, entry: JSON.parse(json) });
+    }
+    if (enough(lines)) break;
+  }
+  return lines;
+}
+
+test('the log of all nodes is followed in one stream: in order, nothing twice, also of a node that joins', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const a = await nodes.node('a', {});
+      await nodes.node('b', { counter: counterServer() });
+      await callable(a, 'counter');
+      const args = ['logs', '-f', '-n', '4', '--json', '--data-dir', join(a.gateway.folder, 'data')];
+      const following = startTrunkline(args, { cwd: a.gateway.folder });
+      const lines = (): Json[] =>
+        following.out
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => JSON.parse(line));
+      const heard = (node: string, text: string) =>
+        until(
+          () => lines().some((line) => line.loggedBy === node && JSON.stringify(line).includes(text)),
+          `${text} of ${node}`,
+        );
+      await until(() => lines().length >= 4, 'the last lines');
+      // What a node does for another one, it logs.
+      await a.control('/api/v1/servers/counter/restart?node=b', 'POST');
+      await a.control('/api/v1/nodes/nobody/drain', 'POST').catch(() => {});
+      await heard('b', 'process_ended');
+      await heard('a', 'drainNode');
+      const times = lines()
+        .map(({ time }) => time)
+        .slice(0, 4);
+      assert.deepEqual(times, times.toSorted());
+
+      const end = (await a.control<Json>('/api/v1/logs?lines=0')).cursor;
+      const restart = () => a.control('/api/v1/servers/counter/restart?node=b', 'POST');
+      const running = ({ entry }: SentLine): boolean => entry.after === 'running' || entry.state === 'running';
+      await restart();
+      const first = await readLog(a, `after=${end}`, null, (sent) => sent.some(running));
+      assert.ok(
+        first.every(({ entry }) => entry.loggedBy !== undefined),
+        JSON.stringify(first),
+      );
+      const middle = first.findIndex(({ entry }) => entry.event === 'process_ended');
+      const again = await readLog(a, 'lines=100', first[middle]!.id, (sent) => sent.some(running));
+      const ofB = (sent: readonly SentLine[]) =>
+        sent.filter(({ entry }) => entry.loggedBy === 'b').map(({ entry }) => entry);
+      assert.deepEqual(ofB(again), ofB(first.slice(middle + 1)));
+      const one = await readLog(a, 'node=b&lines=3', null, (sent) => sent.length >= 3);
+      assert.deepEqual(
+        one.map(({ entry }) => entry.loggedBy),
+        ['b', 'b', 'b'],
+      );
+
+      await nodes.node('c', {});
+      await heard('c', 'node_lease_held');
+      following.process.kill('SIGINT');
+      assert.equal(await following.exited, 0, following.err);
+      const told = following.out.split('\n').filter((line) => line !== '' && !line.includes('"gap"'));
+      assert.equal(new Set(told).size, told.length, following.out);
     },
   ));

@@ -397,7 +397,7 @@ readonly reason: string
 
 /** As in the log of the gateway; further fields belong to the event. `server` is empty where the gateway logged of itself. `line` of `server_stderr` is what the server wrote. */
 export type LogLine = {
-/** Of `getLogs` in a cluster: the node whose log it is of. */
+/** In a cluster, in the list and its stream: the node whose log it is of. */
 readonly loggedBy?: string;
 readonly time: string;
 readonly level: "info" | "warn" | "error";
@@ -1204,7 +1204,7 @@ readonly cursor: string
   return request('GET', `api/v1/logs${query({ server: input.server, lines: input.lines, node: input.node })}`, undefined, options);
 }
 
-/** The same, and then what follows, as it comes; through restarts of the servers. */
+/** The same of each node, and then what follows, as it comes; through restarts of the servers. */
 export function streamLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly after?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<LogLine | Gap>): Promise<void> {
   return stream('GET', `api/v1/logs/stream${query({ server: input.server, lines: input.lines, after: input.after, node: input.node })}`, undefined, options);
 }
