@@ -2,7 +2,7 @@
 export interface OwedAnswer {
   readonly id: string;
   readonly method: string;
-  /** As its client wrote it; absent if it is long. */
+  /** As its client wrote it, without long parameters; absent if it is long all the same. */
   readonly request?: string;
 }
 

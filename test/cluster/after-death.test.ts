@@ -102,6 +102,20 @@ test('check:C9 check:H7 fault:F30 a client whose node died returns to another on
     assert.equal(await at(a, client).callText('count'), '1');
   }));
 
+test('check:C9 check:H7 fault:F30 the answer to a request of any length is found at the node that runs its call', () =>
+  stage(async ({ nodes, log, a, b }) => {
+    const file = join(nodes.folder, 'go');
+    const { client, first } = await begun(b, file, { note: 'x'.repeat(300_000) });
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
+    const [owed] = (await log.after(client.sessionId!, first.id!))!.owed;
+    assert.ok(owed!.request!.length < 1_000, owed!.request);
+    await die(b);
+    const rest = await at(a, client).listen(first.id!);
+    writeFileSync(file, '');
+    const [answer, ...more] = await messages(rest);
+    assert.deepEqual([answer.id, answer.result?.content[0].text, more], [7, 'waited', []]);
+  }));
+
 test('check:C9 check:H7 fault:F30 a call whose node died with the one that had passed it on is UNKNOWN, under its id', () =>
   stage(async ({ nodes, log, a, b }) => {
     // Without a majority the leases of the two that die are over after 16 s.

@@ -4,6 +4,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { isPassedOn, type Outcome } from '../../model/outcome.ts';
 import type { OwedAnswer } from '../../model/stream-copies.ts';
+import { request as compose } from '../../protocol/compose.ts';
+import { decodeString, type Entry, entries } from '../../protocol/fields.ts';
+import { type Change, editObject } from '../../protocol/splice.ts';
 import type { EdgeParts } from '../edge-parts.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { AgeQueue, AgeQueueItem } from '../session/age-queue.ts';
@@ -159,9 +162,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   /** The requests that have not been answered yet. */
   #owed(): readonly OwedAnswer[] {
     const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
-    return open.map(({ request: { id, method, bytes } }) => {
-      return bytes.length > MAX_OWED_BYTES ? { id, method } : { id, method, request: bytes.toString() };
-    });
+    return open.map(({ request }) => owedTo(request));
   }
 
   #end(): void {
@@ -184,8 +185,32 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   }
 }
 
-/** A longer request is not written down with each part of its stream: other nodes do not find its answer. */
+/** Of a request that is written down with each part of its stream, and of each parameter of a longer one. */
 const MAX_OWED_BYTES = 4 * 1024;
+const MAX_PARAM_BYTES = 2 * 1024;
+const BRIEF = new WeakMap<Message, OwedAnswer>();
+
+/** As other nodes find its answer: by what it names. They do not send it, so that long arguments may be left out. */
+function owedTo(request: Message): OwedAnswer {
+  const { id, method, bytes, era } = request;
+  if (bytes.length <= MAX_OWED_BYTES) return { id, method, request: bytes.toString() };
+  let owed = BRIEF.get(request);
+  if (owed === undefined) {
+    const brief = compose(method, id, withoutLong(request), era).bytes;
+    owed = brief.length > MAX_OWED_BYTES ? { id, method } : { id, method, request: brief.toString() };
+    BRIEF.set(request, owed);
+  }
+  return owed;
+}
+
+function withoutLong({ bytes, bodyStart: start, bodyEnd: end }: Message): Buffer | null {
+  if (start < 0) return null;
+  const isLong = ({ valueStart, valueEnd }: Entry) => valueEnd - valueStart > MAX_PARAM_BYTES;
+  const long = entries(bytes, start, end).filter(isLong);
+  const edits = Array.from(long, ({ keyStart, keyEnd }): Change => [decodeString(bytes, keyStart, keyEnd) ?? '', null]);
+  return editObject(bytes, { start, end }, edits);
+}
+
 const OPEN = Buffer.from('[');
 const COMMA = Buffer.from(',');
 const CLOSE = Buffer.from(']');
