@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { freemem, tmpdir } from 'node:os';
+import { freemem, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { heldKiB } from '../load/held-memory.ts';
@@ -20,7 +20,10 @@ const IDLE_MS = 10_000;
 const RESTARTS = 3;
 const CHANGE_MS = 5_000;
 const QUIET_MS = 90_000;
-const START_MS = 300_000;
+/** For each size: until all nodes are started, and then until the bus is quiet. */
+const START_MS = 900_000;
+/** Of a process with several nodes. */
+const HEAP_MIB = 3_072;
 /** A second, of a cluster whose size has not been measured yet: twice what heartbeats take. */
 const QUIET_BYTES_PER_PAIR = 1_500;
 const QUIET_BYTES = 20_000;
@@ -45,6 +48,7 @@ export interface AtSize {
   readonly sharedRestartBytes: number;
   readonly changes: { readonly own: Record<Kind, number>; readonly shared: Record<Kind, number> };
   readonly quiet: boolean;
+  readonly load: number;
 }
 
 export interface Memory {
@@ -62,6 +66,8 @@ export interface NewNode {
   readonly completeMs: number;
   readonly changes: Record<Kind, number>;
   readonly bytes: number;
+  readonly heldMiB: number;
+  readonly load: number;
 }
 
 export interface ClusterScale {
@@ -193,6 +199,7 @@ class Scale {
         shared: await this.#change(sharedNames(servers)[0]!, size),
       },
       quiet: started.quiet,
+      load: loadavg()[0]!,
     };
     this.#say(JSON.stringify(found));
     return found;
@@ -225,12 +232,16 @@ class Scale {
     const starts = new Map<Worker<NodesFunctions>, number[]>();
     for (let node = this.#urls.length; node < size; node++) {
       const at = Math.floor(node / NODES_EACH_PROCESS);
-      const worker = (this.#workers[at] ??= new Worker(new URL('nodes.ts', import.meta.url)));
+      const worker = (this.#workers[at] ??= new Worker(new URL('nodes.ts', import.meta.url), [
+        `--max-old-space-size=${HEAP_MIB}`,
+      ]));
       starts.set(worker, [...(starts.get(worker) ?? []), node]);
     }
+    const end = performance.now() + START_MS;
     await Promise.all(
       [...starts].map(async ([worker, nodes]) => {
         for (const node of nodes) {
+          if (performance.now() > end) throw new Error(`${size} nodes do not start within ${START_MS / 1_000} s`);
           const its = definitions([...shared, ...ownNames(node)], this.#ports);
           this.#urls[node] = await worker.call('start', nameOf(node), bus.url, its);
         }
@@ -309,6 +320,8 @@ class Scale {
           tools,
           completeMs,
           changes: client.changes(),
+          heldMiB: (await heldKiB([node.child.pid])) / 1024,
+          load: loadavg()[0]!,
         };
         await client.close();
         await this.#end(node);

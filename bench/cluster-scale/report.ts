@@ -20,7 +20,7 @@ export function clusterScaleTable(found: ClusterScale): string {
   const { nodes, servers, sessions } = sizes;
   const parts = [
     `### cluster-scale: ${nodes} nodes x ${many(servers)} servers, ${many(sessions)} sessions in the store`,
-    `The nodes are gateways, ten a process, over one nats-server. ${many(servers)} HTTP servers are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
+    `The nodes are gateways as programs embed them, ten a process, over one real nats-server; a new node is a process of its own. ${many(servers)} HTTP servers, played by four processes, are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
     markdown(
       ['figure', 'measured', 'limit', ''],
       [...atLastSize(steps.at(-1)), ...ofMemory(memory), ...ofNewNode(newNode)],
@@ -78,6 +78,8 @@ function ofNewNode(node: NewNode | null): string[][] {
     ['its first complete tools/list', `${ms(node.completeMs)} later`, '', ''],
     ['list_changed at its client meanwhile', kindsOf(node.changes), '', ''],
     ['bytes for its start and end', bytes(node.bytes), '', ''],
+    ['memory it holds', `${number(node.heldMiB)} MiB`, '', ''],
+    ['load of the machine meanwhile', number(node.load), '', ''],
   ];
 }
 
@@ -93,6 +95,7 @@ function bySize(steps: readonly AtSize[]): string {
     'bytes each',
     'CPU of a node',
     'of nats-server',
+    'load',
   ];
   const rows = steps.map((at) => [
     String(at.nodes),
@@ -105,8 +108,9 @@ function bySize(steps: readonly AtSize[]): string {
     number(at.idleBytesPerSecond / at.idleMessagesPerSecond),
     percent(at.idleCpuEach),
     percent(at.idleCpuNats),
+    number(at.load),
   ]);
-  return `Each size on top of the one before; CPU of one core, idle:\n\n${markdown(head, rows)}`;
+  return `Each size on top of the one before; CPU of one core, idle; load of the machine in the last minute of each:\n\n${markdown(head, rows)}`;
 }
 
 function onPaper(steps: readonly AtSize[]): string {

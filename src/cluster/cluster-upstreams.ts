@@ -185,7 +185,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   /**
-   * Restarts every instance, also if one fails; afterwards the status here is the one that the nodes report. Ends none where one
+   * Restarts every instance, also if one fails; afterwards the status shown here is that of the restarted. Ends none where one
    * could not be started again.
    */
   async restart(server: string): Promise<void> {
@@ -201,7 +201,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const restarts = this.calls.reached ? this.#restartsAt(others, server) : [this.#notReached(server)];
     if (here) restarts.push({ at: 'this node', done: local.restart(server) });
     await allRestarted(server, restarts);
-    await this.#parts.advertisements.readNow(others.map(({ node }) => node.peer));
+    if (!here) await this.#parts.advertisements.readNow(others.map(({ node }) => node.peer));
   }
 
   /** Before anything is ended: it would stay down for as long as there is no lease. */

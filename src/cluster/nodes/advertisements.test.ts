@@ -4,6 +4,7 @@ import { memoryBus } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { BusServing } from '../../bus/bus.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { packFrame } from '../frames/frame.ts';
 import { Advertisements } from './advertisements.ts';
@@ -23,7 +24,7 @@ class Bench {
   warned = 0;
   changed = 0;
   readonly advertisements = new Advertisements(
-    { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++ } as unknown as Logger },
+    { bus: this.bus, logger: { warn: () => this.warned++ } as unknown as Logger },
     { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
     { text: () => packFrame({ version: 0, servers: [] }) },
     { serversChanged: () => this.changed++, serversNeeded: () => {}, serverChanged: () => {} },
@@ -63,6 +64,29 @@ test('concurrent readers of a node’s advertisement cause one read, and one mor
   assert.equal(asked.length, 3);
   asked[2]!.answer(packFrame({ version: 1, servers: [] }));
   await later;
+  await bench.dispose();
+});
+
+test('a heartbeat from before what was published causes no read; a later one does, and so does the next after a failure', async () => {
+  const bench = new Bench();
+  const asked: BusServing[] = [];
+  bench.other.serve('trunkline.offer', (serving) => {
+    asked.push(serving);
+  });
+  const look = async (offer: number): Promise<number> => {
+    bench.advertisements.look({ ...bench.view, offer });
+    await settled();
+    return asked.length;
+  };
+  assert.equal(await look(1), 1);
+  asked[0]!.fail(new GatewayError('NOT_SENT', 'it is closing'));
+  await settled();
+  assert.equal(await look(1), 2);
+  asked[1]!.answer(packFrame({ version: 1, servers: [] }));
+  await settled();
+  bench.other.publish(`trunkline.offered.${bench.other.peer}`, packFrame({ version: 2, changed: [], removed: [] }));
+  await settled();
+  assert.deepEqual([await look(1), await look(2), await look(3)], [2, 2, 3]);
   await bench.dispose();
 });
 

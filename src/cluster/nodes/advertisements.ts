@@ -11,7 +11,6 @@ import { OFFERED, type OwnAdvertisement } from './own-advertisement.ts';
 
 const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
-const AGAIN_MS = 250;
 const MAX_SERVERS = 10_000;
 export const MAX_INFLATED = 256 * 1024 * 1024;
 
@@ -31,17 +30,16 @@ interface KnownAdvertisement {
  * heartbeat that is not known means that a change was missed: what changed since is read.
  */
 export class Advertisements {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger'>;
   readonly #nodes: Nodes;
   readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
   /** Many nodes have the same definitions: each is kept once. */
   readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
-  #isDue = false;
 
   constructor(
-    deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
+    deps: Pick<ClusterDeps, 'bus' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
     node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>,
@@ -77,9 +75,9 @@ export class Advertisements {
     for (const node of this.#nodes.others()) this.look(node);
   }
 
-  /** Reads what this node lacks of it. */
+  /** Reads what this node lacks of it; again at its next heartbeat if that fails. What it published may be newer than its heartbeat. */
   look(node: NodeView): void {
-    if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) return;
+    if (this.#readings.has(node.peer) || (this.#known.get(node.peer)?.version ?? -1) >= node.offer) return;
     void this.#readings.begin(node.peer, () => this.#read(node));
   }
 
@@ -94,7 +92,7 @@ export class Advertisements {
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {
-    const { bus, logger, clock } = this.#deps;
+    const { bus, logger } = this.#deps;
     try {
       const known = this.#known.get(peer);
       const request: OfferRequest = { deflate: true, ...(known === undefined ? {} : { since: known.version }) };
@@ -105,12 +103,6 @@ export class Advertisements {
     } catch (error) {
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
-    if (this.#isDue) return;
-    this.#isDue = true;
-    clock.after(AGAIN_MS, () => {
-      this.#isDue = false;
-      this.refresh();
-    });
   }
 
   #take(peer: string, { version, since, servers, removed = [] }: Advertisement): void {

@@ -362,7 +362,7 @@ test('the status of a lost server is the last reported one, without what can no 
     health: 'healthy',
     toolCount: 3,
     initialized: true,
-    connections: [{}],
+    processes: { running: 1, limit: 2 },
     nextRetryAt: 5,
   } as unknown as ServerStatus;
   const of = (left: boolean, reached = true): ServerStatus => {
@@ -375,15 +375,15 @@ test('the status of a lost server is the last reported one, without what can no 
     };
     return statusElsewhere({ server: memory, process: false, here: false, otherInstances: [], lost }, reached)!;
   };
-  const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);
+  const { state, health, toolCount, initialized, processes, nextRetryAt, reason } = of(false);
   assert.deepEqual(
-    { state, health, toolCount, initialized, connections, nextRetryAt },
+    { state, health, toolCount, initialized, processes, nextRetryAt },
     {
       state: 'unreachable',
       health: 'unhealthy',
       toolCount: 3,
       initialized: false,
-      connections: [],
+      processes: null,
       nextRetryAt: null,
     },
   );

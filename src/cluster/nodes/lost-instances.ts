@@ -148,9 +148,6 @@ export function statusOfLost(lost: LostInstance, reached: boolean): ServerStatus
     reason: `${whyLost(lost, reached)}: ${remedyOf(lost, reached)}`,
     initialized: false,
     nextRetryAt: null,
-    connections: [],
-    replicas: [],
-    pool: { active: 0, idle: 0, closed: 0 },
     processes: null,
   };
 }

@@ -39,6 +39,11 @@ test('a change of a server’s status is one small message for all nodes, and no
     assert.ok(published[0]!.length < 300, `${published[0]!.length} bytes`);
     assert.equal(calls.length, 0);
     assert.equal(b.cluster.upstreams.status('web')?.restarts, 1);
+    // Calls change these.
+    const pool = { active: 1, idle: 0, closed: 0 };
+    says(running('running', { restarts: 1, pool, replicas: [{ inFlight: 1 }] as never }));
+    await nodes.pass(1_500);
+    assert.equal(published.length, 1);
     // What decides where calls go is published at once.
     says(running('failed', { restarts: 1 }));
     await nodes.pass(100);

@@ -25,6 +25,17 @@ const MIN_DEFLATED = 4 * 1024;
 /** Removals that are remembered; a node that asks for what is before them reads everything. */
 const MAX_REMOVED = 10_000;
 
+/** What changes at every call, and what only its node shows in full. */
+const SHOWN_THERE: Partial<ServerStatus> = {
+  connections: [],
+  replicas: [],
+  pool: { active: 0, idle: 0, closed: 0 },
+  stderrTail: '',
+  lastLaunchFailure: null,
+  history: [],
+  phases: null,
+};
+
 interface Recorded {
   readonly advertised: AdvertisedServer;
   /** Of the advertisement when it changed last. */
@@ -204,12 +215,9 @@ export class OwnAdvertisement {
     };
   }
 
-  /** Without what changes at every call, and what only its node shows in full. */
   #status(name: string): ServerStatus | null {
     const status = this.#deps.local.status(name);
-    return status === null
-      ? null
-      : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null, history: [], phases: null };
+    return status === null ? null : { ...status, ...SHOWN_THERE };
   }
 }
 

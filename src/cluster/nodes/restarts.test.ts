@@ -17,8 +17,16 @@ test('S0.18 a restart covers the whole gateway: every node that has the server, 
     const a = await nodes.join('a', [web]);
     const b = await nodes.join('b', [web]);
     const c = await nodes.join('c', []);
+    const asked: Buffer[] = [];
+    nodes.hub.open().subscribe('trunkline.call.*', ({ payload }) => void asked.push(payload));
     await nodes.until(a.cluster.upstreams.restart('web'));
+    assert.ok(asked.some((payload) => payload.includes('trunkline.restart')));
     assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at b']);
+    assert.deepEqual(
+      asked.filter((payload) => payload.includes('trunkline.offer')),
+      [],
+      'this node shows its own status',
+    );
     await nodes.until(c.cluster.upstreams.restart('web'));
     assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at a', 'web at b', 'web at b']);
   }));
