@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { registryOf } from '../config/files/named-in.ts';
 import { suggest } from '../config/problem/problem.ts';
 import { RegistryError } from './registry-error.ts';
-import { type ServerJson, viasOf, type Way, waysOf } from './server-json.ts';
+import { type ServerJson, viasOf, type Way, waysOf, whyNoWay } from './server-json.ts';
 
 const ANSWER_MS = 15_000;
 const MAX_BYTES = 10 * 1024 * 1024;
@@ -81,11 +81,8 @@ export class McpRegistry {
     const ways = viasOf(all);
     const way = all.find((one) => via === undefined || one.via === via);
     if (way !== undefined) return { server, status, ways, way };
-    const has =
-      ways.length === 0
-        ? 'has no way that runs here; ways are remotes, and npm, PyPI, OCI, NuGet and MCPB packages on stdio'
-        : `has: ${ways.join(', ')}`;
-    throw invalid(`${server.name} ${has}`);
+    if (ways.length > 0) throw invalid(`${server.name} has: ${ways.join(', ')}`);
+    throw invalid(`${server.name} does not run here; the registry has of it ${whyNoWay(server)}`);
   }
 
   get #isRemote(): boolean {

@@ -67,10 +67,27 @@ interface Launcher {
 const IDENTIFIER = /^[A-Za-z0-9@][\w@./:+-]{0,255}$/;
 const VERSION = /^[A-Za-z0-9][\w.+!-]{0,127}$/;
 
-function isPackage({ registryType, identifier, version, transport }: Package): boolean {
+/** Why a package does not run here; null where it does. */
+function packageFault({ registryType, identifier, version, transport }: Package): string | null {
+  const { type = 'stdio', url } = transport ?? {};
+  if (registryType !== 'mcpb' && !Object.hasOwn(LAUNCHERS, registryType))
+    return `only packages of ${Object.keys(LAUNCHERS).join(', ')} and mcpb can be started`;
+  if (type !== 'stdio')
+    return `it speaks ${type}, and a package is started on stdio only: start it yourself and add its address${url === undefined ? '' : `, such as ${url}`}`;
+  if (registryType === 'mcpb') return /^https?:\/\/./.test(identifier) ? null : 'its bundle has no address';
   const named = IDENTIFIER.test(identifier) && (version === undefined || VERSION.test(version));
-  const known = registryType === 'mcpb' ? /^https?:\/\/./.test(identifier) : named && registryType in LAUNCHERS;
-  return known && (transport?.type ?? 'stdio') === 'stdio';
+  return named ? null : 'this is no name and version of a package';
+}
+
+const isKnown = ({ type }: PackageTransport): boolean => type === 'streamable-http' || type === 'sse';
+
+/** What the registry has of a server without a way, and why it does not run here. */
+export function whyNoWay({ remotes = [], packages = [] }: ServerJson): string {
+  const found = [
+    ...remotes.map(({ type, url = '' }) => `the address ${url} of the unknown type ${type}`),
+    ...packages.map((one) => `the ${one.registryType} package ${versioned(one)}: ${packageFault(one)}`),
+  ];
+  return found.length === 0 ? 'neither a package nor an address' : found.join('; ');
 }
 
 function versioned({ identifier, version }: Package): string {
@@ -100,11 +117,12 @@ const LAUNCHERS: Readonly<Record<string, Launcher>> = {
 
 /** The ways to run it here, the publisher's first one first; remotes before packages. */
 export function waysOf({ remotes = [], packages = [] }: ServerJson): readonly Way[] {
-  const isKnown = ({ type }: PackageTransport): boolean => type === 'streamable-http' || type === 'sse';
   const remote = remotes
     .filter(isKnown)
     .map((one): Way => ({ via: one.type === 'sse' ? 'sse' : 'remote', remote: one }));
-  const local = packages.filter(isPackage).map((one): Way => ({ via: one.registryType, package: one }));
+  const local = packages
+    .filter((one) => packageFault(one) === null)
+    .map((one): Way => ({ via: one.registryType, package: one }));
   return [...remote, ...local];
 }
 

@@ -186,6 +186,15 @@ test('a pasted server needs the exec token, is added with it, shows its log, and
   await add.click();
   await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();
   await page.getByText(/^added runs the command/).waitFor();
+  const token = page.getByLabel(/Exec token/);
+  const fault = page.locator('#exec-fault');
+  await fault.getByText(/takes the right servers:exec: paste here what the file exec\.token has/).waitFor();
+  assert.equal(await token.getAttribute('aria-invalid'), 'true');
+  assert.equal(await token.evaluate((field) => field === document.activeElement), true);
+  await token.fill('not-the-token');
+  await add.click();
+  await fault.getByText(/This is not the exec token of this gateway: paste here/).waitFor();
+  await browser.assertAccessible();
   await document.fill(JSON.stringify({ added: everything }));
   await page.getByLabel(/Exec token/).fill(readFileSync(join(gateway.folder, 'data', 'exec.token'), 'utf8').trim());
   await add.click();
@@ -215,7 +224,19 @@ test('a server of the registry is found, says what it needs, and is added with i
   await words.fill('bundle');
   await registry.getByRole('button', { name: 'Search', exact: true }).click();
   await registry.getByRole('row').getByText('com.example/bundle').click();
-  await registry.getByText('trunkline add com.example/bundle --via mcpb').waitFor();
+  const failure = registry.getByRole('alert');
+  await failure.getByRole('heading', { name: 'com.example/bundle@1.0.0 cannot be added here' }).waitFor();
+  await failure.getByText('trunkline add com.example/bundle --via mcpb').waitFor();
+  await words.fill('nowhere');
+  await registry.getByRole('button', { name: 'Search', exact: true }).click();
+  await registry.getByRole('row').getByText('com.example/nowhere').click();
+  await failure.getByRole('heading', { name: 'com.example/nowhere@1.0.0 cannot be added here' }).waitFor();
+  await failure
+    .getByText(/the cargo package nowhere@1\.0\.0: only packages of npm, pypi, oci, nuget and mcpb/)
+    .waitFor();
+  await failure
+    .getByText(/the npm package nowhere@1\.0\.0: it speaks streamable-http.*http:\/\/localhost:3000/)
+    .waitFor();
   await words.fill('graph');
   await registry.getByRole('button', { name: 'Search', exact: true }).click();
   await registry.getByRole('row').getByText('com.example/graph').click();
@@ -244,6 +265,33 @@ test('a server of the registry is found, says what it needs, and is added with i
   );
   assert.ok(!(await page.content()).includes('key-of-graph-1'));
   await gateway.control('/api/v1/servers/graph', 'DELETE');
+});
+
+test('where a server is refused, the secrets that were set for it are removed again, and only those', async () => {
+  const { page } = browser;
+  await browser.visit('#/servers?add=1');
+  await page.getByLabel(/Exec token/).fill(gateway.token('exec'));
+  const names = async () => (await gateway.control<Json>('/api/v1/secrets')).secrets.map(({ name }: Json) => name);
+  const before = await names();
+  const registry = page.getByRole('region', { name: 'From the registry' });
+  await registry.getByLabel(/words that a server of the registry has/).fill('anywhere');
+  await registry.getByRole('button', { name: 'Search', exact: true }).click();
+  await registry.getByRole('row').getByText('com.example/anywhere').click();
+  const form = registry.getByRole('form', { name: 'com.example/anywhere' });
+  const base = form.getByLabel('BASE', { exact: true });
+  const add = form.getByRole('button', { name: /^Add / });
+  await form.getByLabel('X-Key').fill('a-key-of-anywhere');
+  const answered = page.waitForResponse((one) => one.url().includes('/secrets/anywhere-x-key'));
+  await base.fill('nowhere at all');
+  await add.click();
+  assert.equal((await answered).status(), 200);
+  await page.getByRole('alert').getByText('TL1408').waitFor();
+  assert.deepEqual(await names(), before);
+  await base.fill('https://anywhere.example');
+  await add.click();
+  await page.getByRole('heading', { level: 1 }).getByText('anywhere').waitFor();
+  assert.deepEqual((await names()).sort(), [...before, 'anywhere-x-key'].sort());
+  await gateway.control('/api/v1/servers/anywhere', 'DELETE');
 });
 
 test('a pasted file asks for its inputs; its secrets go to the store of secrets', async () => {

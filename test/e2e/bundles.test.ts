@@ -220,8 +220,8 @@ describe('a registry with bundles', () => {
       ['/round', hash, 4, /redirects for the 6th time/],
       ['/inside', hash, 4, /cannot be downloaded: .*is reached without TLS/],
       ['https://10.0.0.1/x.mcpb', hash, 4, /is on this machine or its network; if that is right, download the file/],
-      ['file:///etc/passwd', hash, 1, /has no way that runs here/],
-      ['http://', hash, 1, /has no way that runs here/],
+      ['file:///etc/passwd', hash, 1, /its bundle has no address/],
+      ['http://', hash, 1, /its bundle has no address/],
       ['http://[', hash, 4, /cannot be downloaded/],
     ];
     for (const [path, digest, code, answer] of wrong) {

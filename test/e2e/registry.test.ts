@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MEMORY_VERSION = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).devDependencies[
@@ -38,6 +39,19 @@ const REMOTE = {
   description: 'Weather of cities',
   version: '2.0.0',
   remotes: [{ type: 'streamable-http', url: 'https://no-such-host.invalid/mcp' }],
+};
+const ANYWHERE = {
+  $schema: SCHEMA,
+  name: 'com.example/anywhere',
+  version: '1.0.0',
+  remotes: [
+    {
+      type: 'streamable-http',
+      url: '{BASE}/mcp',
+      variables: { BASE: { isRequired: true } },
+      headers: [{ name: 'X-Key', isRequired: true, isSecret: true }],
+    },
+  ],
 };
 const OLD = { ...REMOTE, version: '1.10.0', description: 'Weather of villages' };
 const GONE = { ...REMOTE, name: 'com.example/gone' };
@@ -86,6 +100,30 @@ describe('a folder of server.json documents', () => {
     assert.equal(called.code, 0, called.err);
     assert.match(readFileSync(graph, 'utf8'), /"kept"/);
     assert.ok(!stored().includes('very-secret-value') && stored().includes('${secret:memory-api_key}'));
+  });
+
+  test('where a server is refused, its secrets are removed again, and only those', async () => {
+    writeFileSync(join(registry, 'anywhere.json'), JSON.stringify(ANYWHERE));
+    const add = (base: string, key: string, ...more: readonly string[]) =>
+      run('add', ANYWHERE.name, '--registry', registry, '--set', `BASE=${base}`, '--set', `X-Key=${key}`, ...more);
+    const secrets = async () => JSON.parse((await run('secret', 'list', '--json')).out).secrets;
+    for (const gateway of [null, await RunningGateway.start({ config: { mcpServers: {} } })]) {
+      if (gateway !== null)
+        options = { cwd: gateway.folder, env: { ...options.env, TRUNKLINE_DATA_DIR: join(gateway.folder, 'data') } };
+      const refused = await add('nowhere at all', 'key-of-nowhere');
+      assert.equal(refused.code, 1);
+      assert.match(refused.err, /TL1408/);
+      assert.deepEqual(await secrets(), []);
+      const added = await add('https://no-such-host.invalid', 'key-of-anywhere', '--no-wait');
+      assert.equal(added.code, 0, added.err);
+      const kept = await secrets();
+      assert.deepEqual([kept.length, kept[0].name], [1, 'anywhere-x-key']);
+      const again = await add('https://no-such-host.invalid', 'another-key');
+      assert.match(again.err, /the server anywhere exists already/);
+      assert.equal((await add('nowhere at all', 'key-of-nowhere', '--as', 'other')).code, 1);
+      assert.deepEqual(await secrets(), kept);
+      await gateway?.dispose();
+    }
   });
 
   test('the configuration names the registry, from its own folder; a flag is stronger', async () => {

@@ -115,22 +115,24 @@ export class ControlClient {
 
 async function refused(response: Response): Promise<CommandError> {
   const code = response.status === 401 ? EXIT.authRequired : EXIT.usage;
-  return new CommandError(code, messageOf(await response.text()) ?? `HTTP ${response.status}`);
+  const { message, cause } = refusalIn(await response.text());
+  return new CommandError(code, message ?? `HTTP ${response.status}`, { cause });
 }
 
 interface RefusalBody {
-  readonly error: { readonly message: string; readonly problems?: readonly ReportedProblem[] };
+  readonly error: { readonly code: string; readonly message: string; readonly problems?: readonly ReportedProblem[] };
 }
 
 type ReportedProblem = Readonly<Record<'code' | 'message' | 'fix', string>>;
 
-function messageOf(text: string): string | null {
+/** `cause`: with the code of the refusal. */
+function refusalIn(text: string) {
   try {
-    const { message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
+    const { code, message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
     // Without the place: what was sent is not what the person wrote.
-    const texts = problems.map(({ code, message: what, fix }) => `${code}  ${what}\n   fix: ${fix}`);
-    return texts.length === 0 ? message : texts.join('\n');
+    const texts = problems.map((one) => `${one.code}  ${one.message}\n   fix: ${one.fix}`);
+    return { message: texts.length === 0 ? message : texts.join('\n'), cause: { code } };
   } catch {
-    return null;
+    return { message: null, cause: { code: 'http' } };
   }
 }

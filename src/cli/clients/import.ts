@@ -10,7 +10,7 @@ import { printable } from '../../model/printable.ts';
 import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { secretAccess } from '../credentials/secrets.ts';
+import { isRefusal, keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
 
@@ -175,23 +175,13 @@ async function agreed({ terminal }: ImportInput, count: number): Promise<boolean
   return /^y(?:es)?$/i.test((answer ?? '').trim());
 }
 
-async function keepSecrets(input: CommandInput, secrets: ReadonlyMap<string, string>): Promise<void> {
-  if (secrets.size === 0) return;
-  const store = await secretAccess(input, false);
-  try {
-    for (const [name, value] of secrets) await store.changes.put(name, value);
-  } finally {
-    await store.close();
-  }
-}
-
 /** The servers of the clients as they would stand in a file. */
 export interface ImportOffer {
   readonly servers: Readonly<Record<string, object>>;
   /** In words, what is taken and what is not. */
   readonly plan: string;
   /** To be called before the servers are used: they refer to these. */
-  keepSecrets(): Promise<void>;
+  keepSecrets(): Promise<unknown>;
 }
 
 /** What `import` would find; null where there is nothing. */
@@ -203,7 +193,7 @@ export async function importOffer(input: ImportInput): Promise<ImportOffer | nul
   return {
     servers: Object.fromEntries(take.map(({ name, definition }) => [name, definition])),
     plan: plan(take, found.left, [...secrets.keys()]),
-    keepSecrets: () => keepSecrets(input, secrets),
+    keepSecrets: () => keepSecrets(input, secrets, false),
   };
 }
 
@@ -213,17 +203,23 @@ async function carryOut(
   adding: readonly ImportedServer[],
   secrets: ReadonlyMap<string, string>,
 ): Promise<(readonly [string, string])[]> {
-  await keepSecrets(input, secrets);
+  const fresh = await keepSecrets(input, secrets, false);
   const failed: (readonly [string, string])[] = [];
+  const unused: string[] = [];
   const changes = await serverChanges(input, false);
   try {
     for (const { name, definition } of adding) {
       const options = { ttlMs: null, session: null, replace: false };
-      await changes.add(name, definition, options).catch((error: Error) => failed.push([name, error.message]));
+      await changes.add(name, definition, options).catch((error: Error) => {
+        failed.push([name, error.message]);
+        const text = JSON.stringify(definition);
+        if (isRefusal(error)) unused.push(...fresh.filter((secret) => text.includes(`\${secret:${secret}}`)));
+      });
     }
   } finally {
     await changes.close();
   }
+  await removeSecrets(input, unused, false);
   return failed;
 }
 

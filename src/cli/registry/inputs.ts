@@ -2,7 +2,7 @@ import { GivenInputs } from '../../mcp-registry/given-inputs.ts';
 import type { Input, Runs } from '../../mcp-registry/server-json.ts';
 import { printable } from '../../model/printable.ts';
 import type { CommandInput } from '../command-input.ts';
-import { secretAccess } from '../credentials/secrets.ts';
+import { keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
 import { usage } from '../exit-code.ts';
 
 /** What of a registry or bundle is added, and what has to be kept as a secret first. */
@@ -10,8 +10,8 @@ export interface NewServer {
   readonly name: string;
   readonly definition: object;
   keepSecrets(): Promise<void>;
-  /** Takes back what was put into the data folder for it, where it is not added then. */
-  discard?(): Promise<void>;
+  /** Takes back what was put into the data folder for it, secrets too, where it is not added then. */
+  discard(): Promise<void>;
 }
 
 /** Values of inputs: from `--set`, else the default, else from the person. One error names all missing ones. */
@@ -30,7 +30,13 @@ export class Inputs extends GivenInputs {
   made(definition: Runs): NewServer {
     this.complain();
     this.#input.terminal.err(`${printable(`${this.server} will be: ${lineOf(definition)}`)}\n`);
-    return { name: this.server, definition, keepSecrets: () => this.#keepSecrets() };
+    let fresh: readonly string[] = [];
+    return {
+      name: this.server,
+      definition,
+      keepSecrets: async () => void (fresh = await keepSecrets(this.#input, this.secrets)),
+      discard: () => removeSecrets(this.#input, fresh),
+    };
   }
 
   complain(): void {
@@ -45,16 +51,6 @@ export class Inputs extends GivenInputs {
       ([name, input]) => `    ${name}  ${aboutOf(input)}${input.isSecret === true ? ' (a secret)' : ''}`,
     );
     throw usage(`values are missing; give them with --set NAME=value:\n${lines.join('\n')}`);
-  }
-
-  async #keepSecrets(): Promise<void> {
-    if (this.secrets.size === 0) return;
-    const store = await secretAccess(this.#input);
-    try {
-      for (const [name, value] of this.secrets) await store.changes.put(name, value);
-    } finally {
-      await store.close();
-    }
   }
 }
 

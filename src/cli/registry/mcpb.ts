@@ -57,7 +57,12 @@ export async function bundleServer(
       await rename(join(scratch, 'content'), folder);
     }
     await removeOld(bundles, versions, folder);
-    return isThere ? added : { ...added, discard: () => rm(folder, { recursive: true, force: true }) };
+    if (isThere) return added;
+    const discard = async (): Promise<void> => {
+      await rm(folder, { recursive: true, force: true });
+      await added.discard();
+    };
+    return { ...added, discard };
   } finally {
     await archive?.close();
     await rm(scratch, { recursive: true, force: true });

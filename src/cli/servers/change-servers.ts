@@ -39,6 +39,17 @@ export async function add(input: AddInput): Promise<ExitCode> {
   });
 }
 
+/** Before secrets are kept for a new server: those of the one that has the name are its own. */
+export async function refuseTaken(input: CommandInput, name: string): Promise<void> {
+  const changes = await serverChanges(input);
+  try {
+    if ((await changes.server(name)) === null) return;
+    throw usage(`the server ${name} exists already: use "trunkline add --replace", or choose another name with --as`);
+  } finally {
+    await changes.close();
+  }
+}
+
 const DONE = { remove: 'removed', suspend: 'suspended', resume: 'resumed', restart: 'restarted' } as const;
 
 /** `trunkline remove|suspend|resume|restart <server>`. */

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
-import { CommandError, EXIT } from '../exit-code.ts';
+import { isRefusal } from '../credentials/kept-secrets.ts';
 import { collected, duration, type GatewayFlags } from '../flags.ts';
 import type { RegistryFlags } from '../registry/registry-servers.ts';
 import type { ServerFlags } from './change-servers.ts';
@@ -78,7 +78,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     .argument('[urlOrCommand]', 'address, command, or MCPB bundle')
     .argument('[args...]', 'arguments of the command')
     .action(async (word: string | undefined, target: string | undefined, words: string[], flags: AddFlags) => {
-      const { add, definitionFrom, nameFrom } = await import('./change-servers.ts');
+      const { add, definitionFrom, nameFrom, refuseTaken } = await import('./change-servers.ts');
       const given = input(flags);
       const ttlMs = flags.ttl ?? null;
       const options = { ttlMs, session: flags.session ?? null, replace: flags.replace === true };
@@ -100,11 +100,11 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
         ? await (await import('../registry/mcpb.ts')).bundleServer(given, all.at(-1)!, as, flags)
         : await registryServer(given, word!, flags);
       try {
+        if (flags.replace !== true) await refuseTaken(given, server.name);
         await server.keepSecrets();
         done(await add({ ...given, ...server, options, wait: flags.wait }));
       } catch (error) {
-        // After another failure it may have been added.
-        if (error instanceof CommandError && error.exitCode === EXIT.usage) await server.discard?.();
+        if (isRefusal(error)) await server.discard();
         throw error;
       }
     });

@@ -1,13 +1,15 @@
 import { useSignal } from '@preact/signals';
-import { addServer, putSecret, readDefinitions } from '../../api/operations.ts';
-import { execToken } from '../../api/request.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { readDefinitions } from '../../api/operations.ts';
+import { ApiError, execToken } from '../../api/request.ts';
 import { Command } from '../../parts/command.tsx';
 import { Failure } from '../../parts/notes.tsx';
 import { errorText, toast } from '../../parts/toasts.tsx';
 import { href, navigate } from '../../router.ts';
 import { putServer } from '../../servers.ts';
 import { addCommand } from './add-command.ts';
-import { type Definition, FromRegistry, InputField } from './from-registry.tsx';
+import { addWithSecrets, type NewServer } from './add-with-secrets.ts';
+import { FromRegistry, InputField } from './from-registry.tsx';
 
 const EXAMPLE = '{ "mcpServers": { "docs": { "type": "http", "url": "https://example.com/mcp" } } }';
 
@@ -44,22 +46,18 @@ export function AddServer() {
     busy.value = false;
   };
   const addAll = async (
-    definitions: readonly Definition[],
+    fresh: readonly NewServer[],
     there: readonly string[] = [],
     warnings: readonly Warning[] = [],
-    secrets: (name: unknown) => Readonly<Record<string, string>> = () => ({}),
   ): Promise<void> => {
     const added: string[] = [];
-    for (const body of definitions) {
+    for (const one of fresh) {
       try {
-        for (const [secret, value] of Object.entries(secrets(body['name']))) {
-          await putSecret({ name: secret, body: { value } });
-        }
-        const server = await addServer({ body });
+        const server = await addWithSecrets(one);
         putServer(server);
         added.push(server.name);
       } catch (cause) {
-        const rest = definitions.slice(added.length).map((one) => String(one['name']));
+        const rest = fresh.slice(added.length).map(({ definition }) => String(definition['name']));
         outcome.value = { added, rest, error: cause as Error, warnings };
         return;
       }
@@ -87,10 +85,9 @@ export function AddServer() {
       }
       const [there, fresh] = [servers.filter((one) => one.there), servers.filter((one) => !one.there)];
       await addAll(
-        fresh.map(({ definition }) => definition),
+        fresh,
         there.map((one) => one.name),
         warnings,
-        (one) => fresh.find((server) => server.name === one)?.secrets ?? {},
       );
     });
   return (
@@ -119,7 +116,7 @@ export function AddServer() {
           URL, or command with its arguments
           <input required value={target.value} onInput={(event) => (target.value = event.currentTarget.value)} />
         </label>
-        <ExecToken />
+        <ExecToken error={outcome.value.error} />
         <button type="submit" disabled={busy.value}>
           Add
         </button>{' '}
@@ -162,7 +159,7 @@ export function AddServer() {
         <Command text="trunkline import" />
         <p class="soft">With the exec token, secrets in it go to the store of secrets.</p>
       </form>
-      <FromRegistry submit={(definitions) => attempt(async () => addAll(await definitions()))} />
+      <FromRegistry submit={(prepare) => attempt(async () => addAll([await prepare()]))} />
     </>
   );
 }
@@ -189,18 +186,39 @@ function Became({ added, rest, error, warnings }: Outcome) {
   );
 }
 
-function ExecToken() {
+const EXEC_FAULTS: Readonly<Record<string, string>> = {
+  exec_required: 'What you add takes the right servers:exec:',
+  exec_token_wrong: 'This is not the exec token of this gateway:',
+};
+
+/** `error`: of the last press of a button, which may be about this field. */
+function ExecToken({ error }: { readonly error: Error | null }) {
+  const field = useRef<HTMLInputElement>(null);
+  const fault = error instanceof ApiError ? EXEC_FAULTS[error.code] : undefined;
+  useEffect(() => {
+    if (fault !== undefined) field.current?.focus();
+  }, [error]);
   return (
-    <label>
-      Exec token, for servers that run a program (the file <code>exec.token</code> of the data folder)
-      <input
-        type="password"
-        autocomplete="off"
-        value={execToken.value ?? ''}
-        onInput={(event) => {
-          execToken.value = event.currentTarget.value.trim() || null;
-        }}
-      />
-    </label>
+    <>
+      <label>
+        Exec token, for servers that run a program (the file <code>exec.token</code> of the data folder)
+        <input
+          ref={field}
+          type="password"
+          autocomplete="off"
+          value={execToken.value ?? ''}
+          aria-invalid={fault !== undefined}
+          aria-describedby="exec-fault"
+          onInput={(event) => {
+            execToken.value = event.currentTarget.value.trim() || null;
+          }}
+        />
+      </label>
+      <p id="exec-fault" class="tone-bad">
+        {fault === undefined
+          ? null
+          : `${fault} paste here what the file exec.token has, and press the button again. On the machine of the gateway, trunkline doctor shows its data folder; there, trunkline add needs no token.`}
+      </p>
+    </>
   );
 }

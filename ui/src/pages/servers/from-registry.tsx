@@ -1,17 +1,16 @@
 import { useSignal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { serverNameOf } from '../../../../src/model/names.ts';
-import { prepareServer, putSecret, searchRegistry } from '../../api/operations.ts';
+import { prepareServer, searchRegistry } from '../../api/operations.ts';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { Empty, Failure, Loading } from '../../parts/notes.tsx';
 import { type Column, Table } from '../../parts/table.tsx';
+import type { NewServer } from './add-with-secrets.ts';
 
 type Found = Awaited<ReturnType<typeof searchRegistry>>;
 type Listed = Found['servers'][number];
 type Prepared = Awaited<ReturnType<typeof prepareServer>>;
 type Input = Prepared['inputs'][number];
-/** For `addServer`. */
-export type Definition = Readonly<Record<string, unknown>>;
 
 const COLUMNS: readonly Column<Listed>[] = [
   { id: 'name', title: 'Name', width: 'minmax(12rem, 2fr)', cell: ({ name }) => name, order: ({ name }) => name },
@@ -28,7 +27,7 @@ const COLUMNS: readonly Column<Listed>[] = [
 
 interface FromRegistryProps {
   /** Shows what the promise rejects with, and adds what it resolves with. */
-  readonly submit: (definitions: () => Promise<readonly Definition[]>) => Promise<void>;
+  readonly submit: (prepare: () => Promise<NewServer>) => Promise<void>;
 }
 
 /** Finds a server in the MCP registry, asks for what it needs, and adds it. */
@@ -37,19 +36,21 @@ export function FromRegistry({ submit }: FromRegistryProps) {
   const searching = useSignal(false);
   const found = useSignal<Found | null>(null);
   const chosen = useSignal<Prepared | null>(null);
-  const error = useSignal<Error | null>(null);
-  const attempt = async (run: () => Promise<void>): Promise<void> => {
-    error.value = null;
-    await run().catch((cause: Error) => (error.value = cause));
+  const failure = useSignal<{ readonly what: string; readonly error: Error } | null>(null);
+  const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
+    failure.value = null;
+    await run().catch((error: Error) => (failure.value = { what, error }));
   };
   const search = async (): Promise<void> => {
     chosen.value = null;
     searching.value = true;
-    await attempt(async () => void (found.value = await searchRegistry({ search: words.value.trim() })));
+    const what = 'The registry could not be searched';
+    await attempt(what, async () => void (found.value = await searchRegistry({ search: words.value.trim() })));
     searching.value = false;
   };
   const choose = (server: string, via?: string): Promise<void> =>
     attempt(
+      `${server} cannot be added here`,
       async () =>
         void (chosen.value = await prepareServer({ body: { server, ...(via === undefined ? {} : { via }) } })),
     );
@@ -68,7 +69,7 @@ export function FromRegistry({ submit }: FromRegistryProps) {
         <button type="submit">Search</button>{' '}
         <Command text={`trunkline search ${shellWord(words.value.trim() || '<words>')}`} />
       </form>
-      {error.value === null ? null : <Failure what="The registry gave nothing" error={error.value} />}
+      {failure.value === null ? null : <Failure {...failure.value} />}
       {searching.value ? <Loading what="the registry" /> : null}
       {found.value === null ? null : (
         <Table
@@ -104,14 +105,12 @@ function Needed({ server, choose, submit }: NeededProps) {
   const values = useSignal<Readonly<Record<string, string>>>({});
   const given = (): Readonly<Record<string, string>> =>
     Object.fromEntries(Object.entries(values.value).filter(([, value]) => value !== ''));
-  const definitions = async (): Promise<readonly Definition[]> => {
+  const prepare = async (): Promise<NewServer> => {
     const wanted = { server: `${server.name}@${server.version}`, via: server.via, name: name.value.trim() };
     const { definition, lacking, secrets } = await prepareServer({ body: { ...wanted, values: given() } });
     if (definition === null) throw new Error(`${lacking.join(', ')}: a value is missing`);
-    for (const [input, secret] of Object.entries(secrets)) {
-      await putSecret({ name: secret, body: { value: given()[input]! } });
-    }
-    return [definition];
+    const kept = Object.entries(secrets).map(([input, secret]) => [secret, given()[input]!] as const);
+    return { definition, secrets: Object.fromEntries(kept) };
   };
   const set = Object.entries(given()).map(([input, value]) => {
     const secret = server.inputs.some((one) => one.name === input && one.secret);
@@ -122,7 +121,7 @@ function Needed({ server, choose, submit }: NeededProps) {
       aria-label={server.name}
       onSubmit={(event) => {
         event.preventDefault();
-        void submit(definitions);
+        void submit(prepare);
       }}
     >
       <h2>

@@ -1,0 +1,49 @@
+import { RunTimeProblem } from '../../app/stopped-gateway.ts';
+import { mayBeAdded } from '../../model/may-be-added.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { secretAccess } from './secrets.ts';
+
+/**
+ * Keeps the secrets of new servers, all or none of them. Resolves with the names of those that were not there before: they
+ * are removed again where their server is not added.
+ */
+export async function keepSecrets(
+  input: CommandInput,
+  secrets: ReadonlyMap<string, string>,
+  nearest = true,
+): Promise<readonly string[]> {
+  if (secrets.size === 0) return [];
+  const { changes, close } = await secretAccess(input, nearest);
+  const fresh: string[] = [];
+  try {
+    const before = new Set((await changes.list()).map(({ name }) => name));
+    for (const [name, value] of secrets) {
+      await changes.put(name, value);
+      if (!before.has(name)) fresh.push(name);
+    }
+    return fresh;
+  } catch (error) {
+    for (const name of fresh) await changes.delete(name).catch(() => {});
+    throw error;
+  } finally {
+    await close();
+  }
+}
+
+export async function removeSecrets(input: CommandInput, names: readonly string[], nearest = true): Promise<void> {
+  if (names.length === 0) return;
+  const { changes, close } = await secretAccess(input, nearest);
+  try {
+    for (const name of names) await changes.delete(name);
+  } finally {
+    await close();
+  }
+}
+
+/** Whether the server was refused, so that it is certainly not there. */
+export function isRefusal(error: unknown): boolean {
+  if (error instanceof RunTimeProblem) return !mayBeAdded(error.code);
+  if (!(error instanceof CommandError) || error.exitCode !== EXIT.usage) return false;
+  return !mayBeAdded((error.cause as { readonly code?: unknown } | undefined)?.code);
+}
