@@ -10,6 +10,7 @@ class SlowNats {
   readonly published: { subject: string; reply: string | undefined }[] = [];
   readonly post: AnswerPost;
   confirm: () => void = () => {};
+  taken = false;
   #changed: (change: WireChange) => void = () => {};
   #received: (message: { subject: string; noResponders: boolean }) => void = () => {};
 
@@ -22,7 +23,7 @@ class SlowNats {
         this.published.push({ subject, reply: options?.reply }),
       flush: () => new Promise<void>((done) => (this.confirm = done)),
     };
-    this.post = new AnswerPost(wire as unknown as Wire, this.clock, 'peer');
+    this.post = new AnswerPost(wire as unknown as Wire, this.clock, 'peer', () => this.taken);
     this.#changed({ type: 'connected', resync: true });
   }
 
@@ -75,4 +76,14 @@ test('S0.18 an answer is kept until NATS has confirmed it, also while it waits f
   await nats.clock.advance(1_000);
   await settled();
   assert.equal(nats.published.length, before, 'what was taken back was published again');
+});
+
+test('S0.18 an answer that waits for its receiver is not published again where another node answers', async () => {
+  const nats = new SlowNats();
+  nats.post.publish('a', Buffer.from('1'));
+  nats.unheard();
+  nats.taken = true;
+  await nats.clock.advance(1_000);
+  assert.equal(nats.published.length, 1);
+  assert.deepEqual(nats.post.takeBack(), []);
 });

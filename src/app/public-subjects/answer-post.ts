@@ -26,6 +26,7 @@ export class AnswerPost {
   readonly #wire: Wire;
   readonly #clock: Clock;
   readonly #heardBy: string;
+  readonly #taken: (reply: string) => boolean;
   readonly #unconfirmed = new Set<Posted>();
   /** Those of them that were published since NATS was last asked for a confirmation. */
   #fresh: Posted[] = [];
@@ -34,10 +35,12 @@ export class AnswerPost {
   #carefulUntil = Number.NEGATIVE_INFINITY;
   #number = 0;
 
-  constructor(wire: Wire, clock: Clock, peer: string) {
+  /** `taken`: another node answers instead; asked before an answer is published again, which it ends. */
+  constructor(wire: Wire, clock: Clock, peer: string, taken: (reply: string) => boolean) {
     this.#wire = wire;
     this.#clock = clock;
     this.#heardBy = `trunkline.answers.${peer}`;
+    this.#taken = taken;
     wire.onChange((change) => {
       if (change.type === 'connected' && change.resync) this.#carefulUntil = clock.now() + OUTAGE_OVER_MS;
     });
@@ -101,7 +104,9 @@ export class AnswerPost {
     this.#unconfirmed.delete(posted);
     const again = this.#keep(posted.reply, posted.answer, posted.until);
     this.#clock.after(AGAIN_MS, () => {
-      if (this.#unconfirmed.has(again)) this.#send(again);
+      if (!this.#unconfirmed.has(again)) return;
+      if (this.#taken(again.reply)) this.#unconfirmed.delete(again);
+      else this.#send(again);
     });
   }
 }

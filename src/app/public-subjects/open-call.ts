@@ -11,6 +11,8 @@ export class OpenCall {
   held = 0;
   /** How many of these this node has answered, and NATS has not confirmed. */
   sent = 0;
+  /** When it last did. */
+  sentAt = 0;
   /** This node has them from one that is gone. */
   adopted = false;
   /** Another node answers, or has answered, what this node has in hand. */

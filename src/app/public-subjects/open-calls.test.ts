@@ -23,15 +23,16 @@ class Stage {
   readonly hub = new CuttableHub();
   readonly nodes: Witness[];
   readonly here: Set<Witness>;
+  readonly program: CuttableWire;
   /** What came to each reply subject. */
   readonly replies: string[] = [];
   reported = 0;
 
   /** `ofBefore`: the others are nodes of the version before. */
   constructor(count: number, ofBefore = false) {
-    const program = this.hub.open();
+    const program = (this.program = this.hub.open());
     program.subscribe('reply.>', ({ subject, payload }) => this.replies.push(`${subject.slice(6)} ${payload}`));
-    program.subscribe('trunkline.public.calls', () => this.reported++);
+    this.hub.open().subscribe('trunkline.public.calls', () => this.reported++);
     const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
     const logger = Logger.silent();
     this.nodes = Array.from({ length: count }, () => {
@@ -229,6 +230,67 @@ test('S0.18 a witness whose UNKNOWN went into a dead connection sends it when it
   witness.wire.restore();
   await stage.clock.advance(10_000);
   assert.deepEqual([stage.replies, witness.calls.inHand], [['a UNKNOWN'], 0]);
+});
+
+test('S0.18 fault:F28 after an outage an answer that waits for its program stays the only one', async () => {
+  for (const back of [1_000, 3_000, 8_000]) {
+    const stage = new Stage(3);
+    const [, other, taker] = stage.nodes as [Witness, Witness, Witness];
+    stage.request('a', taker);
+    stage.request('b', other);
+    await stage.clock.advance(600);
+    for (const { wire } of [...stage.nodes, { wire: stage.program }]) wire.cut();
+    taker.calls.answer('reply.a', Buffer.from('RESULT'));
+    other.calls.answer('reply.b', Buffer.from('RESULT'));
+    await stage.clock.advance(600);
+    for (const { wire } of stage.nodes) wire.restore();
+    await stage.clock.advance(back);
+    stage.program.restore();
+    await stage.clock.advance(10_000);
+    assert.deepEqual(stage.replies.toSorted(), ['a RESULT', 'b RESULT'], `the program is back after ${back} ms`);
+    assert.deepEqual(
+      stage.nodes.map(({ calls }) => calls.inHand),
+      [0, 0, 0],
+    );
+  }
+});
+
+test('S0.18 fault:F28 an UNKNOWN that waits for its program stays the only answer', async () => {
+  for (const returns of [false, true]) {
+    const stage = new Stage(3);
+    const taker = stage.nodes[2]!;
+    stage.request('a', taker);
+    await stage.clock.advance(600);
+    for (const { wire } of [...stage.nodes, { wire: stage.program }]) wire.cut();
+    for (const { wire } of stage.nodes.slice(0, 2)) wire.restore();
+    await stage.clock.advance(4_000);
+    if (returns) taker.wire.restore();
+    taker.calls.answer('reply.a', Buffer.from('RESULT'));
+    await stage.clock.advance(4_000);
+    stage.program.restore();
+    await stage.clock.advance(10_000);
+    assert.deepEqual(stage.replies, ['a UNKNOWN'], returns ? 'the node returns' : 'the node does not return');
+  }
+});
+
+test('S0.18 fault:F28 an answer that waits for its program is dropped where another node has taken the call', async () => {
+  const stage = new Stage(2);
+  const [witness, taker] = stage.nodes as [Witness, Witness];
+  stage.request('a', taker);
+  await stage.clock.advance(600);
+  for (const { wire } of [...stage.nodes, { wire: stage.program }]) wire.cut();
+  for (const { wire } of stage.nodes) wire.restore();
+  taker.calls.answer('reply.a', Buffer.from('RESULT'));
+  await stage.clock.advance(1_000);
+  witness.wire.die();
+  await stage.clock.advance(3_000);
+  witness.wire.cut();
+  witness.wire.restore();
+  await stage.clock.advance(2_000);
+  stage.program.restore();
+  await stage.clock.advance(10_000);
+  assert.deepEqual(stage.replies, ['a UNKNOWN']);
+  assert.deepEqual([witness.calls.inHand, taker.calls.inHand], [0, 0]);
 });
 
 test('a lone node sends nothing, and many short calls share a message', async () => {

@@ -85,7 +85,7 @@ export class OpenCalls {
   constructor(deps: OpenCallsDeps) {
     const { bus, wire, clock } = deps;
     this.#deps = deps;
-    this.#post = new AnswerPost(wire, clock, bus.peer);
+    this.#post = new AnswerPost(wire, clock, bus.peer, (reply) => this.#taken(reply));
     bus.subscribe(SUBJECT, (payload, from) => {
       if (from !== bus.peer) this.#heard(unpackFrame<CallNews>(payload).header, from);
     });
@@ -192,7 +192,9 @@ export class OpenCalls {
 
   /** The call stays in hand until NATS has confirmed the answer. */
   #deliver(reply: string, answer: Buffer): void {
-    this.#of(reply).sent++;
+    const call = this.#of(reply);
+    call.sent++;
+    call.sentAt = this.#deps.clock.now();
     this.#post.publish(reply, answer);
   }
 
@@ -206,6 +208,15 @@ export class OpenCalls {
     call.held--;
     this.#answered(reply, call);
     this.#tell('answered', reply);
+  }
+
+  /** Another node answers a call whose answer from here waits for its receiver. */
+  #taken(reply: string): boolean {
+    const call = this.#open.get(reply);
+    if (call?.lost !== true) return false;
+    call.sent--;
+    this.#drop(reply, call);
+    return true;
   }
 
   /** This node does not answer what it had in hand. */
@@ -328,7 +339,8 @@ export class OpenCalls {
     for (const [reply, call] of [...this.#open]) {
       if (call.held > 0) {
         call.heardAt = now;
-        if (tellsHeld && call.held > call.sent) this.#tell('held', reply);
+        // An answer just sent is confirmed in a moment, unless it waits for its receiver.
+        if (tellsHeld && (call.held > call.sent || now - call.sentAt > TICK_MS)) this.#tell('held', reply);
         continue;
       }
       const silentMs = now - call.heardAt;
