@@ -9,8 +9,8 @@ const MB = 1_000_000;
 const MOST_RESTART_BYTES = MB;
 const MOST_IDLE_BYTES = MB;
 const MOST_READY_MS = 5_000;
-/** Of what a node holds, by a million sessions of others: what garbage collections differ by. */
-const MOST_GROWTH_MIB = 8;
+/** Of what a node holds, where ten times as many sessions of others are in the store: what garbage collections differ by. */
+const MOST_GROWTH_MIB = 4;
 const ON_PAPER = [100, 1_000];
 const SUBJECTS = 6;
 
@@ -58,10 +58,11 @@ function ofMemory(memory: readonly Memory[]): string[][] {
     '',
     '',
   ]);
-  const [first, last] = [memory[0], memory.at(-1)];
-  if (first === undefined || last === undefined) return rows;
-  const grown = last.heldMiB - first.heldMiB;
-  return [...rows, limited('growth of that', grown, MOST_GROWTH_MIB, (mib) => `${number(mib)} MiB`)];
+  const [tenth, all] = memory.slice(-2);
+  if (tenth === undefined || all === undefined) return rows;
+  const mib = (value: number): string => `${number(value)} MiB`;
+  const what = `growth of that from ${many(tenth.sessions)} to ${many(all.sessions)} sessions`;
+  return [...rows, limited(what, Math.max(0, all.heldMiB - tenth.heldMiB), MOST_GROWTH_MIB, mib)];
 }
 
 function ofNewNode(node: NewNode | null): string[][] {
