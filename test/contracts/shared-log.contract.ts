@@ -93,13 +93,14 @@ export function sharedLogContract(harness: LogHarness): void {
         const read = (): Promise<Buffer[][]> =>
           Promise.all(flooded.map(async (name) => [...(await b.read(name)).entries]));
         let [even, odd]: Buffer[][] = [];
-        // What is purged goes a moment after what was appended has come.
+        const numbers = (entries: Buffer[]): number[] => entries.map((entry) => Number.parseInt(entry.toString(), 10));
+        // The server takes the last of what was appended, and purges after that.
         await eventually(async () => {
           [even, odd] = await read();
           const left = even!.length + odd!.length;
-          return left <= 100 && left > 60 && Math.abs(even!.length - odd!.length) <= 2;
+          const taken = numbers(even!).at(-1) === 398 && numbers(odd!).at(-1) === 399;
+          return taken && left <= 100 && left > 60 && Math.abs(even!.length - odd!.length) <= 2;
         });
-        const numbers = (entries: Buffer[]): number[] => entries.map((entry) => Number.parseInt(entry.toString(), 10));
         const upTo = (last: number, count: number): number[] =>
           Array.from({ length: count }, (_, at) => last - 2 * (count - 1 - at));
         assert.deepEqual(numbers(even!), upTo(398, even!.length));
