@@ -29,7 +29,9 @@ export function withTrace(request: Message, traceparent: string): Message {
     return spliceMessage(request, editMembers(bytes, body, [['_meta', `{"traceparent":${text}}`]]));
   }
   if (bytes[meta.start] !== OPEN_BRACE) return request;
-  return spliceMessage(request, editMembers(bytes, meta, [['traceparent', text]]));
+  const known = field(bytes, meta.start, meta.end, 'traceparent');
+  const edits = known === null ? editMembers(bytes, meta, [['traceparent', text]]) : [{ ...known, insert: text }];
+  return spliceMessage(request, edits);
 }
 
 /** Name and attributes of a request's span (OpenTelemetry semantic conventions for MCP). */

@@ -148,7 +148,7 @@ export class Upstream {
   call(request: Message, exchange: Exchange): Promise<Outcome> {
     const { tracer } = this.parts.context.deps;
     if (tracer == null || request.method === LISTEN) return this.#call(request, exchange, null);
-    const span = tracer.begin('client', traceOf(request));
+    const span = tracer.begin('client', exchange.trace === undefined ? null : traceOf(request));
     if (span === null) return this.#call(request, exchange, null);
     const { name, attributes } = spanOf(request);
     attributes['trunkline.server'] = this.server.name;

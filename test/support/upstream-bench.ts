@@ -77,6 +77,7 @@ export class TestExchange implements Exchange {
   readonly id = 'x';
   readonly request: Message;
   readonly client: ClientProfile;
+  trace: string | undefined = undefined;
   readonly takesInputRequired: boolean;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;

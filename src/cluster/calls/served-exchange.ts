@@ -2,6 +2,7 @@ import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
+import { traceOf } from '../../protocol/trace-context.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { ForwardedOptions } from './call-contexts.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
@@ -48,6 +49,11 @@ export class ServedExchange implements Exchange {
       this.#full = false;
       this.#release();
     };
+  }
+
+  /** The span of the caller's node, which the request carries. */
+  get trace(): string | undefined {
+    return traceOf(this.request) ?? undefined;
   }
 
   /** A message that cannot wait (progress, log) is dropped while the caller does not keep up. */

@@ -44,6 +44,11 @@ export class ClientExchange implements Exchange {
   readonly #number = ++count;
   target: Exchange['target'] = undefined;
   sentAt: number | undefined = undefined;
+  // Members that a few calls set: there from the start, so that all exchanges keep one shape.
+  begunAt: number | undefined = undefined;
+  servedBy: string | undefined = undefined;
+  attempts: Exchange['attempts'] = undefined;
+  trace: string | undefined = undefined;
   /** Set by the endpoint on which it came. */
   sealsInput = false;
   cancelled: string | null = null;

@@ -6,7 +6,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
-import { ended, traceOf, withTrace } from '../../protocol/trace-context.ts';
+import { ended, withTrace } from '../../protocol/trace-context.ts';
 import type { Tracer } from '../../telemetry/tracing.ts';
 import { type KnownServers, unavailable } from '../known-servers.ts';
 import type { Policies } from '../policy/policies.ts';
@@ -90,7 +90,7 @@ export class Dispatch {
     const { upstreams, tracer, clock } = this.#deps;
     exchange.sentAt ??= clock.turnNow();
     if (tracer === null || request.method === LISTEN) return upstreams.call(server, request, exchange);
-    const span = tracer.begin('internal', exchange.trace ?? traceOf(request));
+    const span = tracer.begin('internal', exchange.trace ?? null);
     if (span === null) return upstreams.call(server, request, exchange);
     span.describe(`dispatch ${server}`, { 'mcp.method.name': request.method, 'trunkline.server': server });
     return ended(span, upstreams.call(server, withTrace(request, span.traceparent), exchange));

@@ -113,6 +113,7 @@ test('a request of a server has a span under that of its call, and the client ge
   await bench.run([serverOf('a'), script]);
   const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const exchange = toolCall(client, `{"name":"echo","_meta":{"traceparent":"${parent}"}}`);
+  exchange.trace = parent;
   exchange.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
   const outcome = bench.call('a', exchange);
   await settled();
