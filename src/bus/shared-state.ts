@@ -32,10 +32,7 @@ export interface Bucket {
   restore(key: string, value: Buffer): Promise<number | null>;
   /** Null if the revision differs or the record is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
-  /**
-   * False if the revision differs. Without a revision: unconditional. Leaves a marker for the TTL; without a TTL, `delete` with
-   * the marker's revision removes that: false if there is a new record or no marker.
-   */
+  /** False if the revision differs. Without a revision: unconditional. Leaves a marker for the TTL. */
   delete(key: string, revision?: number): Promise<boolean>;
   /**
    * Removes the markers that are older, for users that do not need them for the whole TTL; that of the newest change stays. Returns

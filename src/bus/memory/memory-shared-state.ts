@@ -73,7 +73,6 @@ class MemoryBucket implements Bucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
-    if (revision !== undefined && this.#deletions.get(key)?.revision === revision) return this.#deletions.delete(key);
     if (revision !== undefined && this.#records.get(key)?.revision !== revision) return false;
     this.#remove(key);
     return true;

@@ -77,8 +77,9 @@ async function failures(nats: NatsServer, user: number): Promise<readonly string
       const seen: string[] = [];
       const watch = await bucket.watch('>', { put: ({ key }) => seen.push(key), gone: () => {} });
       const deleted = (await bucket.update('k', Buffer.from('w'), revision!)) ?? 0;
-      const mark = (await bucket.delete('k', deleted)) ? deleted + 1 : 0;
-      const removed = (await bucket.look('k')) === 'deleted' && (await bucket.delete('k', mark));
+      await bucket.delete('k', deleted);
+      await bucket.create('next', Buffer.from('v'));
+      const removed = (await bucket.look('k')) === 'deleted' && (await bucket.forgetMarks(-3_600_000)) === 1;
       watch.close();
       // Settings of an earlier version.
       await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 });

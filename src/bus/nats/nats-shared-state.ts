@@ -9,7 +9,6 @@ import {
   type NatsStateDeps,
   NO_MESSAGE,
   NO_STREAM,
-  NOT_DELETED,
   onceMade,
   type Reach,
   StreamReplicas,
@@ -155,12 +154,6 @@ export class NatsBucket implements Bucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
-    // Markers expire like records if the bucket has a TTL.
-    if (revision !== undefined && this.#options.ttlMs === 0) {
-      const stored = await this.#last(key);
-      if (stored?.revision !== revision) return false;
-      if (stored.removed) return this.#deleteMark(revision);
-    }
     return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
   }
 
@@ -228,18 +221,6 @@ export class NatsBucket implements Bucket {
         return { value: Buffer.from(stored.data), revision: stored.seq, removed };
       } catch (error) {
         if (apiCode(error) === NO_MESSAGE) return null;
-        throw error;
-      }
-    });
-  }
-
-  /** By its sequence number in the stream, which stays unique. */
-  async #deleteMark(revision: number): Promise<boolean> {
-    return this.withStream('write', async ({ manager }) => {
-      try {
-        return await manager.streams.deleteMessage(this.stream, revision, false);
-      } catch (error) {
-        if (apiCode(error) === NOT_DELETED) return false;
         throw error;
       }
     });

@@ -6,19 +6,10 @@ const EVERY_MS = 10 * 60_000;
 const KEEP_MS = 60 * 60_000;
 const MAX_LOOKED_AT = 5_000;
 const MAX_REMEMBERED = 50_000;
-const MAX_MARKS = 20_000;
-const MARKS_AT_ONCE = 16;
 
 interface Revised {
   readonly key: string;
   readonly revision: number;
-}
-
-interface ListedClaims {
-  readonly keys: string[];
-  /** Some of the old ones. */
-  readonly marks: Revised[];
-  highest: number;
 }
 
 /**
@@ -32,9 +23,6 @@ interface ListedClaims {
 export class ClaimSweep {
   readonly #context: ClaimContext;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
-  /** Highest revisions and when they were seen, oldest first: dates older records. */
-  #seen: { readonly revision: number; readonly at: number }[] = [];
-  #incarnation = '';
   #after = '';
   #stop: () => void = () => {};
 
@@ -57,13 +45,13 @@ export class ClaimSweep {
   async run(): Promise<number> {
     if (!this.#due) {
       this.#idle.clear();
-      this.#seen = [];
       return 0;
     }
-    const alive = new Set(await this.#context.leases.keys('lease.*'));
-    const { keys, marks } = await this.#look();
-    const forgotten = await this.#forgetClaims(this.#next(keys), alive);
-    await this.#forgetMarks(marks);
+    const { deps, store, leases } = this.#context;
+    const alive = new Set(await leases.keys('lease.*'));
+    const forgotten = await this.#forgetClaims(this.#next(await store.keys('own.*')), alive);
+    const marks = await store.forgetMarks(KEEP_MS);
+    if (marks > 0) deps.logger.debug('claim_marks_forgotten', { marks });
     return forgotten;
   }
 
@@ -92,51 +80,6 @@ export class ClaimSweep {
     return forgotten;
   }
 
-  async #forgetMarks(marks: readonly Revised[]): Promise<void> {
-    let forgotten = 0;
-    for (let at = 0; at < marks.length && this.#due; at += MARKS_AT_ONCE) {
-      const some = marks.slice(at, at + MARKS_AT_ONCE);
-      const deleted = await Promise.all(some.map(({ key, revision }) => this.#context.store.delete(key, revision)));
-      forgotten += deleted.filter((was) => was).length;
-    }
-    const { logger } = this.#context.deps;
-    if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
-  }
-
-  async #look(): Promise<ListedClaims> {
-    const oldUpTo = this.#oldUpTo();
-    let look = nothing();
-    const changed = ({ key, revision }: Revised, gone: boolean): void => {
-      look.highest = Math.max(look.highest, revision);
-      if (!gone) look.keys.push(key);
-      else if (revision <= oldUpTo && look.marks.length < MAX_MARKS) look.marks.push({ key, revision });
-    };
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const watch = await this.#context.store.watch('own.*', {
-      onBegin: () => {
-        look = nothing();
-      },
-      put: (record) => changed(record, false),
-      gone: (key, revision) => changed({ key, revision }, true),
-      onReady: resolve,
-    });
-    const incarnation = await promise.finally(() => watch.close());
-    const other = incarnation !== this.#incarnation;
-    this.#incarnation = incarnation;
-    // Revisions of another incarnation do not date these.
-    if (other) this.#seen = [];
-    this.#seen.push({ revision: look.highest, at: this.#context.deps.clock.now() });
-    // The last mark is kept: its revision is the one that later records follow.
-    return { ...look, marks: other ? [] : look.marks.filter(({ revision }) => revision < look.highest) };
-  }
-
-  #oldUpTo(): number {
-    const old = ({ at }: { readonly at: number }): boolean => this.#context.deps.clock.now() - at >= KEEP_MS;
-    const upTo = this.#seen.findLast(old);
-    this.#seen = this.#seen.filter((seen) => seen === upTo || !old(seen));
-    return upTo?.revision ?? 0;
-  }
-
   #next(unsorted: readonly string[]): readonly string[] {
     const all = [...new Set(unsorted)].sort();
     const there = new Set(all);
@@ -154,8 +97,4 @@ export class ClaimSweep {
     if (known !== undefined || this.#idle.size < MAX_REMEMBERED) this.#idle.set(key, { revision, since: now });
     return false;
   }
-}
-
-function nothing(): ListedClaims {
-  return { keys: [], marks: [], highest: 0 };
 }

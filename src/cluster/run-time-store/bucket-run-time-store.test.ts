@@ -90,7 +90,8 @@ test('check:A2 changes of many nodes at once are one after the other, and all no
 });
 
 test('a long log becomes a snapshot, old changes and their marks are deleted, and a node that was away reads on', async () => {
-  const state = new MemorySharedState(systemClock);
+  let now = 0;
+  const state = new MemorySharedState(Object.create(systemClock, { now: { value: () => (now += 10_000) } }));
   const [one, away] = [storeOn(state), storeOn(state)];
   await one.apply([put('first', '1')]);
   await valuesOf(away);

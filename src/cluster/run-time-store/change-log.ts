@@ -12,6 +12,8 @@ const MAX_VALUE_BYTES = 512 * 1024;
 /** Of a text: three bytes a character at most, in base64. */
 const PART_LENGTH = 100_000;
 const AT_ONCE = 32;
+/** A node that reads the log is past what was deleted so long ago. */
+const MARKS_MS = 600_000;
 
 /** What a log begins with. */
 export interface LogHead {
@@ -112,29 +114,14 @@ export class ChangeLog {
   /** Another node may read the snapshot before the last one at the moment, and the changes after it. */
   async #sweep(upTo: number, snapshots: readonly (string | null)[]): Promise<void> {
     const ids = snapshots.flatMap((key) => key?.split('.').at(-1) ?? []);
-    const old: string[] = [];
-    const marks: { readonly key: string; readonly revision: number }[] = [];
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const watch = await this.bucket.watch('>', {
-      put: ({ key }) => {
-        const [kind, number, id = ''] = key.split('.');
-        if (kind !== HEAD && Number(number) <= upTo && !ids.includes(id)) old.push(key);
-      },
-      gone: (key, revision) => marks.push({ key, revision }),
-      onReady: resolve,
+    const old = (await this.bucket.keys('>')).filter((key) => {
+      const [kind, number, id = ''] = key.split('.');
+      return kind !== HEAD && Number(number) <= upTo && !ids.includes(id);
     });
-    await promise.finally(() => watch.close());
-    const deletions = [
-      ...old.map((key) => () => this.bucket.delete(key)),
-      ...marks.map(
-        ({ key, revision }) =>
-          () =>
-            this.bucket.delete(key, revision),
-      ),
-    ];
-    for (let at = 0; at < deletions.length; at += AT_ONCE) {
-      await Promise.all(deletions.slice(at, at + AT_ONCE).map((run) => run()));
+    for (let at = 0; at < old.length; at += AT_ONCE) {
+      await Promise.all(old.slice(at, at + AT_ONCE).map((key) => this.bucket.delete(key)));
     }
+    await this.bucket.forgetMarks(MARKS_MS);
   }
 
   /** Null: the secret in force sealed it. */
