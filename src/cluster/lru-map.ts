@@ -45,7 +45,7 @@ export class LruMap<Value, Key = string> {
     }
   }
 
-  *entries(): Iterable<readonly [Key, Value]> {
+  *entries(): Generator<readonly [Key, Value], void> {
     yield* this.#old;
     yield* this.#young;
   }

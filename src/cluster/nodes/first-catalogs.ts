@@ -14,11 +14,20 @@ const MAX_BYTES = 8 * 1024 * 1024;
 
 interface CatalogsRequest {
   readonly servers: readonly string[];
+  /** The digests that the asker has, in the same order; absent from nodes of earlier versions. */
+  readonly known?: readonly (string | null)[];
 }
 
-/** Each with the number of its pieces, in the order of the request; fewer than asked for if they are large. */
+/**
+ * Each with the number of its pieces, or when it was listed where the asker has it, in the order of the request; fewer than asked
+ * for if they are large.
+ */
 interface CatalogsReply {
-  readonly catalogs: readonly ({ readonly text: CatalogText; readonly pieces: number } | null)[];
+  readonly catalogs: readonly (
+    | { readonly text: CatalogText; readonly pieces: number }
+    | { readonly same: number }
+    | null
+  )[];
 }
 
 interface FirstCatalog {
@@ -78,8 +87,8 @@ export class FirstCatalogs {
     for (;;) {
       const wanted = [...(this.#wanted.get(peer) ?? [])].slice(0, MAX_SERVERS);
       if (wanted.length === 0) break;
-      const request: CatalogsRequest = { servers: wanted.map(([name]) => name) };
-      const catalogs = await this.#ask(peer, request).catch((error) => {
+      const names = wanted.map(([name]) => name);
+      const catalogs = await this.#ask(peer, names).catch((error) => {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
         return null;
       });
@@ -95,10 +104,12 @@ export class FirstCatalogs {
   }
 
   /** Rejects if the node does not answer, or if its answer cannot be read. */
-  async #ask(peer: string, request: CatalogsRequest): Promise<readonly (ServerCatalog | null)[]> {
+  async #ask(peer: string, servers: readonly string[]): Promise<readonly (ServerCatalog | null)[]> {
+    const before = servers.map((name) => this.get(name));
+    const request: CatalogsRequest = { servers, known: before.map((catalog) => catalog?.digest ?? null) };
     const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
     if (outcome.kind === 'failure') throw outcome.error;
-    return catalogsIn(outcome.payload);
+    return catalogsIn(outcome.payload, before);
   }
 
   #take({ node, advertised }: RemoteInstance, catalog: ServerCatalog | null): void {
@@ -115,11 +126,16 @@ export class FirstCatalogs {
     const catalogs: CatalogsReply['catalogs'][number][] = [];
     const all: Buffer[] = [];
     let bytes = 0;
-    for (const name of unpackFrame<CatalogsRequest>(serving.payload).header.servers) {
-      const known = bytes < MAX_BYTES ? local.knownCatalog(name, client, true) : undefined;
-      if (known === undefined) break;
-      const { text, pieces } = known === null ? { text: null, pieces: [] } : catalogText(known);
-      catalogs.push(text === null ? null : { text, pieces: pieces.length });
+    const { servers, known = [] } = unpackFrame<CatalogsRequest>(serving.payload).header;
+    for (const [i, name] of servers.entries()) {
+      if (bytes >= MAX_BYTES) break;
+      const catalog = local.knownCatalog(name, client, true);
+      if (catalog === null || catalog.digest === known[i]) {
+        catalogs.push(catalog === null ? null : { same: catalog.listedAt });
+        continue;
+      }
+      const { text, pieces } = catalogText(catalog);
+      catalogs.push({ text, pieces: pieces.length });
       for (const piece of pieces) bytes += piece.length;
       all.push(...pieces);
     }
@@ -128,12 +144,13 @@ export class FirstCatalogs {
   }
 }
 
-function catalogsIn(payload: Buffer): readonly (ServerCatalog | null)[] {
+function catalogsIn(payload: Buffer, before: readonly (ServerCatalog | null)[]): readonly (ServerCatalog | null)[] {
   const whole = inflateRawSync(unpackFrame(payload).pieces[0]!, { maxOutputLength: MAX_INFLATED });
   const { header, pieces } = unpackFrame<CatalogsReply>(whole);
   let at = 0;
-  return header.catalogs.map((one) => {
+  return header.catalogs.map((one, i) => {
     if (one === null) return null;
+    if ('same' in one) return { ...before[i]!, listedAt: one.same };
     const from = at;
     at += one.pieces;
     return catalogOf(one.text, pieces.slice(from, at));

@@ -106,14 +106,17 @@ export class SharedLists {
   #current(instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> | undefined {
     const key = keyOf(instance, place, client);
     if (this.#kept.get(key)?.of === instance.advertised.lists) return this.#reading.get(key);
-    return joined(this.#reading, key, () => this.#read(key, instance, client));
+    return joined(this.#reading, key, () => this.#read(key, instance, place, client));
   }
 
-  async #read(key: string, instance: RemoteInstance, client: ClientProfile): Promise<void> {
+  async #read(key: string, instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> {
     const { deps, catalogs } = this.#parts;
     const { definition, lists } = instance.advertised;
+    const kind = `${catalogKey(place.server, client)}\n`;
+    // As of another node, or of the former process of this one.
+    const equal = this.#kept.entries().find(([other, { of }]) => of === lists && other.startsWith(kind));
     const before = this.#kept.peek(key)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
-    const catalog = await catalogs.knownThere(instance, client, null);
+    const catalog = (await equal?.[1].catalog) ?? (await catalogs.knownThere(instance, client, null));
     this.#kept.set(key, { of: lists!, catalog: catalog ?? this.#kept.peek(key)?.catalog ?? null });
     if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#kept.delete(key));
     else if (catalog.digest !== before?.digest)
