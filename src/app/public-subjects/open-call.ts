@@ -27,3 +27,14 @@ export class OpenCall {
     this.heardAt = heardAt;
   }
 }
+
+/** A call that another node took, and that runs at this one. */
+export interface PassedCall {
+  readonly by: string;
+  /** 0 while it runs. */
+  endedAt: number;
+  /** Null: it was not begun here. */
+  answer: Buffer | null;
+  /** The node that took it is gone, and this one answers. */
+  adopted: boolean;
+}

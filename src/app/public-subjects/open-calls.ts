@@ -5,7 +5,7 @@ import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
 import { LruMap } from '../../cluster/lru-map.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { type Answer, AnswerPost } from './answer-post.ts';
-import { OpenCall, type WhenOrphaned } from './open-call.ts';
+import { OpenCall, type PassedCall, type WhenOrphaned } from './open-call.ts';
 
 const SUBJECT = 'trunkline.public.calls';
 const TICK_MS = 50;
@@ -38,17 +38,6 @@ interface CallNews {
   readonly over?: readonly string[];
 }
 
-/** A call that another node took, and that runs at this one. */
-interface PassedCall {
-  readonly by: string;
-  /** 0 while it runs. */
-  endedAt: number;
-  /** Null: it was not begun here. */
-  answer: Buffer | null;
-  /** The node that took it is gone, and this one answers. */
-  adopted: boolean;
-}
-
 interface OpenCallsDeps {
   readonly bus: Pick<Bus, 'peer' | 'publish' | 'subscribe'>;
   readonly wire: Wire;
@@ -78,6 +67,8 @@ export class OpenCalls {
   #late: Answer[] = [];
   #connectedAt = Number.NEGATIVE_INFINITY;
   #heldAt = Number.NEGATIVE_INFINITY;
+  /** What NATS had for this node then has come: it answered a ping of that time. */
+  #heardAllAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
   #ticking = false;
   #hadPeers = false;
@@ -288,7 +279,7 @@ export class OpenCalls {
     this.#heldAt = Number.NEGATIVE_INFINITY;
     this.#over = new LruMap(MAX_OVER);
     for (const [reply, call] of this.#open) {
-      call.heardAt = now;
+      Object.assign(call, { heardAt: now, asked: false });
       if (call.held === 0) this.#tell('asked', reply);
     }
     for (const reply of this.#passed.keys()) this.#tell('asked', reply);
@@ -330,6 +321,7 @@ export class OpenCalls {
     const rank = this.#rank;
     const tellsHeld = now - this.#heldAt >= HELD_EVERY_MS - TICK_MS / 2;
     if (tellsHeld) this.#heldAt = now;
+    let asks = false;
     const others = new Set<string>();
     for (const { peer } of this.#deps.cluster.peers.others()) others.add(peer);
     for (const [reply, passed] of [...this.#passed]) {
@@ -344,14 +336,26 @@ export class OpenCalls {
         continue;
       }
       const silentMs = now - call.heardAt;
+      const heardMs = this.#heardAllAt - call.heardAt;
       if (call.requests <= 0) {
         if (silentMs >= REQUEST_LATE_MS) this.#open.delete(reply);
-      } else if (silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0)) this.#orphan(reply, call, rank !== null);
-      else if (silentMs >= ASK_MS && !call.asked) {
+      } else if (silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0) && heardMs >= ASK_MS) {
+        this.#orphan(reply, call, rank !== null);
+      } else if (silentMs >= ASK_MS) {
+        asks ||= heardMs < ASK_MS;
+        if (!call.asked) this.#tell('asked', reply);
         call.asked = true;
-        this.#tell('asked', reply);
       }
     }
+    if (asks) this.#ping(now);
+  }
+
+  /** A connection may be dead before this node notices: then it hears nobody, and judges nobody. */
+  #ping(now: number): void {
+    const answered = (): void => {
+      this.#heardAllAt = Math.max(this.#heardAllAt, now);
+    };
+    void this.#deps.wire.flush().then(answered, () => {});
   }
 
   /** `allTell`: a node that has it in hand would have said so. */
