@@ -101,6 +101,34 @@ test('a server that fails at the other node only, its log, and the calls and ses
   await browser.visit('#/cluster');
 });
 
+test('the log of the gateway itself has a page: of all nodes or of one, as it is written', async () => {
+  const { page } = browser;
+  const log = page.getByRole('log', { name: 'Log' });
+  await browser.visit('#/log');
+  await log.getByText(/green fragile .*green is broken/).waitFor();
+  await page.getByText('trunkline logs -f', { exact: true }).waitFor();
+  await page.getByLabel('Written by').selectOption('gateway');
+  await log.getByText(/blue node_lease_held/).waitFor();
+  await log.getByText(/green node_lease_held/).waitFor();
+  assert.equal(await log.getByText('green is broken').count(), 0);
+  const asked: string[] = [];
+  const onRequest = (request: { url(): string }): void => void asked.push(request.url());
+  page.on('request', onRequest);
+  await blue.control('/api/v1/nodes/nobody/drain', 'POST').catch(() => {});
+  await log.getByText(/blue control .*drainNode/).waitFor();
+  await blue.control('/api/v1/servers/other/restart?node=green', 'POST');
+  await log.getByText(/green control .*restartServer/).waitFor();
+  page.off('request', onRequest);
+  assert.deepEqual(asked, [], 'what is written arrives in the stream that is open');
+  await page.getByLabel('Of the node').selectOption('green');
+  await log.getByText(/green control .*restartServer/).waitFor();
+  assert.equal(await log.getByText('blue control').count(), 0);
+  assert.equal(await page.evaluate(() => location.hash), '#/log?of=gateway&node=green');
+  await browser.assertAccessible();
+  await browser.screenshots('log');
+  await browser.visit('#/cluster');
+});
+
 test('a node is drained from the page of another one', async () => {
   const { page } = browser;
   const green = page.getByRole('region', { name: 'Node green' });

@@ -39,5 +39,6 @@ export const PAGES: readonly Page[] = [
     key: 'c',
     load: () => import('./pages/configuration.tsx'),
   },
+  { path: 'log', title: 'Log', group: 'System', key: 'l', load: () => import('./pages/log.tsx') },
   { path: 'connect', title: 'Connect a client', group: 'System', load: () => import('./pages/connect.tsx') },
 ];

@@ -5,14 +5,16 @@ import { useReading } from './reading.ts';
 interface NodeChoiceProps {
   /** Only these nodes; the first is meant where none is chosen and the page's own is not among them. */
   readonly among?: readonly string[];
+  /** Where none is chosen, all are meant. */
+  readonly orAll?: boolean;
 }
 
 /** Which node of a cluster the page is about, in its address; nothing where there is no choice. */
-export function NodeChoice({ among }: NodeChoiceProps) {
+export function NodeChoice({ among, orAll = false }: NodeChoiceProps) {
   const found = useReading(() => listNodes({}), '', { lists: ['nodes'] });
   const all = found.value.value?.nodes ?? [];
   const nodes = among === undefined ? all : among.flatMap((name) => all.find(({ node }) => node === name) ?? []);
-  const meant = (nodes.find(({ here }) => here) ?? nodes[0])?.node;
+  const meant = orAll ? undefined : (nodes.find(({ here }) => here) ?? nodes[0])?.node;
   const chosen = route.value.query.get('node') ?? '';
   if (nodes.length < 2) return null;
   return (
@@ -22,6 +24,7 @@ export function NodeChoice({ among }: NodeChoiceProps) {
         value={chosen === meant ? '' : chosen}
         onChange={(event) => setQuery({ node: event.currentTarget.value })}
       >
+        {orAll ? <option value="">all nodes</option> : null}
         {nodes.map(({ node, peer }) => (
           <option key={peer} value={node === meant ? '' : node}>
             {node}

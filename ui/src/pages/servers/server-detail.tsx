@@ -10,7 +10,8 @@ import {
   suspendServer,
 } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
-import { shellWord } from '../../parts/command.tsx';
+import { Command, shellWord } from '../../parts/command.tsx';
+import { LogView } from '../../parts/log-view.tsx';
 import { NodeChoice } from '../../parts/node-choice.tsx';
 import { Empty, Failure } from '../../parts/notes.tsx';
 import { ago, clock, useReading } from '../../parts/reading.ts';
@@ -22,7 +23,6 @@ import { SignIn } from '../connections.tsx';
 import { LastFailure } from './last-failure.tsx';
 import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
-import { ServerLog } from './server-log.tsx';
 
 const TICK_MS = 1_000;
 const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true };
@@ -104,7 +104,12 @@ export function ServerDetail({ name }: { readonly name: string }) {
           ))}
         </ol>
       </section>
-      <ServerLog name={name} />
+      <section class="panel" aria-label="Log">
+        <h2>
+          Log <Command text={`trunkline logs -f ${shellWord(name)}`} />
+        </h2>
+        <LogView label="Log of the server" server={name} />
+      </section>
     </>
   );
 }

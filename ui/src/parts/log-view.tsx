@@ -1,16 +1,23 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { getLogs, type LogLine } from '../../api/operations.ts';
-import { onLive, wantLogs } from '../../live.ts';
-import { Command, shellWord } from '../../parts/command.tsx';
-import { Failure } from '../../parts/notes.tsx';
-import { clock } from '../../parts/reading.ts';
+import { getLogs, type LogLine } from '../api/operations.ts';
+import { onLive, wantLogs } from '../live.ts';
+import { Failure } from './notes.tsx';
+import { clock } from './reading.ts';
 
 const FIRST_LINES = 100;
 const MAX_LINES = 500;
 
-/** The end of what a server wrote and of what the gateway logged of it, at all nodes, followed while it is in sight. */
-export function ServerLog({ name }: { readonly name: string }) {
+interface LogViewProps {
+  readonly label: string;
+  /** A server; empty for what the gateway logged of itself, null for all of it. */
+  readonly server: string | null;
+  /** Only of this node; of all where there is none. */
+  readonly node?: string | undefined;
+}
+
+/** The end of what a server wrote and of what the gateway logged, followed while it is in sight. Another one is keyed anew. */
+export function LogView({ label, server, node: only }: LogViewProps) {
   const lines = useSignal<readonly LogLine[]>([]);
   const error = useSignal<Error | null>(null);
   const box = useRef<HTMLPreElement>(null);
@@ -25,7 +32,7 @@ export function ServerLog({ name }: { readonly name: string }) {
   const read = (): void => {
     const meanwhile: LogLine[] = [];
     held.current = meanwhile;
-    getLogs({ server: name, lines: FIRST_LINES })
+    getLogs({ server: server ?? undefined, lines: FIRST_LINES, node: only })
       .then(
         ({ entries }) => {
           lines.value = entries;
@@ -45,10 +52,11 @@ export function ServerLog({ name }: { readonly name: string }) {
   useEffect(() => {
     // Asking for the log begins the stream anew; what was written before its `hello` is read then.
     const stops = [
-      wantLogs(name),
+      wantLogs(server ?? '*'),
       onLive('hello', read),
       onLive('logs', ({ node, entry }) => {
-        if (!('server' in entry) || entry.server !== name) return;
+        if (!('server' in entry) || (server !== null && entry.server !== server)) return;
+        if (only !== undefined && node !== only) return;
         const line = node === null ? entry : { loggedBy: node, ...entry };
         if (held.current === null) add([line]);
         else held.current.push(line);
@@ -64,23 +72,23 @@ export function ServerLog({ name }: { readonly name: string }) {
     if (element !== null) element.scrollTop = element.scrollHeight;
   }, [lines.value]);
   return (
-    <section class="panel" aria-label="Log">
-      <h2>
-        Log <Command text={`trunkline logs -f ${shellWord(name)}`} />
-      </h2>
+    <>
       {error.value === null ? null : <Failure what="The log could not be read" error={error.value} again={read} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
-      <pre ref={box} class="log" role="log" aria-live="off" tabIndex={0} aria-label="Log of the server">
-        {lines.value.length === 0 ? 'It has written nothing yet.' : lines.value.map(lineText).join('\n')}
+      <pre ref={box} class="log" role="log" aria-live="off" tabIndex={0} aria-label={label}>
+        {lines.value.length === 0
+          ? 'Nothing was written yet.'
+          : lines.value.map((entry) => lineText(entry, server === null)).join('\n')}
       </pre>
-    </section>
+    </>
   );
 }
 
-function lineText(entry: LogLine): string {
-  const { loggedBy, time, level, event, server: _, ...fields } = entry as LogLine & Readonly<Record<string, unknown>>;
+function lineText(entry: LogLine, named: boolean): string {
+  const { loggedBy, time, level, event, server, ...fields } = entry as LogLine & Readonly<Record<string, unknown>>;
   const { line, ...others } = fields as Readonly<Record<string, unknown>>;
   const rest = Object.keys(others).length === 0 ? '' : ` ${JSON.stringify(others)}`;
   const node = loggedBy === undefined ? '' : `${loggedBy} `;
-  return `${clock(time)} ${node}${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
+  const of = named ? `${server || 'gateway'} ` : '';
+  return `${clock(time)} ${node}${of}${level === 'info' ? '' : `${level} `}${typeof line === 'string' ? line : `${event}${rest}`}`;
 }
