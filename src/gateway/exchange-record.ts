@@ -122,8 +122,8 @@ export class ExchangeRecord {
   }
 }
 
-/** Where a request leads that no policy was asked about: what it names, for a reader of the record. */
-function nameOf({ request }: Exchange): string | null {
+/** What a request names that leads nowhere, or that no policy was asked about. */
+function askedOf({ request }: Exchange): string | null {
   const key = NAMED_BY[request.method];
   return key === undefined ? null : bodyString(request, key);
 }
@@ -139,7 +139,8 @@ function callOf(
 ): EndedCall {
   const { request, client, target, sentAt, servedBy, attempts, trace } = exchange;
   const failure = outcome.kind === 'failure' ? outcome.error : null;
-  const name = target === undefined ? nameOf(exchange) : typeof target.name === 'string' ? target.name : null;
+  const asked = target === undefined ? askedOf(exchange) : null;
+  const name = typeof target?.name === 'string' ? target.name : null;
   const how = failure === null ? 'RESULT' : failure.outcome;
   const reason = failure === null ? null : failure.message;
   return {
@@ -152,6 +153,7 @@ function callOf(
     client,
     server: failure?.data.server ?? target?.server ?? (endpoint.server === '' ? null : endpoint.server),
     name: name === '' ? null : name,
+    ...(asked === null ? {} : { asked }),
     outcome: how,
     error,
     reason,
@@ -166,7 +168,7 @@ function callOf(
 
 /** A call as a line of the log has it. */
 function lineOf(
-  { request, method, client, server, name, outcome, error, reason, ms, ...call }: EndedCall,
+  { request, method, client, server, name, asked, outcome, error, reason, ms, ...call }: EndedCall,
   redact: (text: string) => string,
 ): object {
   return {
@@ -178,6 +180,7 @@ function lineOf(
     server,
     method: printable(method.slice(0, 64)),
     name: name === null ? null : shownText(name, redact, 128),
+    ...(asked === undefined ? {} : { asked: shownText(asked, redact, 128) }),
     outcome,
     error,
     reason,

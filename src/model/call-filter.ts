@@ -6,6 +6,7 @@ const TEXTS: Readonly<Record<string, (call: CallRecord) => string | null>> = {
   server: (call) => call.server,
   tool: (call) => call.name,
   name: (call) => call.name,
+  asked: (call) => call.asked ?? null,
   method: (call) => call.method,
   client: (call) => call.client,
   principal: (call) => call.principal,
@@ -42,8 +43,8 @@ export class CallFilterError extends Error {}
 /**
  * Reads a filter such as `server:github tool:create_* status:error ms>500 -client:codex timeout`: conditions that all have
  * to hold. `key:text` compares without regard to case, `*` stands for any text, and a client or reason has to contain it only;
- * numbers take `>`, `>=`, `<`, `<=` and `:`; a word without a key has to be in server, name, client, principal or
- * reason; `-` negates. Throws CallFilterError.
+ * numbers take `>`, `>=`, `<`, `<=` and `:`; a word without a key has to be in server, name, asked, client, principal
+ * or reason; `-` negates. Throws CallFilterError.
  */
 export function callFilter(text: string): Test {
   const tests: Test[] = [];
@@ -65,8 +66,8 @@ export function callFilter(text: string): Test {
 
 function contains(word: string): Test {
   const sought = word.toLowerCase();
-  return ({ server, name, client, principal, reason }) =>
-    [server, name, client, principal, reason].some((one) => one?.toLowerCase().includes(sought) === true);
+  return ({ server, name, asked, client, principal, reason }) =>
+    [server, name, asked, client, principal, reason].some((one) => one?.toLowerCase().includes(sought) === true);
 }
 
 function condition(key: string, operator: string, value: string): Test {

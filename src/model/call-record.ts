@@ -48,7 +48,14 @@ export const CALL = named(
     session: described(nullable(text), 'Label of its session.'),
     revision: text,
     server: nullable(text),
-    name: described(nullable(text), "The server's own name of the tool or prompt, or the URI."),
+    name: described(
+      nullable(text),
+      "The server's own name of the tool or prompt, or the URI; null where the request names none, or none that leads anywhere.",
+    ),
+    asked: described(
+      optional(text),
+      'What the client named, where the call ended before that led to anything of a server: `reason` says why.',
+    ),
     outcome: oneOf(CALL_OUTCOMES),
     error: described(
       nullable(text),

@@ -1,7 +1,8 @@
 import type { CallAttempt, CallRecord } from './call-record.ts';
 
-/** What a call was made of: the tool with its server, or the method. */
-export function callName({ server, name, method }: CallRecord): string {
+/** What a call was made of: the tool with its server, or the method; in quotation marks what leads to nothing of a server. */
+export function callName({ server, name, asked, method }: CallRecord): string {
+  if (asked !== undefined) return `${method === 'tools/call' ? '' : `${method} `}"${asked}"`;
   const what = name === null || method === 'tools/call' ? (name ?? method) : `${method} ${name}`;
   return server === null ? what : `${server}.${what}`;
 }

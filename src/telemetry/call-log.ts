@@ -29,7 +29,7 @@ const MAX_TEXT = 256;
 const MAX_INFO = 1_024;
 /** Of a longer text the beginning is looked through for secrets. */
 const MAX_REDACTED = 64 * 1024;
-const TEXTS = 13;
+const TEXTS = 14;
 const NUMBERS = 7;
 
 /**
@@ -87,6 +87,7 @@ export class CallLog {
     texts[at++] = client.revision;
     texts[at++] = call.server;
     texts[at++] = this.#bounded(call.name);
+    texts[at++] = this.#bounded(call.asked ?? null);
     texts[at++] = call.error;
     texts[at++] = this.#bounded(call.reason);
     texts[at++] = call.servedBy;
@@ -167,6 +168,7 @@ export class CallLog {
       revision,
       server,
       name,
+      asked,
       error,
       reason,
       servedBy,
@@ -192,6 +194,7 @@ export class CallLog {
       revision: revision!,
       server: server ?? null,
       name: name == null ? null : shownText(name, this.#redact, 2 * MAX_TEXT),
+      ...(asked == null ? {} : { asked: shownText(asked, this.#redact, 2 * MAX_TEXT) }),
       outcome: CALL_OUTCOMES[outcome!]!,
       error: error ?? null,
       reason: reason == null ? null : shownText(reason, this.#redact, 2 * MAX_TEXT),

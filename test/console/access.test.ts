@@ -54,7 +54,14 @@ test('a refused call arrives in the list without a reload', async () => {
   const wire = await WireClient.open(gateway.mcpUrl, { headers: keyOf('guest') });
   await wire.request('tools/call', { name: 'everything__echo', arguments: { message: 'x' } });
   await refused.getByText('agent:guest').waitFor();
+  await refused.getByText('"everything__echo"', { exact: true }).waitFor();
   await refused.getByText(/cannot use tools from/).waitFor();
+  await browser.visit('#/timeline?filter=outcome:REFUSED');
+  await page.getByRole('table', { name: 'Calls' }).getByText('"everything__echo"').click();
+  const detail = page.getByRole('region', { name: 'Call "everything__echo"' });
+  await detail.getByText('everything__echo, which leads to nothing of a server').waitFor();
+  await detail.getByText(/cannot use tools from/).waitFor();
+  await browser.visit('#/access');
 });
 
 test('a change of the rights arrives, too', async () => {

@@ -45,8 +45,18 @@ describe('the calls of clients', () => {
     const [slow] = await calls('server:slow status:error ms>150');
     assert.deepEqual([slow.name, slow.outcome], ['sleep', 'UNKNOWN']);
     const [missing] = await calls('outcome:refused');
-    assert.deepEqual([missing.server, missing.name, missing.waitedMs], ['good', 'good__missing', null]);
+    assert.deepEqual(
+      [missing.server, missing.name, missing.asked, missing.waitedMs],
+      ['good', null, 'good__missing', null],
+    );
     assert.match(missing.reason, /Unknown tool/);
+    assert.equal(echo.asked, undefined);
+    assert.deepEqual(await calls('asked:good__*'), [missing]);
+    assert.deepEqual(await calls('tool:good__missing'), []);
+    const listed = await trunkline(['calls', 'outcome:REFUSED', ...data], { cwd: gateway.folder });
+    assert.match(listed.out, /REFUSED +"good__missing" wire 1 .*Unknown tool: good__missing/);
+    const traced = await trunkline(['trace', missing.id, ...data], { cwd: gateway.folder });
+    assert.match(traced.out, /asked +good__missing, which leads to nothing of a server/);
     assert.deepEqual(await gateway.control(`/api/v1/calls/${echo.id}`), echo);
   });
 

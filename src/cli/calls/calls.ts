@@ -89,6 +89,7 @@ function traceText(call: CallRecord): string {
   };
   const facts = {
     id: call.id,
+    ...(call.asked === undefined ? {} : { asked: `${call.asked}, which leads to nothing of a server` }),
     time: call.time,
     ended: `${ending(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
     method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,

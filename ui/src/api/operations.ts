@@ -443,8 +443,10 @@ readonly principal: string;
 readonly session: string | null;
 readonly revision: string;
 readonly server: string | null;
-/** The server's own name of the tool or prompt, or the URI. */
+/** The server's own name of the tool or prompt, or the URI; null where the request names none, or none that leads anywhere. */
 readonly name: string | null;
+/** What the client named, where the call ended before that led to anything of a server: `reason` says why. */
+readonly asked?: string;
 readonly outcome: "RESULT" | "NOT_SENT" | "UNKNOWN" | "REFUSED";
 /** The JSON-RPC error code, or `tool_error` where the tool says that it failed; null for success. */
 readonly error: string | null;

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { callName } from '../../../src/model/call-words.ts';
 import {
   type Access as AccessTable,
   type Call,
@@ -309,7 +310,7 @@ function Refusals() {
             id: 'what',
             title: 'What',
             width: 'minmax(8rem, 2fr)',
-            cell: ({ server, name, method }) => [server, name ?? method].filter((part) => part !== null).join('.'),
+            cell: callName,
           },
           {
             id: 'why',

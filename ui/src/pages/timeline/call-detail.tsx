@@ -18,6 +18,7 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
   const { waitedMs, ms, servedBy, tries, attempts = [] } = call;
   const crossed = servedBy === null ? '' : ` at node ${servedBy}`;
   const facts: readonly (readonly [string, string | null])[] = [
+    ['Asked for', call.asked === undefined ? null : `${call.asked}, which leads to nothing of a server`],
     ['Method', call.method],
     ['Client', call.client],
     ['Principal', call.principal],
