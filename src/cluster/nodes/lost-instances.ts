@@ -6,8 +6,8 @@ import type { NodeView } from './node-state.ts';
 
 /** As long as claims without an owner are kept. */
 const SILENT_MS = 3_600_000;
-/** A node that left in good order may be restarting. */
-const LEFT_MS = 60_000;
+/** A node that left in good order may be restarting, with its machine. */
+const LEFT_MS = 600_000;
 
 export interface LostInstance {
   readonly node: string;
@@ -17,6 +17,10 @@ export interface LostInstance {
   readonly heard: boolean;
   /** Monotonic: when it was lost or heard of again, or this node was back. */
   readonly awaitedSince: number;
+  /** Wall clock. */
+  readonly seenAt: number;
+  /** Wall clock: unless it comes back. */
+  readonly forgottenAt: number;
   readonly advertised: AdvertisedServer;
 }
 
@@ -25,8 +29,10 @@ type NodeProcess = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
 interface LostNode {
   readonly node: NodeProcess;
   readonly servers: Map<string, AdvertisedServer>;
+  readonly seenAt: number;
   left: boolean;
   awaitedSince: number;
+  forgottenAt: number;
   /** Its process since then. */
   heard: string | null;
   disarm: () => void;
@@ -56,8 +62,8 @@ export class LostInstances {
     const kept = servers.filter(({ definition }) => definition.temporary !== true);
     if (kept.length === 0) return;
     const named = new Map(kept.map((advertised) => [advertised.definition.name, advertised]));
-    const awaitedSince = this.#clock.now();
-    const lost: LostNode = { node, servers: named, left, awaitedSince, heard: null, disarm: () => {} };
+    const times = { seenAt: this.#clock.wall(), awaitedSince: this.#clock.now(), forgottenAt: 0 };
+    const lost: LostNode = { node, servers: named, left, ...times, heard: null, disarm: () => {} };
     this.#nodes.set(node.peer, lost);
     this.#arm(lost);
   }
@@ -99,9 +105,10 @@ export class LostInstances {
   }
 
   *[Symbol.iterator](): Iterator<LostInstance> {
-    for (const { node, left, heard, awaitedSince, servers } of this.#nodes.values()) {
+    for (const { node, heard, servers, left, awaitedSince, seenAt, forgottenAt } of this.#nodes.values()) {
+      const facts = { node: node.id, heard: heard !== null, left, awaitedSince, seenAt, forgottenAt };
       for (const advertised of servers.values()) {
-        yield { node: node.id, left, heard: heard !== null, awaitedSince, advertised };
+        yield { ...facts, advertised };
       }
     }
   }
@@ -113,7 +120,9 @@ export class LostInstances {
 
   #arm(lost: LostNode): void {
     lost.disarm();
-    lost.disarm = this.#clock.after(lost.left ? LEFT_MS : SILENT_MS, () => {
+    const keptMs = lost.left ? LEFT_MS : SILENT_MS;
+    lost.forgottenAt = this.#clock.wall() + keptMs;
+    lost.disarm = this.#clock.after(keptMs, () => {
       this.#nodes.delete(lost.node.peer);
       this.#node.serversChanged();
     });
@@ -141,11 +150,12 @@ function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
 export function statusOfLost(lost: LostInstance, reached: boolean): ServerStatus | null {
   const { status } = lost.advertised;
   if (status === null) return null;
+  const [seen, forgotten] = [lost.seenAt, lost.forgottenAt].map((at) => `${new Date(at).toISOString().slice(0, 19)}Z`);
   return {
     ...status,
     state: 'unreachable',
     health: 'unhealthy',
-    reason: `${whyLost(lost, reached)}: ${remedyOf(lost, reached)}`,
+    reason: `${whyLost(lost, reached)}; it was seen last at ${seen}: ${remedyOf(lost, reached)}. Otherwise this server is forgotten at ${forgotten}`,
     initialized: false,
     nextRetryAt: null,
     processes: null,
