@@ -25,6 +25,15 @@ export function askNode(
     const gone = Promise.reject(new GatewayError('NOT_SENT', `there is no node named ${node}`));
     return { answer: gone, cancel() {}, pause() {}, resume() {} };
   }
+  return askPeer(bus, peer, request, tell);
+}
+
+export function askPeer(
+  bus: Bus,
+  peer: string,
+  request: ForwardedRequest,
+  tell?: (id: string | null, json: Buffer) => void,
+): AskedNode {
   const call = bus.call(NAME, Buffer.from(JSON.stringify(request)), {
     to: peer,
     deadlineMs: tell === undefined ? ANSWER_MS : STREAM_MS,

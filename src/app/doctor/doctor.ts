@@ -8,6 +8,7 @@ import { Logger } from '../../telemetry/logger.ts';
 import type { App } from '../app.ts';
 import type { OpenProblem } from '../app-options.ts';
 import { openApp } from '../open-app.ts';
+import { type AskNode, clusterSteps } from './cluster-steps.ts';
 import type { DoctorStep } from './doctor-step.ts';
 import { lastWords, serverSteps } from './server-steps.ts';
 
@@ -69,6 +70,12 @@ export class Doctor {
 
   get warnings(): readonly ConfigProblem[] {
     return this.#app.rooms.loaded.warnings;
+  }
+
+  /** `own`: the gateway that runs here. Empty where the configuration is of no cluster. */
+  async examineCluster(own: AskNode | null): Promise<readonly DoctorStep[]> {
+    const { cluster } = this.#app.state;
+    return cluster === null ? [] : clusterSteps(cluster, this.#app.rooms.runTimeStore, own);
   }
 
   start(): void {

@@ -118,7 +118,7 @@ export class Signer {
     if (key === undefined) return 'it is signed with a key of another cluster';
     if (!timingSafeEqual(mac(key, subject, bytes), bytes.subarray(MAC_AT, SIGNATURE_BYTES)))
       return 'its signature is wrong';
-    const aheadMs = bytes.readUIntBE(TIME_AT, 6) - this.#clock.wall();
+    const aheadMs = signedAt(bytes) - this.#clock.wall();
     if (Math.abs(aheadMs) > MAX_SKEW_MS)
       return `it was signed ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the clock of this node`;
     const from = bytes.toString('hex', PEER_AT, COUNTER_AT);
@@ -126,6 +126,11 @@ export class Signer {
     if (!seen.take(from, counter, this.#clock.now())) return 'it came before';
     return { from, frame: bytes.subarray(SIGNATURE_BYTES) };
   }
+}
+
+/** By the wall clock of the sender. */
+export function signedAt(bytes: Buffer): number {
+  return bytes.readUIntBE(TIME_AT, 6);
 }
 
 /** Of the subject, a zero, and the bytes without the place of the MAC itself. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
+import type { AskNode } from '../../app/doctor/cluster-steps.ts';
 import { Doctor, type ExaminedServer } from '../../app/doctor/doctor.ts';
 import { type DoctorStep, failed, ofProblem, ok, warning } from '../../app/doctor/doctor-step.ts';
 import { folderStep, portSteps, programSteps } from '../../app/doctor/machine-steps.ts';
@@ -53,11 +54,15 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
       : ok('gateway', `runs as pid ${running.instance.pid} ${gatewayName(running)}`),
   );
   tell(section('machine', machine));
+  const cluster = opened?.ok === true ? await opened.doctor.examineCluster(askOf(running)) : [];
+  if (cluster.length > 0) tell(section('cluster', cluster));
   const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, tell) : [];
   const isWell = (steps: readonly DoctorStep[]): boolean => steps.every(({ state }) => state !== 'failed');
   const ill = servers.filter(({ steps }) => !isWell(steps)).length;
-  const well = isWell(machine) && ill === 0;
-  print(given, { ok: well, machine, servers }, () => summary(isWell(machine), servers.length, ill));
+  const well = isWell(machine) && isWell(cluster) && ill === 0;
+  const text = () =>
+    `${isWell(cluster) ? '' : 'the cluster needs something; '}${summary(isWell(machine), servers.length, ill)}`;
+  print(given, { ok: well, machine, cluster, servers }, text);
   return well ? EXIT.ok : EXIT.unreachable;
 }
 
@@ -105,6 +110,14 @@ async function examineAll(
   } finally {
     await doctor.close();
   }
+}
+
+const PATHS = { listNodes: '/api/v1/nodes', getGateway: '/api/v1/gateway' } as const;
+
+function askOf(running: RunningGateway | null): AskNode | null {
+  if (running === null) return null;
+  const client = new ControlClient(running);
+  return async (operation) => JSON.parse(await client.get(PATHS[operation]));
 }
 
 async function statusesOf(running: RunningGateway | null): Promise<ReadonlyMap<string, ServerStatus> | null> {

@@ -21,7 +21,7 @@ const MAX_ANNOUNCED = 8;
 /** How often a node sends its whole view although nothing changed. */
 const VIEW_MS = 10_000;
 const VIEWS = 'trunkline.node';
-const BEATS = 'trunkline.beat';
+export const BEATS = 'trunkline.beat';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
 /** A heartbeat with everything about the node. */
