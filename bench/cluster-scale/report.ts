@@ -42,6 +42,7 @@ function atLastSize(at: AtSize | undefined): string[][] {
   if (at === undefined) return [['nodes', 'not measured', '', '']];
   const { changes } = at;
   return [
+    ['nodes', String(at.nodes), '', ''],
     ['bytes to start', bytes(at.startBytes), '', ''],
     limited('restart of a server of one node', at.ownRestartBytes, MOST_RESTART_BYTES, bytes),
     limited('restart of a server of all nodes', at.sharedRestartBytes, MOST_RESTART_BYTES, bytes),
