@@ -32,3 +32,30 @@ test('check:C9 an answer goes to the node that its id names, a cancellation to a
     streams.forward('s', cancellation);
     assert.deepEqual(await said(), [`b s ${cancellation.bytes}`, `c s ${cancellation.bytes}`]);
   }));
+
+test('a stream that opens again at its node is told to a node that has joined since, and to no other', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const join = (name: string) => {
+      const deliver = (sessionId: string): void => void heard.push(`${name} ${sessionId}`);
+      return nodes.join(name, [], { downstream: { ...NO_CLIENTS, deliver } });
+    };
+    const [a, b] = [await join('a'), await join('b')];
+    const note = notification('notifications/message', '{}', 'stateful');
+    const delivered = async (...from: (typeof a)[]): Promise<string[]> => {
+      await nodes.pass(100);
+      for (const { cluster } of from) cluster.streams.deliver('s', note);
+      await nodes.pass(100);
+      return heard.splice(0);
+    };
+    assert.equal(a.cluster.streams.opened('s'), false);
+    assert.deepEqual(await delivered(a, b), ['a s', 'a s']);
+    assert.equal(b.cluster.streams.opened('s'), true);
+    assert.equal(b.cluster.streams.opened('s'), false);
+    assert.deepEqual(await delivered(a, b), ['b s', 'b s']);
+    assert.equal(a.cluster.streams.opened('s'), true);
+    assert.deepEqual(await delivered(a, b), ['a s', 'a s']);
+    const c = await join('c');
+    assert.equal(a.cluster.streams.opened('s'), false);
+    assert.deepEqual(await delivered(a, b, c), ['a s', 'a s', 'a s']);
+  }));

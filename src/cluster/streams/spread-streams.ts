@@ -15,7 +15,7 @@ const NODE_IN_ID = /^"([0-9a-f]{16})-\d+"$/;
 export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #messages: SideMessages;
   readonly #nodes: Nodes;
-  /** Empty: at a node that is gone. */
+  /** Empty: at a node that is gone. This node: the others know. */
   readonly #at = new LruMap<string>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
   readonly #own: Pick<ClusterParts, 'downstream' | 'bus'>;
@@ -29,11 +29,13 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   /** Returns whether another node had it, as far as known. */
   opened(sessionId: string): boolean {
-    const moved = this.#at.peek(sessionId) !== undefined;
-    this.#at.delete(sessionId);
+    const before = this.#at.peek(sessionId);
+    const { peer: self } = this.#own.bus;
+    if (before === self) return false;
+    this.#at.set(sessionId, self);
     for (const { peer } of this.#nodes.others())
       this.#messages.tell(peer, { kind: 'streams', sessionIds: [sessionId] });
-    return moved;
+    return before !== undefined;
   }
 
   met(): void {
@@ -42,6 +44,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     for (const peer of there) {
       if (this.#informed.has(peer)) continue;
       this.#informed.add(peer);
+      this.#at.deleteWhere((at) => at === this.#own.bus.peer);
       this.#tellAll(peer);
     }
   }
@@ -111,6 +114,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   #peer(sessionId: string): string | null {
-    return this.#own.downstream.listening(sessionId) ? null : this.#at.peek(sessionId) || null;
+    const at = this.#own.downstream.listening(sessionId) ? null : this.#at.peek(sessionId);
+    return at === this.#own.bus.peer ? null : at || null;
   }
 }
