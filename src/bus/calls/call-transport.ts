@@ -9,6 +9,8 @@ const CHUNK_BYTES = 512 * 1024;
 export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 /** A call not taken by then has failed: a silent peer counts as gone. */
 export const TAKE_MS = 1_500;
+/** What came while this process stood still is read within this time. */
+const HEAR_MS = 500;
 /** An answer within this time costs two messages; later ones are preceded by an acceptance. */
 const ACCEPT_MS = 20;
 
@@ -25,7 +27,7 @@ export class CallTransport {
   constructor(wire: Wire, clock: Clock, post: FramePost, slow: (subject: string) => void) {
     this.clock = clock;
     this.post = post;
-    this.untaken = new DueQueue(clock, TAKE_MS);
+    this.untaken = new DueQueue(clock, TAKE_MS, HEAR_MS);
     this.unanswered = new DueQueue(clock, ACCEPT_MS);
     this.slow = slow;
     this.#wire = wire;

@@ -114,3 +114,23 @@ test('a deadline is met to the millisecond, and has a timer only in its last sec
   await clock.advance(0);
   assert.equal(expired, 2);
 });
+
+test('what falls due while the process stands still is given time, where the queue says so', async () => {
+  for (const hearMs of [0, 50]) {
+    const clock = new FakeClock();
+    const due: string[] = [];
+    const queue = new DueQueue(clock, 100, hearMs);
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => new Named(name, (one) => void due.push(one)));
+    queue.add(a!);
+    queue.add(b!);
+    clock.skip(90);
+    queue.add(c!);
+    clock.skip(500);
+    await clock.advance(0);
+    assert.deepEqual(due, hearMs === 0 ? ['a', 'b', 'c'] : []);
+    queue.delete(b!);
+    await clock.advance(hearMs);
+    assert.deepEqual(due, hearMs === 0 ? ['a', 'b', 'c'] : ['a', 'c']);
+    assert.equal(clock.pending, 0);
+  }
+});

@@ -1,5 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 
+/** A timer this late says that this process stood still. */
+const STALL_MS = 400;
+
 export interface DueItem {
   /** 0: in no queue. */
   dueAt: number;
@@ -15,13 +18,20 @@ export interface DueItem {
 export class DueQueue {
   readonly #clock: Clock;
   readonly #delayMs: number;
+  readonly #hearMs: number;
   #first: DueItem | null = null;
   #last: DueItem | null = null;
-  #armed = false;
+  /** When its timer runs; 0: it has none. */
+  #firesAt = 0;
 
-  constructor(clock: Clock, delayMs: number) {
+  /**
+   * `hearMs`: what falls due while this process stands still waits so much longer, because timers run before what has come
+   * meanwhile is read.
+   */
+  constructor(clock: Clock, delayMs: number, hearMs = 0) {
     this.#clock = clock;
     this.#delayMs = delayMs;
+    this.#hearMs = hearMs;
   }
 
   /** It must be in no queue. */
@@ -49,14 +59,16 @@ export class DueQueue {
 
   /** The timer stays for the next item. */
   #arm(delayMs: number): void {
-    if (this.#armed) return;
-    this.#armed = true;
+    if (this.#firesAt > 0) return;
+    this.#firesAt = this.#clock.now() + delayMs;
     this.#clock.after(delayMs, () => this.#fire());
   }
 
   #fire(): void {
-    this.#armed = false;
     const now = this.#clock.now();
+    const stoodStill = now - this.#firesAt > STALL_MS;
+    this.#firesAt = 0;
+    if (stoodStill) this.#putOff(now + this.#hearMs);
     for (let item = this.#first; item !== null; item = this.#first) {
       if (item.dueAt > now) {
         this.#arm(item.dueAt - now);
@@ -65,5 +77,9 @@ export class DueQueue {
       this.delete(item);
       item.due();
     }
+  }
+
+  #putOff(least: number): void {
+    for (let item = this.#first; item !== null && item.dueAt < least; item = item.later) item.dueAt = least;
   }
 }

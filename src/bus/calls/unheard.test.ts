@@ -105,3 +105,21 @@ test('check:H3 only the messaging system can report that no node serves a call',
   assert.match(replies.at(-1)!, new RegExp(`^trunkline\\.unheard\\.${a.peer}\\.b\\.`));
   await bench.close();
 });
+
+test('a call whose node stands still is heard of before it is given up', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.bus(), bench.bus()];
+  const answer = Promise.withResolvers<void>();
+  b.serve('trunkline.slow', async (serving) => {
+    await answer.promise;
+    serving.answer(serving.payload);
+  });
+  await settled();
+  const call = a.call('trunkline.slow', Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 });
+  // The process stands still: then its timer runs before anything that came meanwhile.
+  bench.clock.skip(10_000);
+  await bench.clock.advance(2_000);
+  answer.resolve();
+  assert.equal(wordOf(await call.outcome), 'RESULT');
+  await bench.close();
+});
