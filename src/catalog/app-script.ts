@@ -1,4 +1,5 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
+import { SEEMING_PARENT } from '../model/seeming-parent.ts';
 import { field, fields, type Range, stringValue } from '../protocol/fields.ts';
 import type { Edit } from '../protocol/splice.ts';
 import type { ExposedItem } from './exposed-items.ts';
@@ -39,10 +40,7 @@ function scriptOf(server: string, tools: readonly ExposedItem[]): string {
   return `<script>${SCRIPT}("${server}","${server}${TOOL_NAME_DELIMITER}",${names})</script>`;
 }
 
-/**
- * Replaces the window's parent, to translate messages to the real one and, before the app, from it. What no window has is
- * undefined there: a parent of another origin throws, and frameworks (Vue) look for marks of their own.
- */
+/** Replaces the window's parent, to translate messages to the real one and, before the app, from it. */
 const SCRIPT = `((server, prefix, names) => {
   const real = window.parent;
   if (real === window) return;
@@ -68,23 +66,7 @@ const SCRIPT = `((server, prefix, names) => {
     return message;
   };
   const post = (message, ...rest) => real.postMessage(outward(message), ...rest);
-  const seeming = new Proxy({}, {
-    get: (_, key) => {
-      if (key === "postMessage") return post;
-      if (!(key in window)) return undefined;
-      const value = real[key];
-      return typeof value === "function" ? value.bind(real) : value;
-    },
-  });
-  Object.defineProperty(window, "parent", { value: seeming, configurable: true, writable: true });
-  const source = Object.getOwnPropertyDescriptor(MessageEvent.prototype, "source");
-  Object.defineProperty(MessageEvent.prototype, "source", {
-    ...source,
-    get() {
-      const from = source.get.call(this);
-      return from === real ? seeming : from;
-    },
-  });
+  ${SEEMING_PARENT}
   const shown = (context) => {
     const tool = context?.toolInfo?.tool;
     if (own.has(tool?.name)) tool.name = own.get(tool.name);

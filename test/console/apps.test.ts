@@ -11,11 +11,13 @@ const SHOWN_MS = 30_000;
 const MOST_HEIGHT = 1_200;
 
 /** Calls the tool in the Playground; its app has to be initialized, to show the result and to get what it asks for. */
-async function play(browser: ConsoleBrowser, app: OfficialApp, installed: InstalledApps): Promise<void> {
+async function play(browser: ConsoleBrowser, app: OfficialApp, installed: InstalledApps, alone = false): Promise<void> {
   const { page } = browser;
   const input = encodeURIComponent(JSON.stringify(installed.input(app)));
   await browser.visit('#/');
-  await browser.visit(`#/playground?server=${app.name}&tool=${app.tool}&args=${input}`);
+  await browser.visit(
+    `#/playground?server=${app.name}&tool=${app.tool}&args=${input}${alone ? `&endpoint=${app.name}` : ''}`,
+  );
   await page.getByRole('button', { name: 'Call', exact: true }).click();
   const frame = page.frameLocator('iframe.app-frame');
   await frame.locator(app.shows).first().waitFor();
@@ -29,7 +31,8 @@ async function play(browser: ConsoleBrowser, app: OfficialApp, installed: Instal
     const wanted = Math.min(Number(heights.at(-1)?.[1]), MOST_HEIGHT);
     return wanted === (await page.locator('iframe.app-frame').evaluate((element) => element.clientHeight));
   }, `the frame of ${app.name} to have the height that its app wants`);
-  if (app.asks !== undefined) await said.getByText(`tools/call {"name":"${app.name}__${app.asks}"`).waitFor();
+  const prefix = alone ? '' : `${app.name}__`;
+  if (app.asks !== undefined) await said.getByText(`tools/call {"name":"${prefix}${app.asks}"`).waitFor();
 }
 
 test('apps of official servers run in the Playground, and their calls reach their servers', {
@@ -60,6 +63,9 @@ test('apps of official servers run in the Playground, and their calls reach thei
       await until(asked, `the calls of the app of ${app.name}`);
       context.diagnostic(`${app.name}: ${own.map(({ name }) => name).join(', ')}`);
     }
+    // Without the script of the aggregate in its document.
+    const vue = apps.find(({ name }) => name === 'basic-vue')!;
+    await play(browser, vue, installed, true);
     await browser.close();
     browser = null;
   } finally {

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { SEEMING_PARENT } from '../../../src/model/seeming-parent.ts';
 import { openApp, type Tool } from '../api/operations.ts';
 import { Code } from '../parts/code.tsx';
 import { Failure, Loading } from '../parts/notes.tsx';
@@ -29,6 +30,14 @@ const MOST_AT_ONCE = 2;
 const MOST_WAITING = 32;
 /** Of addresses at the aggregate that name their server. */
 const NAMED_SPACES = ['trunkline://', 'ui://trunkline/', 'skill://trunkline/'];
+
+/** The aggregate gives an app such a parent; at the endpoint of one server its document is the server's own. */
+const PARENT = `<script>((real) => {
+  const post = (...message) => real.postMessage(...message);
+  ${SEEMING_PARENT}
+})(window.parent)</script>`;
+/** What is before the root element; always matches. */
+const PROLOGUE = /^(?:\s|<!--[\s\S]*?-->)*(?:<!doctype[^>]*>)?/i;
 
 /** Where the tool's app is; null for a tool without one. */
 export function appUriOf(tool: Tool, caller: Caller): string | null {
@@ -138,7 +147,8 @@ async function documentOf(caller: Caller, uri: string, gone: AbortSignal): Promi
   for (const name of ['connectDomains', 'resourceDomains', 'frameDomains'])
     if (Array.isArray(csp?.[name]))
       sources[name] = (csp[name] as unknown[]).filter((one) => typeof one === 'string') as string[];
-  return (await openApp({ body: { html, csp: sources } })).path;
+  const shown = caller.server === null ? html : html.replace(PROLOGUE, (before) => `${before}${PARENT}`);
+  return (await openApp({ body: { html: shown, csp: sources } })).path;
 }
 
 function decoded(base64: string): string {

@@ -1,0 +1,22 @@
+/**
+ * Part of a script that runs before an MCP App, with `real`, the window's parent, and `post`, which sends to it: replaces the
+ * parent. What no window has is undefined there: a parent of another origin throws, and frameworks (Vue) look for marks of
+ * their own.
+ */
+export const SEEMING_PARENT = `const seeming = new Proxy({}, {
+    get: (_, key) => {
+      if (key === "postMessage") return post;
+      if (!(key in window)) return undefined;
+      const value = real[key];
+      return typeof value === "function" ? value.bind(real) : value;
+    },
+  });
+  Object.defineProperty(window, "parent", { value: seeming, configurable: true, writable: true });
+  const source = Object.getOwnPropertyDescriptor(MessageEvent.prototype, "source");
+  Object.defineProperty(MessageEvent.prototype, "source", {
+    ...source,
+    get() {
+      const from = source.get.call(this);
+      return from === real ? seeming : from;
+    },
+  });`;
