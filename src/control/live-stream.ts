@@ -1,7 +1,9 @@
 import type { CallRecord } from '../model/call-record.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import type { Recording } from '../telemetry/recorder/recording.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { EventWriter } from './operation.ts';
+import { viewAt } from './recording-operations.ts';
 import type { ServerRate } from './schemas.ts';
 
 const BATCH_MS = 200;
@@ -30,6 +32,8 @@ export class LiveStream {
   #logs: number;
   #calls: number;
   #counted: number;
+  /** That went on a second ago. */
+  #going: readonly Recording[] = [];
   #blocked = false;
 
   constructor(writer: EventWriter, plane: ControlPlane, watched: Asked, ended: () => void) {
@@ -111,6 +115,9 @@ export class LiveStream {
         .statuses()
         .map(({ name, connections }) => [name, connections.reduce((sum, one) => sum + one.inFlight, 0)]),
     );
+    const { recorder } = this.#plane;
+    const recordings = [...new Set([...this.#going, ...recorder.going])].map((one) => viewAt(one, this.#plane));
+    this.#going = recorder.going;
     const names = new Set([
       ...byServer.keys(),
       ...[...inFlight].filter(([, calling]) => calling > 0).map(([name]) => name),
@@ -123,6 +130,7 @@ export class LiveStream {
       calls: calls.end - from,
       sessions: this.#plane.openSessions(),
       servers,
+      ...(recordings.length === 0 ? {} : { recordings }),
     });
   }
 

@@ -1,6 +1,7 @@
 import {
   MAX_RECORDINGS,
   MAX_REPLAY_BYTES,
+  mergedRecording,
   RECORDING,
   RECORDING_LIMITS,
   RECORDING_TARGET,
@@ -57,7 +58,7 @@ const GET_RECORDING = operation({
     answers.length === 0
       ? null
       : {
-          recording: merged(answers.map(({ recording }) => recording)),
+          recording: mergedRecording(answers.map(({ recording }) => recording)),
           jsonl: mergedParts(answers.map(({ jsonl }) => jsonl)),
         },
   run: ({ name }, plane) =>
@@ -75,7 +76,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     schema: object({ recordings: list(RECORDING) }),
     merge: (answers) => {
       const parts = answers.flatMap(({ recordings }) => recordings);
-      return { recordings: [...Map.groupBy(parts, ({ id }) => id).values()].map(merged) };
+      return { recordings: [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording) };
     },
     run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),
   }),
@@ -110,7 +111,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     schema: RECORDING,
     query: NODE,
     errors: NO_SUCH_RECORDING,
-    merge: (parts) => (parts.length === 0 ? null : merged(parts)),
+    merge: (parts) => (parts.length === 0 ? null : mergedRecording(parts)),
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
         plane.recorder.stop(recording, 'it was stopped');
@@ -238,26 +239,8 @@ async function start(
   }
 }
 
-function viewAt({ view }: Recording, { calls }: ControlPlane): RecordingOfNodes {
+export function viewAt({ view }: Recording, { calls }: Pick<ControlPlane, 'calls'>): RecordingOfNodes {
   return { ...view, nodes: calls.node === null ? [] : [calls.node] };
-}
-
-/** What the nodes have of one recording. */
-function merged(parts: readonly RecordingOfNodes[]): RecordingOfNodes {
-  const all = <T>(listed: (part: RecordingOfNodes) => readonly T[]): T[] => [...new Set(parts.flatMap(listed))];
-  const sum = (counted: (part: RecordingOfNodes) => number): number => parts.reduce((to, one) => to + counted(one), 0);
-  const state =
-    (['recording', 'waiting'] as const).find((one) => parts.some((part) => part.state === one)) ?? 'stopped';
-  return {
-    ...parts[0]!,
-    state,
-    reason: state === 'stopped' ? parts[0]!.reason : null,
-    nodes: all(({ nodes }) => nodes),
-    sessions: all(({ sessions }) => sessions),
-    servers: all(({ servers }) => servers),
-    entries: sum(({ entries }) => entries),
-    bytes: sum(({ bytes }) => bytes),
-  };
 }
 
 function withRecording<T>(

@@ -1,6 +1,7 @@
 import { CALL } from '../model/call-record.ts';
 import { CONDITION } from '../model/conditions.ts';
 import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift.ts';
+import { RECORDING } from '../model/recordings.ts';
 import {
   anyObject,
   anyValue,
@@ -224,6 +225,10 @@ export const LIVE = named(
       calls: described(count, 'Of all servers and of the gateway itself, in the last second.'),
       sessions: described(count, 'Open sessions of clients that this node knows.'),
       servers: described(list(SERVER_RATE), 'Those with calls in the last second or in flight.'),
+      recordings: described(
+        optional(list(RECORDING)),
+        "This node's part of each recording that goes on, and once more of one that has stopped; absent where there is none.",
+      ),
     }),
   ),
 );

@@ -36,6 +36,24 @@ export type RecordingView = Omit<RecordingOfNodes, 'nodes'>;
 export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET | 'node'>;
 export type RecordingLimits = Pick<RecordingView, 'maxEntries' | 'maxBytes'>;
 
+/** What the nodes have of one recording. */
+export function mergedRecording(parts: readonly RecordingOfNodes[]): RecordingOfNodes {
+  const all = <T>(listed: (part: RecordingOfNodes) => readonly T[]): T[] => [...new Set(parts.flatMap(listed))];
+  const sum = (counted: (part: RecordingOfNodes) => number): number => parts.reduce((to, one) => to + counted(one), 0);
+  const state =
+    (['recording', 'waiting'] as const).find((one) => parts.some((part) => part.state === one)) ?? 'stopped';
+  return {
+    ...parts[0]!,
+    state,
+    reason: state === 'stopped' ? parts[0]!.reason : null,
+    nodes: all(({ nodes }) => nodes),
+    sessions: all(({ sessions }) => sessions),
+    servers: all(({ servers }) => servers),
+    entries: sum(({ entries }) => entries),
+    bytes: sum(({ bytes }) => bytes),
+  };
+}
+
 export const RECORDING_LIMITS = {
   maxEntries: { default: 10_000, most: 100_000 },
   maxBytes: { default: 8 * 1024 * 1024, most: 16 * 1024 * 1024 },

@@ -52,6 +52,11 @@ export class Recorder implements WireTap {
     return [...this.#known().values()];
   }
 
+  /** Those that go on. */
+  get going(): readonly Recording[] {
+    return this.#going;
+  }
+
   get(id: string): Recording | null {
     return this.#known().get(id) ?? null;
   }

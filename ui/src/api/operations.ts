@@ -508,7 +508,9 @@ readonly calls: number;
 /** Open sessions of clients that this node knows. */
 readonly sessions: number;
 /** Those with calls in the last second or in flight. */
-readonly servers: readonly (ServerRate)[]
+readonly servers: readonly (ServerRate)[];
+/** This node's part of each recording that goes on, and once more of one that has stopped; absent where there is none. */
+readonly recordings?: readonly (Recording)[]
 };
 
 /** What a server has done in the last second. */
@@ -520,6 +522,35 @@ readonly errors: number;
 readonly p50: number | null;
 readonly p95: number | null;
 readonly inFlight: number
+};
+
+/** A recording of both wires. */
+export type Recording = {
+readonly id: string;
+/** Label of a session that is open. */
+readonly session: string | null;
+/** The next session of a client that gives this name of itself. */
+readonly client: string | null;
+/** The next session of this principal, such as `agent:ada`. */
+readonly principal: string | null;
+/** Alone: all that passes between the gateway and this server, and the sessions at its own endpoint. Otherwise only this server of the session. */
+readonly server: string | null;
+/** The only node that records; null where all do. */
+readonly node: string | null;
+/** The nodes that keep a part of it; none for a lone gateway. */
+readonly nodes: readonly (string)[];
+readonly state: "waiting" | "recording" | "stopped";
+/** Why it stopped. */
+readonly reason: string | null;
+readonly startedAt: string;
+readonly entries: number;
+readonly bytes: number;
+readonly maxEntries: number;
+readonly maxBytes: number;
+/** Labels of the sessions in it. */
+readonly sessions: readonly (string)[];
+/** The servers in it. */
+readonly servers: readonly (string)[]
 };
 
 export type Tool = {
@@ -619,35 +650,6 @@ readonly connectDomains?: readonly (string)[];
 readonly resourceDomains?: readonly (string)[];
 readonly frameDomains?: readonly (string)[]
 }
-};
-
-/** A recording of both wires. */
-export type Recording = {
-readonly id: string;
-/** Label of a session that is open. */
-readonly session: string | null;
-/** The next session of a client that gives this name of itself. */
-readonly client: string | null;
-/** The next session of this principal, such as `agent:ada`. */
-readonly principal: string | null;
-/** Alone: all that passes between the gateway and this server, and the sessions at its own endpoint. Otherwise only this server of the session. */
-readonly server: string | null;
-/** The only node that records; null where all do. */
-readonly node: string | null;
-/** The nodes that keep a part of it; none for a lone gateway. */
-readonly nodes: readonly (string)[];
-readonly state: "waiting" | "recording" | "stopped";
-/** Why it stopped. */
-readonly reason: string | null;
-readonly startedAt: string;
-readonly entries: number;
-readonly bytes: number;
-readonly maxEntries: number;
-readonly maxBytes: number;
-/** Labels of the sessions in it. */
-readonly sessions: readonly (string)[];
-/** The servers in it. */
-readonly servers: readonly (string)[]
 };
 
 export type Replay = {

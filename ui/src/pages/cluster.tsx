@@ -25,8 +25,8 @@ export default function Cluster() {
   const found = useReading(() => listNodes({ node: of }), of ?? '', {
     lists: ['nodes', 'configuration'],
     events: ['added', 'replaced', 'removed'],
-    calls: true,
   });
+  useEffect(() => followOwned(found.again), [of]);
   if (found.error.value !== null && found.value.value === null)
     return <Failure what="The nodes could not be read" error={found.error.value} again={found.again} />;
   if (found.value.value === null) return <Loading what="nodes" />;
@@ -118,14 +118,39 @@ export default function Cluster() {
   );
 }
 
+/** Nodes own something else when a session calls a server for the first time, and when sessions begin or end. */
+function followOwned(changed: () => void): () => void {
+  const known = new Set<string>();
+  const sessions = new Map<string | null, number>();
+  const ends = [
+    onLive('calls', ({ calls }) => {
+      const before = known.size;
+      for (const { session, server } of calls) if (session !== null) known.add(`${session} ${server}`);
+      if (known.size > before) changed();
+    }),
+    onLive('stats', ({ node, sessions: now }) => {
+      if ((sessions.get(node) ?? now) !== now) changed();
+      sessions.set(node, now);
+    }),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
 function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; after: () => void }) {
   const { node: name, peer, here, state, version, epoch, calls, busy, owned, full, servers, startedAt } = node;
   const rate = useSignal<number | null>(null);
+  const running = useSignal(busy);
+  useEffect(() => {
+    running.value = busy;
+  }, [busy]);
   useEffect(
     () =>
       onLive('stats', (message) => {
         if (message.node !== name) return;
         rate.value = message.servers.reduce((sum, { calls: count }) => sum + count, 0);
+        running.value = message.servers.reduce((sum, { inFlight }) => sum + inFlight, 0);
       }),
     [name],
   );
@@ -143,7 +168,7 @@ function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; a
         <dd>{ago(startedAt)}</dd>
         <dt>Load</dt>
         <dd>
-          {busy ?? '?'} calls at its servers, {calls} for other nodes
+          {running.value ?? '?'} calls at its servers, {calls} for other nodes
           {rate.value === null ? '' : `; ${counted(rate.value, 'call')} in the last second`}
         </dd>
         <dt>Owns</dt>

@@ -1,11 +1,10 @@
 import { signal } from '@preact/signals';
+import { mergedRecording } from '../../../../src/model/recordings.ts';
 import { type Call, listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 
 /** Changes come in a row: a list is read once for all of them. */
 const READ_AFTER_MS = 250;
-/** How much a recording has is in no message. */
-const READ_GROWING_AFTER_MS = 1_000;
 
 export const sessions = signal<readonly Session[] | null>(null);
 export const recordings = signal<readonly Recording[]>([]);
@@ -39,6 +38,8 @@ async function readRecordings(): Promise<void> {
 export function followSessions(): () => void {
   /** By node. */
   const counts = new Map<string | null, number>();
+  /** What the stream says of recordings, by id and node. */
+  const parts = new Map<string, Recording>();
   /** Sessions with the servers that they have called. */
   const known = new Set<string>();
   const open = reader(readOpen);
@@ -56,13 +57,14 @@ export function followSessions(): () => void {
         open.within(READ_AFTER_MS);
       }
       sessions.value = used(sessions.value, calls);
-      if (recordings.value.some(({ state }) => state !== 'stopped')) kept.within(READ_GROWING_AFTER_MS);
     }),
     onLive('events', ({ event }) => {
       if (event.type === 'gap') all();
       else if (event.type === 'changed' && event.list === 'recordings') kept.within(READ_AFTER_MS);
     }),
-    onLive('stats', ({ node, sessions: now }) => {
+    onLive('stats', ({ node, sessions: now, recordings: told = [] }) => {
+      for (const part of told) parts.set(`${part.id} ${node}`, part);
+      if (told.length > 0) recordings.value = recordings.value.map((one) => grown(one, parts));
       if ((counts.get(node) ?? now) !== now) open.within(READ_AFTER_MS);
       counts.set(node, now);
     }),
@@ -73,6 +75,13 @@ export function followSessions(): () => void {
     kept.end();
     for (const end of ends) end();
   };
+}
+
+/** The recording as all nodes that have a part of it say; as it was until all have said something. */
+function grown(recording: Recording, parts: ReadonlyMap<string, Recording>): Recording {
+  const { id, nodes } = recording;
+  const told = (nodes.length === 0 ? [null] : nodes).flatMap((node) => parts.get(`${id} ${node}`) ?? []);
+  return told.length === 0 || told.length < nodes.length ? recording : mergedRecording(told);
 }
 
 /** Reads at most once within the time that is asked for. */
