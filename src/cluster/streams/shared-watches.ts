@@ -1,6 +1,7 @@
 import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { pause } from '../../model/clock.ts';
+import { pause, within } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
@@ -17,18 +18,14 @@ const MAX_RESOURCES = 65_536;
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
 const SEPARATOR = '\0';
-const NAME = 'trunkline.unwatched';
+const NAME = 'trunkline.watched';
 /** A node that does not answer counts as watching. */
 const ASK_MS = 1_000;
-/** A subscription waits at most this long for a withdrawal that neither continues nor ends. */
-const HOLD_MS = 5_000;
-/** A server's answer may take long; the other nodes are notified this often that it is still open. */
-const RENEW_MS = 1_000;
+/** A server's answer may take long. */
+const LONGEST_MS = 7 * 24 * 3_600_000;
 const LOOK_MS = 20;
-/** Beyond it the node answers that it watches the resource. */
+/** Beyond it the node counts as watching. */
 const MAX_HELD = 10_000;
-const UNDER_WAY = 'trunkline.withdrawing';
-const OVER = 'trunkline.withdrawn';
 
 export function concernsAll({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
@@ -37,17 +34,18 @@ export function concernsAll({ method }: Message): boolean {
 interface GivenUpWatch {
   readonly resource: string;
   readonly node: string;
-  /** Null: nothing is withdrawn with any answer. */
-  readonly id: string | null;
+  /** With the answer that nobody watches; that node then waits until the question is cancelled. */
+  readonly withdraws: boolean;
 }
 
 interface WatchState {
   readonly watched: boolean;
 }
 
-interface Hold {
-  readonly resource: string;
-  until: number;
+interface WatchQuestion {
+  /** Null if the node does not answer. */
+  readonly watched: Promise<boolean | null>;
+  cancel(reason: string): void;
 }
 
 /**
@@ -61,9 +59,8 @@ export class SharedWatches {
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
   readonly #known: Pick<KnownServers, 'routingTable'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
-  /** By withdrawal; its id begins with its node. */
-  readonly #holds = new Map<string, Hold>();
-  #count = 0;
+  /** How many nodes withdraw each at the moment. */
+  readonly #withdrawn = new Counts();
 
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock'>,
@@ -74,15 +71,20 @@ export class SharedWatches {
     this.#deps = deps;
     this.#events = events;
     this.#known = known;
-    const idIn = (payload: Buffer): string => unpackFrame<{ id: string }>(payload).header.id;
-    const asked = (serving: BusServing): void => {
-      const { resource, node, id } = unpackFrame<GivenUpWatch>(serving.payload).header;
-      const watched = this.#leave(resource, node) || (id !== null && !this.#hold(resource, id));
-      serving.answer(packFrame({ watched } satisfies WatchState));
+    const asked = async (serving: BusServing): Promise<void> => {
+      const { resource, node, withdraws } = unpackFrame<GivenUpWatch>(serving.payload).header;
+      const watched = this.#leave(resource, node);
+      const state = packFrame({ watched } satisfies WatchState);
+      if (watched || !withdraws || serving.cancelled !== null) {
+        serving.answer(state);
+        return;
+      }
+      const { promise: over, resolve } = Promise.withResolvers<void>();
+      serving.onCancel = () => resolve();
+      serving.emit(state);
+      await this.#holding(resource, () => over);
     };
     bus.serve(NAME, asked, { concurrency: MAX_HELD });
-    bus.subscribe(UNDER_WAY, (payload) => void this.#renewHold(idIn(payload)));
-    bus.subscribe(OVER, (payload) => void this.#holds.delete(idIn(payload)));
   }
 
   /** `key`: of the connection; `node`: whose clients. */
@@ -107,14 +109,13 @@ export class SharedWatches {
     // First, so that no concurrent unsubscription ends it.
     nodes.add(node);
     this.#nodes.set(resource, nodes);
-    while (this.#isHeld(resource)) await pause(this.#deps.clock, LOOK_MS);
+    while (this.#withdrawn.of(resource) > 0) await pause(this.#deps.clock, LOOK_MS);
     const outcome = await pass();
     if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.#leave(resource, node);
     return outcome;
   }
 
   forgetPeer(peer: string): void {
-    for (const id of this.#holds.keys()) if (id.startsWith(`${peer}.`)) this.#holds.delete(id);
     for (const [resource, nodes] of [...this.#nodes.entries()]) {
       if (nodes.delete(peer) && nodes.size === 0) this.#nodes.delete(resource);
     }
@@ -132,35 +133,30 @@ export class SharedWatches {
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
   }
 
-  /** Null: another client watches it. */
+  /** Null without calling `pass` if another client watches it. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const asked = this.#others(server);
-    if (!this.#leave(resource, node)) return this.#withdraw(server, resource, node, asked, pass);
-    // They may watch it too.
-    for (const peer of asked) void this.#ask(peer, { resource, node, id: null });
-    return null;
-  }
-
-  /** Null without calling `pass` if a node still watches. */
-  async #withdraw(
-    server: string,
-    resource: string,
-    node: string,
-    asked: readonly string[],
-    pass: () => Promise<Outcome>,
-  ): Promise<Outcome | null> {
-    const { bus } = this.#deps;
-    const id = `${bus.peer}.${++this.#count}`;
-    this.#hold(resource, id);
-    this.#keep(id);
-    try {
-      const said = await Promise.all(asked.map((peer) => this.#ask(peer, { resource, node, id })));
+    const withdraws = !this.#leave(resource, node);
+    // If it stays, they may watch it too.
+    const questions = asked.map((peer) => this.#ask(peer, { resource, node, withdraws }));
+    if (!withdraws) return null;
+    return this.#holding(resource, async () => {
+      const said = await Promise.all(questions.map(({ watched }) => watched));
       const there = this.#others(server);
       const watched = asked.some((peer, i) => said[i] ?? there.includes(peer));
       return watched || this.#nodes.get(resource) !== undefined ? null : await pass();
+    }).finally(() => {
+      for (const question of questions) question.cancel('the withdrawal is over');
+    });
+  }
+
+  /** No client here subscribes meanwhile. */
+  async #holding<T>(resource: string, work: () => Promise<T>): Promise<T> {
+    this.#withdrawn.add(resource, 1);
+    try {
+      return await work();
     } finally {
-      this.#holds.delete(id);
-      if (asked.length > 0) bus.publish(OVER, packFrame({ id }));
+      this.#withdrawn.add(resource, -1);
     }
   }
 
@@ -180,43 +176,12 @@ export class SharedWatches {
     return false;
   }
 
-  /** Null if it does not answer. */
-  async #ask(peer: string, left: GivenUpWatch): Promise<boolean | null> {
-    const { outcome } = this.#deps.bus.call(NAME, packFrame(left), { to: peer, deadlineMs: ASK_MS });
-    const ended = await outcome;
-    return ended.kind === 'failure' ? null : unpackFrame<WatchState>(ended.payload).header.watched;
-  }
-
-  /** Here and at the other nodes, until it is over. */
-  #keep(id: string): void {
+  #ask(peer: string, left: GivenUpWatch): WatchQuestion {
     const { bus, clock } = this.#deps;
-    clock.after(RENEW_MS, () => {
-      if (!this.#renewHold(id)) return;
-      bus.publish(UNDER_WAY, packFrame({ id }));
-      this.#keep(id);
-    });
-  }
-
-  #renewHold(id: string): boolean {
-    const hold = this.#holds.get(id);
-    if (hold === undefined) return false;
-    hold.until = this.#deps.clock.now() + HOLD_MS;
-    return true;
-  }
-
-  /** False if there are too many. */
-  #hold(resource: string, id: string): boolean {
-    if (this.#holds.size >= MAX_HELD && this.#live().length >= MAX_HELD) return false;
-    this.#holds.set(id, { resource, until: this.#deps.clock.now() + HOLD_MS });
-    return true;
-  }
-
-  #isHeld(resource: string): boolean {
-    return this.#holds.size > 0 && this.#live().some((hold) => hold.resource === resource);
-  }
-
-  #live(): Hold[] {
-    for (const [id, { until }] of this.#holds) if (this.#deps.clock.now() >= until) this.#holds.delete(id);
-    return [...this.#holds.values()];
+    const { promise, resolve } = Promise.withResolvers<boolean | null>();
+    const onEmit = (payload: Buffer): void => resolve(unpackFrame<WatchState>(payload).header.watched);
+    const call = bus.call(NAME, packFrame(left), { to: peer, deadlineMs: LONGEST_MS, onEmit });
+    void call.outcome.then((ended) => (ended.kind === 'failure' ? resolve(null) : onEmit(ended.payload)));
+    return { watched: within(clock, ASK_MS, promise, () => null), cancel: (reason) => call.cancel(reason) };
   }
 }
