@@ -246,7 +246,10 @@ export const OBSERVED = {
   era: nullable(oneOf(['stateful', 'stateless'])),
   revision: nullable(text),
   initialized: flag,
-  toolCount: count,
+  toolCount: described(
+    count,
+    'In the list that the server gave last, to whichever client; with what filters or approvals withhold. It may give clients of other capabilities another.',
+  ),
   tools: described(list(text), 'Names of the server, sorted.'),
   promptCount: count,
   resourceCount: count,

@@ -194,6 +194,7 @@ describe('watching a running gateway', () => {
     for (const text of [
       /talker +ready/,
       /Speaks +2025-11-25 \(stateful\)/,
+      /Lists +\d+ tools?, as it listed them last to any client/,
       /Sessions/,
       /session \w+ +idle +pid \d+/,
       /History/,

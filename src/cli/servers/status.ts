@@ -116,6 +116,10 @@ function serverPage(status: ServerStatus, now: number): string {
     serverLine(status, status.name.length, now).trimStart(),
     ...field('Where', status.endpoint ?? status.sshHost ?? status.containerId ?? 'a process of this machine'),
     ...field('Speaks', status.revision === null ? null : `${status.revision} (${status.era})`),
+    ...field(
+      'Lists',
+      status.era === null ? null : `${counted(status.toolCount, 'tool')}, as it listed them last to any client`,
+    ),
     ...field('Health', status.health),
     ...field('Reason', status.reason),
     ...field('Attempts', attempts(status, now)),

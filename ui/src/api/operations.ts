@@ -56,6 +56,7 @@ readonly sshHost: string | null;
 readonly era: "stateful" | "stateless" | null;
 readonly revision: string | null;
 readonly initialized: boolean;
+/** In the list that the server gave last, to whichever client; with what filters or approvals withhold. It may give clients of other capabilities another. */
 readonly toolCount: number;
 /** Names of the server, sorted. */
 readonly tools: readonly (string)[];

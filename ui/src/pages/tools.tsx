@@ -72,7 +72,7 @@ export default function Tools() {
           value={as}
           onChange={({ currentTarget }) => setQuery({ as: currentTarget.value })}
         >
-          <option value="">As the gateway exposes them</option>
+          <option value="">As the gateway exposes them to a client without capabilities</option>
           {Object.entries(CLIENTS).map(([id, title]) => (
             <option key={id} value={id}>
               As {title} shows them

@@ -203,10 +203,11 @@ function Definition({ server }: { readonly server: Server }) {
     ...(server.consecutiveFailures === 0 ? [] : ([['Failed in a row', server.consecutiveFailures]] as const)),
     ...(server.phases === null ? [] : ([['Time of requests', server.phases.summary]] as const)),
     [
-      'Lists',
-      <a key="t" href={href(['tools'], { server: server.name })}>
-        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources
-      </a>,
+      'Listed last',
+      <span key="t">
+        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources, to whichever client;{' '}
+        <a href={href(['tools', server.name])}>what the gateway offers of them</a>
+      </span>,
     ],
   ];
   return (
