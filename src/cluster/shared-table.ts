@@ -3,7 +3,6 @@ import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import { LazyBucket } from './lazy-bucket.ts';
-import { Progress } from './replication-barrier.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
 const AGAIN_MS = 1_000;
@@ -31,7 +30,6 @@ interface LateChange {
  */
 export class SharedTable {
   readonly bucket: LazyBucket;
-  readonly progress: Progress;
   readonly #deps: Deps;
   readonly #settings: TableSettings;
   readonly #owner: TableOwner;
@@ -57,6 +55,7 @@ export class SharedTable {
   /** By the wall clock, which goes on while a machine is suspended: when the bucket was heard of, or listed, last. */
   #heardAt = 0;
   #follows = false;
+  #followedTo = 0;
   /** The last listing came so late that marks of what ended meanwhile may be gone: what the bucket has not is not restored. */
   #lacksMarks = false;
   /** Revisions of different listings do not compare. */
@@ -75,7 +74,6 @@ export class SharedTable {
     this.#settings = settings;
     this.#owner = owner;
     this.bucket = new LazyBucket(deps.state, settings.bucket, settings);
-    this.progress = new Progress(deps.clock);
     void this.#follow();
   }
 
@@ -104,6 +102,16 @@ export class SharedTable {
 
   get unwritten(): number {
     return this.#waiting.size + this.#writing.size;
+  }
+
+  /** Takes what is stored at once. Returns its revision; null: there is none. Rejects with GatewayError. */
+  async read(key: string): Promise<number | null> {
+    const listing = this.#listing;
+    const record = await this.bucket.get(key);
+    // What it has followed so far it knows, the end of the record too.
+    const isAhead = record !== null && record.revision > this.#followedTo && listing === this.#listing;
+    if (isAhead) this.#heard(record);
+    return record?.revision ?? null;
   }
 
   /** The owner keeps it no longer, until it is changed again. */
@@ -155,7 +163,7 @@ export class SharedTable {
   }
 
   #reached(revision: number): void {
-    this.progress.heard(revision);
+    this.#followedTo = revision;
     if (this.#follows) this.#heardAt = this.#deps.clock.wall();
   }
 
@@ -168,7 +176,7 @@ export class SharedTable {
     this.#failing.clear();
     this.#late.clear();
     this.#unheard.clear();
-    this.progress.restart();
+    this.#followedTo = 0;
   }
 
   #heardAll(incarnation: string, whole: boolean): void {
@@ -188,7 +196,9 @@ export class SharedTable {
 
   #heard(record: StateRecord): void {
     const { key, revision } = record;
-    this.#received.set(key, Math.max(revision, this.#received.get(key) ?? 0));
+    // A newer one was read.
+    if (revision < (this.#received.get(key) ?? 0)) return;
+    this.#received.set(key, revision);
     const again = this.#unconfirmed.delete(key);
     if (this.#isOld(key, revision)) return;
     if (this.#writes(key)) this.#late.set(key, { revision, record });
@@ -271,7 +281,6 @@ export class SharedTable {
     const late = this.#late.get(key);
     const revision = written === 'deleted' ? 0 : written;
     this.#late.delete(key);
-    this.progress.wrote(key, revision);
     if (value === null) {
       if (reusesKeys && late !== undefined) this.#take(key, late);
     } else if (written === 'deleted') this.#forget(key);

@@ -224,7 +224,10 @@ test('check:C9 a level is acknowledged when all nodes have it', async () => {
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
   await settled();
-  await a.putEverywhere(record('s1', { logLevel: 'error' }));
+  const put = a.putEverywhere(record('s1', { logLevel: 'error' }));
+  await settled();
+  await bench.clock.advance(5);
+  await put;
   assert.equal((await b.get('s1'))?.logLevel, 'error');
   assert.ok(bench.heard.includes('a s1 error') && bench.heard.includes('b s1 error'));
   await bench.close();

@@ -98,7 +98,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#counts = new SessionCounts({ bus, clock, others, counting });
     this.#stopReview = this.#reviewLater();
     this.#marks = new MarkSweep({ ...deps, others }, this.#table.bucket, MARKS_MS);
-    this.#everywhere = new ReplicationBarrier({ bus, clock, others, progress: this.#table.progress });
+    this.#everywhere = new ReplicationBarrier({ bus, clock, others, table: this.#table });
   }
 
   get census(): SessionCensus {
