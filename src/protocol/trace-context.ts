@@ -4,9 +4,11 @@ import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import { bodyField, bodyLexeme, bodyString, mayName } from './body.ts';
 import { field, stringValue } from './fields.ts';
-import { editMembers, spliceMessage, withBody } from './splice.ts';
+import { skipSpace } from './skip.ts';
+import { spliceMessage, withBody } from './splice.ts';
 
 const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 const NAMES = { traceparent: Buffer.from('traceparent'), tracestate: Buffer.from('tracestate') };
 const OF_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe']);
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
@@ -18,20 +20,22 @@ export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 't
   return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, key));
 }
 
-/** The request with this `_meta.traceparent`; all other bytes stay. */
+/** The request with this `_meta.traceparent`; all other bytes stay. Written without a list of the members: it is on the way of traced calls, twice. */
 export function withTrace(request: Message, traceparent: string): Message {
-  const { bytes, bodyStart, bodyEnd } = request;
-  const text = JSON.stringify(traceparent);
-  if (bodyStart < 0) return withBody(request, `{"_meta":{"traceparent":${text}}}`);
+  const { bytes, bodyStart } = request;
+  if (bodyStart < 0) return withBody(request, `{"_meta":{"traceparent":"${traceparent}"}}`);
   const meta = bodyField(request, '_meta');
-  if (meta === null) {
-    const body = { start: bodyStart, end: bodyEnd };
-    return spliceMessage(request, editMembers(bytes, body, [['_meta', `{"traceparent":${text}}`]]));
-  }
+  if (meta === null) return withFirst(request, bodyStart, `"_meta":{"traceparent":"${traceparent}"}`);
   if (bytes[meta.start] !== OPEN_BRACE) return request;
   const known = field(bytes, meta.start, meta.end, 'traceparent');
-  const edits = known === null ? editMembers(bytes, meta, [['traceparent', text]]) : [{ ...known, insert: text }];
-  return spliceMessage(request, edits);
+  if (known === null) return withFirst(request, meta.start, `"traceparent":"${traceparent}"`);
+  return spliceMessage(request, [{ ...known, insert: `"${traceparent}"` }]);
+}
+
+function withFirst(request: Message, object: number, member: string): Message {
+  const start = object + 1;
+  const isOnly = request.bytes[skipSpace(request.bytes, start)] === CLOSE_BRACE;
+  return spliceMessage(request, [{ start, end: start, insert: isOnly ? member : `${member},` }]);
 }
 
 /** Name and attributes of a request's span (OpenTelemetry semantic conventions for MCP). */

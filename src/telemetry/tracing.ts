@@ -30,6 +30,8 @@ export interface SpanExporter {
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
+const RPC_CODE = /^-?\d+$/;
+
 /**
  * Begins spans for an exporter. A request without a parent begins a trace, which is recorded by chance; all other spans follow
  * their parent, and need one. Rooms without a tracer make none, and pay a comparison with null.
@@ -69,23 +71,29 @@ export class OpenSpan {
   /** For its children, and for peers. */
   readonly traceparent: string;
   readonly #tracer: Tracer;
-  readonly #ids: Pick<EndedSpan, 'kind' | 'traceId' | 'spanId' | 'parentId'>;
+  readonly #kind: SpanKind;
+  readonly #traceId: string;
+  readonly #spanId: string;
+  readonly #parentId: string | null;
   readonly #startedAt: number;
   readonly #since: number;
   #name = '';
-  #attributes: SpanAttributes = {};
+  #attributes: Record<string, string> = {};
   #links: readonly string[] = [];
 
   constructor(tracer: Tracer, kind: SpanKind, traceId: string, spanId: string, parentId: string | null) {
     this.#tracer = tracer;
-    this.#ids = { kind, traceId, spanId, parentId };
+    this.#kind = kind;
+    this.#traceId = traceId;
+    this.#spanId = spanId;
+    this.#parentId = parentId;
     this.#startedAt = tracer.clock.wall();
     this.#since = tracer.clock.now();
     this.traceparent = `00-${traceId}-${spanId}-01`;
   }
 
-  /** `links`: `traceparent` of spans in other traces; those that are malformed are left out. */
-  describe(name: string, attributes: SpanAttributes, links: readonly string[] = []): this {
+  /** `attributes` become the span's own. `links`: `traceparent` of spans in other traces; those that are malformed are left out. */
+  describe(name: string, attributes: Record<string, string>, links: readonly string[] = []): this {
     this.#name = name;
     this.#attributes = attributes;
     this.#links = links.filter((link) => TRACEPARENT.test(link));
@@ -95,19 +103,20 @@ export class OpenSpan {
   /** Once. `error`: what kind of failure it ended in. */
   end(error: string | null): void {
     const { exporter, clock } = this.#tracer;
+    if (error !== null) {
+      this.#attributes['error.type'] = error;
+      if (RPC_CODE.test(error)) this.#attributes['rpc.response.status_code'] = error;
+    }
     exporter.export({
-      ...this.#ids,
+      traceId: this.#traceId,
+      spanId: this.#spanId,
+      parentId: this.#parentId,
       name: this.#name,
+      kind: this.#kind,
       links: this.#links,
-      attributes: { ...this.#attributes, ...attributesOf(error) },
+      attributes: this.#attributes,
       startedAt: this.#startedAt,
       durationMs: clock.now() - this.#since,
     });
   }
-}
-
-function attributesOf(error: string | null): SpanAttributes {
-  if (error === null) return {};
-  const isCode = /^-?\d+$/.test(error);
-  return { 'error.type': error, ...(isCode ? { 'rpc.response.status_code': error } : {}) };
 }

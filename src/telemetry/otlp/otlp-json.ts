@@ -15,23 +15,25 @@ const DOTTED: Readonly<Record<string, string>> = {
   gen_ai_tool_name: 'gen_ai.tool.name',
 };
 
-/** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. `spans`: of `spanJson`. */
-export function spansJson(resource: OtlpResource, spans: readonly string[]): string {
-  const [from, scope] = [attributes(resource), scopeOf(resource)].map((part) => JSON.stringify(part));
-  return `{"resourceSpans":[{"resource":{"attributes":${from}},"scopeSpans":[{"scope":${scope},"spans":[${spans.join()}]}]}]}`;
+/** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. */
+export function spansJson(resource: OtlpResource, spans: readonly EndedSpan[]): string {
+  const scopeSpans = [{ scope: scopeOf(resource), spans: spans.map(spanOf) }];
+  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributes(resource) }, scopeSpans }] });
 }
 
-/** Written at once, without objects in between: half the cost of a traced call is here. */
-export function spanJson({ traceId, spanId, parentId, name, kind, ...span }: EndedSpan): string {
-  const parent = parentId === null ? '' : `"parentSpanId":"${parentId}",`;
-  const times = `"startTimeUnixNano":"${nanos(span.startedAt)}","endTimeUnixNano":"${nanos(span.startedAt + span.durationMs)}"`;
-  const values: string[] = [];
-  for (const [key, value] of Object.entries(span.attributes)) {
-    values.push(`{"key":"${key}","value":{"stringValue":${JSON.stringify(value)}}}`);
-  }
-  const links = span.links.map((link) => `{"traceId":"${link.slice(3, 35)}","spanId":"${link.slice(36, 52)}"}`);
-  const status = span.attributes['error.type'] === undefined ? '' : `,"status":{"code":${FAILED}}`;
-  return `{"traceId":"${traceId}","spanId":"${spanId}",${parent}"name":${JSON.stringify(name)},"kind":${KINDS[kind]},${times},"attributes":[${values.join()}],"links":[${links.join()}]${status}}`;
+function spanOf({ traceId, spanId, parentId, name, kind, startedAt, durationMs, ...span }: EndedSpan): object {
+  return {
+    traceId,
+    spanId,
+    parentSpanId: parentId ?? undefined,
+    name,
+    kind: KINDS[kind],
+    startTimeUnixNano: nanos(startedAt),
+    endTimeUnixNano: nanos(startedAt + durationMs),
+    attributes: attributes(span.attributes),
+    links: span.links.map((link) => ({ traceId: link.slice(3, 35), spanId: link.slice(36, 52) })),
+    status: span.attributes['error.type'] === undefined ? undefined : { code: FAILED },
+  };
 }
 
 /** An `ExportMetricsServiceRequest`, and how many data points it has. */
@@ -98,5 +100,5 @@ function attributes(values: Readonly<Record<string, string>>): readonly object[]
 /** Nanoseconds as text: they are beyond the whole numbers of a double. */
 function nanos(ms: number): string {
   const whole = Math.floor(ms);
-  return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(6, '0')}`;
+  return `${whole}${String(1e6 + Math.floor((ms - whole) * 1e6)).slice(1)}`;
 }

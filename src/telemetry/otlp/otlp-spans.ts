@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Series } from '../metrics.ts';
 import type { EndedSpan, SpanExporter } from '../tracing.ts';
 import type { OtlpResource } from './otlp-json.ts';
-import { spanJson, spansJson } from './otlp-json.ts';
+import { spansJson } from './otlp-json.ts';
 import type { OtlpSender } from './otlp-sender.ts';
 
 /** The batch processor of the OpenTelemetry SDKs has the same numbers. */
@@ -16,7 +16,7 @@ export class OtlpSpans implements SpanExporter {
   readonly #resource: OtlpResource;
   readonly #lost: Series;
   readonly #clock: Clock;
-  #waiting: string[] = [];
+  #waiting: EndedSpan[] = [];
   #sending: Promise<void> | null = null;
   #disarm: (() => void) | null = null;
 
@@ -32,7 +32,7 @@ export class OtlpSpans implements SpanExporter {
       this.#lost.add();
       return;
     }
-    this.#waiting.push(spanJson(span));
+    this.#waiting.push(span);
     if (this.#sending !== null) return;
     if (this.#waiting.length >= BATCH) this.#flush();
     else this.#disarm ??= this.#clock.after(DELAY_MS, () => this.#flush());
