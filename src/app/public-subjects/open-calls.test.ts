@@ -220,7 +220,7 @@ test('S0.18 an answer that went into a dead connection is not sent again where a
   assert.deepEqual([stage.replies, taker.calls.inHand], [['a UNKNOWN'], 0]);
 });
 
-test('S0.18 a witness whose connection is dead judges nobody, and answers for a node that is gone when it is back', async () => {
+test('S0.18 a witness with a dead connection judges no node; once connected again it answers for a node that is gone', async () => {
   const stage = new Stage(3);
   const [witness, taker] = stage.nodes as [Witness, Witness];
   stage.request('a', taker);

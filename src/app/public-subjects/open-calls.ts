@@ -350,7 +350,7 @@ export class OpenCalls {
     if (asks) this.#ping(now);
   }
 
-  /** A connection may be dead before this node notices: then it hears nobody, and judges nobody. */
+  /** A connection may be dead before this node notices: then it hears no other node, and must not judge any. */
   #ping(now: number): void {
     const answered = (): void => {
       this.#heardAllAt = Math.max(this.#heardAllAt, now);

@@ -34,7 +34,7 @@ export function concernsAll({ method }: Message): boolean {
 interface GivenUpWatch {
   readonly resource: string;
   readonly node: string;
-  /** With the answer that nobody watches; that node then waits until the question is cancelled. */
+  /** The answering node has no watcher; it then waits until the asking node cancels the question. */
   readonly withdraws: boolean;
 }
 
