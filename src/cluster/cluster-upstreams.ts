@@ -12,6 +12,7 @@ import { type CallParts, ClusterCalls } from './cluster-calls.ts';
 import type { LocalUpstreams } from './cluster-deps.ts';
 import { clientText, headOf } from './frames/frame.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
+import { ANY_SESSION } from './nodes/catalog-codec.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
 import {
   allRestarted,
@@ -48,6 +49,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #shared: SharedLists;
+  #settled = false;
 
   constructor(parts: UpstreamParts) {
     const { deps, advertisements, own, users } = parts;
@@ -79,8 +81,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const place = this.#place(server);
     if (place === undefined) return this.#local.knownCatalog(server, client, orOthers);
     if (!this.#listedHere(place)) {
-      const known = this.#lists.own.known(place, client) ?? this.#catalogs.known(server, client);
-      return known ?? (orOthers ? this.#catalogs.first.get(server) : null);
+      return this.#lists.own.known(place, client) ?? this.#knownElsewhere(server, client, orOthers);
     }
     const here = this.#local.knownCatalog(server, client, orOthers);
     const theirs = this.#lists.own.known(place, client) ?? this.#shared.known(place, client);
@@ -90,7 +91,11 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
       const theirs = this.#catalogs.knownAt(instance, client);
       if (theirs !== null) return theirs;
     }
-    return this.#catalogs.known(server, client);
+    return this.#knownElsewhere(server, client, orOthers);
+  }
+
+  #knownElsewhere(server: string, client: ClientProfile, orOthers: boolean): ServerCatalog | null {
+    return this.#catalogs.known(server, client) ?? (orOthers ? this.#catalogs.first.get(server) : null);
   }
 
   shownFrom(client: ClientProfile): string {
@@ -278,13 +283,23 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#lists.look(places);
     this.#shared.look(places);
     this.#catalogs.first.keepOnly(places);
-    for (const place of places.values()) this.#catalogs.first.look(place, this.instanceOf(place.server.name));
+    for (const place of places.values()) this.#lookFirst(place);
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
   }
 
-  /** What other nodes advertised was read. */
+  /** What other nodes advertised when this node started was read. */
   get settled(): boolean {
-    return this.#parts.advertisements.complete && this.#catalogs.first.idle;
+    this.#settled ||= this.#parts.advertisements.complete && this.#catalogs.first.idle;
+    return this.#settled;
+  }
+
+  /** A node that starts shows what others list until it has listed its own servers. */
+  #lookFirst(place: Place): void {
+    const { name } = place.server;
+    const { first } = this.#catalogs;
+    const unlisted = place.here && this.#local.knownCatalog(name, ANY_SESSION, true) === null;
+    const instead = unlisted && (!this.#settled || first.get(name) !== null) ? instanceToRead(place) : null;
+    first.look(place, this.instanceOf(name) ?? instead);
   }
 
   refreshServer(server: string): void {
@@ -292,7 +307,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     if (place === undefined) return;
     this.#lists.lookAt(place);
     this.#shared.lookAt(place);
-    this.#catalogs.first.look(place, this.instanceOf(server));
+    this.#lookFirst(place);
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }
 

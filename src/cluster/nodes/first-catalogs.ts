@@ -38,8 +38,8 @@ interface FirstCatalog {
 }
 
 /**
- * One catalog of each server that only other nodes have, whichever kind of client its node listed it for. They are read before a
- * client asks, many in one message, so that the first list of a client is complete.
+ * One catalog of each server that this node has not listed, whichever kind of client another node listed it for. They are read
+ * before a client asks, many in one message, so that the first list of a client is complete.
  */
 export class FirstCatalogs {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
@@ -61,7 +61,7 @@ export class FirstCatalogs {
     return this.#reading.size === 0;
   }
 
-  /** `instance`: whose catalog clients see. */
+  /** `instance`: whose catalog clients see; null if this node lists the server itself. */
   look({ server, here, lost }: Place, instance: RemoteInstance | null): void {
     const { name } = server;
     if (server.apart !== undefined || (here && instance === null)) this.#kept.delete(name);

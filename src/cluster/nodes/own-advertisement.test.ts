@@ -139,3 +139,28 @@ test('a node that cannot give its catalogs at once does not keep another from be
       ['one'],
     );
   }));
+
+test('a node that starts shows what others list until it has listed the server itself, and reads nothing later', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web, serverNamed('late')]);
+    a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('theirs')] }));
+    a.cluster.events.catalogChanged('web', 'x', ['tools']);
+    await nodes.pass(500);
+    const asked = overhear(nodes, `trunkline.call.${a.bus.peer}`);
+    const b = await nodes.join('b', [web, serverNamed('late')]);
+    assert.equal(b.cluster.notReady, null);
+    const { upstreams } = b.cluster;
+    const shown = (server: string): readonly string[] | undefined =>
+      upstreams.knownCatalog(server, clientOf('s1'), true)?.lists.tools.items.map(({ key }) => key);
+    assert.deepEqual(shown('web'), ['theirs']);
+    assert.equal(shown('late'), undefined);
+    b.local.catalogs.set('web', serverCatalog('web', { tools: [tool('own')] }));
+    b.cluster.events.catalogChanged('web', 'x', ['tools']);
+    assert.deepEqual(shown('web'), ['own']);
+    const before = asked.length;
+    a.local.catalogs.set('late', serverCatalog('late', { tools: [tool('theirs')] }));
+    for (const server of ['web', 'late']) a.cluster.events.catalogChanged(server, 'x', ['tools']);
+    await nodes.pass(2_000);
+    assert.equal(asked.length, before);
+    assert.equal(shown('late'), undefined);
+  }));
