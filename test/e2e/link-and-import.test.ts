@@ -266,6 +266,29 @@ test('import adds the servers of all clients, each once, and their secrets to th
       assert.equal(readFileSync(fileOf(client), 'utf8'), before, 'files of clients stay as they are');
 });
 
+test('import removes the secrets of a server that is refused, and keeps those of the others', async (t) => {
+  const { home, run } = machine(t, []);
+  const file = join(home, 'project', 'servers.json');
+  const withKey = (key: string) => ({
+    url: 'https://api.example.com/mcp',
+    headers: { Authorization: `Bearer ${key}` },
+  });
+  const imported = (mcpServers: object) => {
+    writeFileSync(file, JSON.stringify({ mcpServers }));
+    return run('import', file, '--yes', '--json');
+  };
+  const secrets = async (): Promise<string[]> =>
+    JSON.parse((await run('secret', 'list', '--json')).out).secrets.map(({ name }: { name: string }) => name);
+  assert.deepEqual(JSON.parse((await imported({ one_two: withKey('ghp_first1234567890') })).out).added, ['one_two']);
+  const { code, out } = await imported({
+    'one-two': withKey('ghp_second123456789'),
+    other: withKey('ghp_third1234567890'),
+  });
+  const { added, left } = JSON.parse(out);
+  assert.deepEqual([code, added, left.map(({ name }: { name: string }) => name)], [1, ['other'], ['one-two']], out);
+  assert.deepEqual((await secrets()).sort(), ['one_two-authorization', 'other-authorization']);
+});
+
 test('from a drawer of files to a call in two commands: import, link', { timeout: 60_000 }, async (t) => {
   const { home, fileOf, run, env } = machine(t, []);
   mkdirSync(dirname(fileOf('cursor')), { recursive: true });
