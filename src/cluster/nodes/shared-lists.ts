@@ -37,6 +37,8 @@ export class SharedLists {
   #differing = new Map<string, Place>();
   readonly #kept = new LruMap<KeptLists>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<void>>();
+  /** By kind of client and digest: nodes that list the same are not all asked. */
+  readonly #asked = new Map<string, Promise<ServerCatalog | null>>();
 
   constructor(parts: SharedListsParts) {
     this.#parts = parts;
@@ -116,7 +118,8 @@ export class SharedLists {
     // As of another node, or of the former process of this one.
     const equal = this.#kept.entries().find(([other, { of }]) => of === lists && other.startsWith(kind));
     const before = this.#kept.peek(key)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
-    const catalog = (await equal?.[1].catalog) ?? (await catalogs.knownThere(instance, client, null));
+    const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);
+    const catalog = equal?.[1].catalog ?? (await joined(this.#asked, `${kind}${lists}`, ask));
     this.#kept.set(key, { of: lists!, catalog: catalog ?? this.#kept.peek(key)?.catalog ?? null });
     if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#kept.delete(key));
     else if (catalog.digest !== before?.digest)
