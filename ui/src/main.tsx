@@ -1,3 +1,4 @@
+import './style.css';
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './app.tsx';
@@ -5,7 +6,6 @@ import { startLive } from './live.ts';
 import { followServers } from './servers.ts';
 import { beginLogin } from './session.ts';
 import { startTheme } from './theme.ts';
-import './style.css';
 
 startTheme();
 followServers();

@@ -8,6 +8,7 @@ import { navigate } from './router.ts';
 import { putServer, serverList } from './servers.ts';
 import { leave } from './session.ts';
 import { nextTheme } from './theme.ts';
+import './palette.css';
 
 interface Choice {
   readonly id: string;

@@ -1,21 +1,12 @@
-import { useSignal } from '@preact/signals';
-import {
-  beginLogin,
-  type Credential,
-  listCredentials,
-  revokeCredential,
-  type StartedLogin,
-} from '../api/operations.ts';
+import { type Credential, listCredentials, revokeCredential } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
+import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status, type Tone } from '../parts/status.tsx';
-import { act } from '../parts/toasts.tsx';
-import { WebLink } from '../parts/web-link.tsx';
 import { href } from '../router.ts';
 import { serverList } from '../servers.ts';
-import { signedIn } from '../sign-ins.ts';
 import './operating.css';
 
 const TONES: Readonly<Record<Credential['state'], Tone>> = {
@@ -53,7 +44,7 @@ export default function Connections() {
             {name} <Status tone="warn" text="asks for a sign-in" />
           </h2>
           <p>{reason}</p>
-          <SignIn server={name} principal={null} label="Sign in" after={found.again} />
+          <SignInButton server={name} principal={null} label="Sign in" after={found.again} />
           <p>
             <a href={href(['sign-in', name])}>Step by step</a>
           </p>
@@ -99,7 +90,7 @@ function Card({ credential, after }: { credential: Credential; after: () => void
         <dd>{changedAt === 0 ? 'unknown' : ago(changedAt)}</dd>
       </dl>
       <div class="actions">
-        {program ? null : <SignIn server={server} principal={principal} label="Authorise again" after={after} />}
+        {program ? null : <SignInButton server={server} principal={principal} label="Authorise again" after={after} />}
         {program ? null : (
           <Action
             label="Revoke"
@@ -115,55 +106,5 @@ function Card({ credential, after }: { credential: Credential; after: () => void
         <a href={href(['sign-in', server])}>Step by step</a>
       </p>
     </section>
-  );
-}
-
-interface SignInProps {
-  readonly server: string;
-  readonly principal: string | null;
-  readonly label: string;
-  readonly after: () => void;
-}
-
-/** Begins a sign-in: a link that the person opens, and what becomes of it. */
-export function SignIn({ server, principal, label, after }: SignInProps) {
-  const url = useSignal<{ readonly url: string; readonly userCode: string | null } | null>(null);
-  const whose = principal === null ? '' : ` --principal ${shellWord(principal)}`;
-  const begin = async () => {
-    const base = { principal };
-    try {
-      return await beginLogin({ name: server, body: base });
-    } catch (error) {
-      // Without an address that browsers reach, a code is typed in at the authorization server.
-      if ((error as { code?: string }).code !== 'public_url_missing') throw error;
-      return beginLogin({ name: server, body: { ...base, redirectUri: null } });
-    }
-  };
-  const wait = async (login: StartedLogin): Promise<void> => {
-    await act(`Signed in to ${server}`, () => signedIn(login, principal));
-    url.value = null;
-    after();
-  };
-  return (
-    <>
-      <Action
-        label={label}
-        command={`trunkline login ${shellWord(server)}${whose}`}
-        run={begin}
-        done="Open the link to sign in"
-        after={(login) => {
-          url.value = login;
-          after();
-          void wait(login);
-        }}
-      />
-      {url.value === null ? null : (
-        <p role="status">
-          <WebLink url={url.value.url}>Sign in to {server}</WebLink>
-          {url.value.userCode === null ? '' : ' with the code '}
-          {url.value.userCode === null ? null : <code>{url.value.userCode}</code>} within ten minutes.
-        </p>
-      )}
-    </>
   );
 }

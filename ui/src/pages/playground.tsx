@@ -2,20 +2,20 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Boundary } from '../parts/boundary.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
-import { AnswerView, WireView } from '../playground/answer-view.tsx';
-import { AppView, appUriOf } from '../playground/app-view.tsx';
-import { callerIn, kindOf, METHODS, namedParams, nameOf, targetTool } from '../playground/call-address.ts';
-import { CallerFields } from '../playground/caller-fields.tsx';
-import { CopyAs } from '../playground/copy-as-view.tsx';
-import { isObject, type JsonObject, objectFault, parseExact } from '../playground/exact-json.ts';
-import { listAll, PlayedRun } from '../playground/play.ts';
-import { Question } from '../playground/question.tsx';
-import { type Fault, type FormSchema, faultsOf, initialOf } from '../playground/schema.ts';
-import { SchemaForm } from '../playground/schema-form.tsx';
 import { route, setQuery } from '../router.ts';
-import { definitionOf, followTools, readTools, tools, toolsError } from '../tools/catalog.ts';
-import './tools.css';
-import './playground.css';
+import { AnswerView, WireView } from './playground/answer-view.tsx';
+import { AppView, appUriOf } from './playground/app-view.tsx';
+import { callerIn, kindOf, METHODS, namedParams, nameOf, targetTool } from './playground/call-address.ts';
+import { CallerFields } from './playground/caller-fields.tsx';
+import { CopyAs } from './playground/copy-as-view.tsx';
+import { isObject, type JsonObject, objectFault, parseExact } from './playground/exact-json.ts';
+import { listAll, PlayedRun } from './playground/play.ts';
+import { Question } from './playground/question.tsx';
+import { type Fault, type FormSchema, faultsOf, initialOf } from './playground/schema.ts';
+import { SchemaForm } from './playground/schema-form.tsx';
+import { definitionOf, followTools, readTools, tools, toolsError } from './tools/catalog.ts';
+import './tools/tools.css';
+import './playground/playground.css';
 
 /** `#/playground?server=…&tool=…&args={…}&endpoint=…&as=…&era=…&node=…&method=…` */
 export default function Playground() {

@@ -2,10 +2,10 @@ import { getSignIn, type SignInStep } from '../api/operations.ts';
 import { NodeChoice } from '../parts/node-choice.tsx';
 import { Empty, Failure, Loading } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
+import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
 import { serverList, servers } from '../servers.ts';
-import { SignIn as Begin } from './connections.tsx';
 import { Check } from './sign-in/check.tsx';
 import { MEANING, Request } from './sign-in/request.tsx';
 
@@ -92,7 +92,7 @@ function Steps({ server }: { server: string }) {
       </section>
       {possible ? (
         <div class="actions">
-          <Begin server={server} principal={null} label="Sign in" after={found.again} />
+          <SignInButton server={server} principal={null} label="Sign in" after={found.again} />
         </div>
       ) : null}
       {auth === null ? null : <Check key={`${server} ${node}`} server={server} node={node} />}

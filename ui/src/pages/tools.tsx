@@ -19,9 +19,9 @@ import {
   thousands,
   tools,
   toolsError,
-} from '../tools/catalog.ts';
-import { ToolDetail } from '../tools/tool-detail.tsx';
-import './tools.css';
+} from './tools/catalog.ts';
+import { ToolDetail } from './tools/tool-detail.tsx';
+import './tools/tools.css';
 
 const LINKED_NAME = 'trunkline';
 

@@ -1,4 +1,5 @@
 import type { Server } from '../api/operations.ts';
+import './status.css';
 
 export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'rest';
 

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import './table.css';
 
 export interface Column<R> {
   readonly id: string;
@@ -26,7 +27,7 @@ export interface TableProps<R> {
   readonly empty: ComponentChildren;
 }
 
-/** As in style.css. */
+/** As in table.css. */
 const ROW_PX = 36;
 const BEYOND = 8;
 const FIRST_HEIGHT = 600;

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { ApiError } from '../api/request.ts';
+import './toasts.css';
 
 interface Toast {
   readonly id: number;

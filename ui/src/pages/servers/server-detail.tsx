@@ -15,11 +15,11 @@ import { LogView } from '../../parts/log-view.tsx';
 import { NodeChoice } from '../../parts/node-choice.tsx';
 import { Empty, Failure } from '../../parts/notes.tsx';
 import { ago, clock, useReading } from '../../parts/reading.ts';
+import { SignInButton } from '../../parts/sign-in-button.tsx';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate, route } from '../../router.ts';
 import { nodesOf, putServer, readServer, servers } from '../../servers.ts';
-import { SignIn } from '../connections.tsx';
 import { LastFailure } from './last-failure.tsx';
 import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
@@ -168,7 +168,9 @@ function Actions({ server }: { readonly server: Server }) {
           after={putServer}
         />
       )}
-      {server.endpoint === null ? null : <SignIn server={name} principal={null} label="Log in" after={() => {}} />}
+      {server.endpoint === null ? null : (
+        <SignInButton server={name} principal={null} label="Log in" after={() => {}} />
+      )}
       {removable ? (
         <Action
           label="Remove"

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { SEEMING_PARENT } from '../../../src/model/seeming-parent.ts';
-import { openApp, type Tool } from '../api/operations.ts';
-import { Code } from '../parts/code.tsx';
-import { Failure, Loading } from '../parts/notes.tsx';
-import { shownTheme } from '../theme.ts';
+import { SEEMING_PARENT } from '../../../../src/model/seeming-parent.ts';
+import { openApp, type Tool } from '../../api/operations.ts';
+import { Code } from '../../parts/code.tsx';
+import { Failure, Loading } from '../../parts/notes.tsx';
+import { shownTheme } from '../../theme.ts';
 import { definitionOf } from '../tools/catalog.ts';
 import { isObject, type JsonObject } from './exact-json.ts';
 import { askOnce, type Caller, type PlayedRun, type Wire } from './play.ts';

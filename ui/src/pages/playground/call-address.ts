@@ -1,4 +1,4 @@
-import type { Tool } from '../api/operations.ts';
+import type { Tool } from '../../api/operations.ts';
 import type { JsonObject } from './exact-json.ts';
 import type { Caller } from './play.ts';
 

@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
-import type { Tool } from '../api/operations.ts';
-import { Code } from '../parts/code.tsx';
-import { toast } from '../parts/toasts.tsx';
-import { gateway } from '../servers.ts';
+import type { Tool } from '../../api/operations.ts';
+import { Code } from '../../parts/code.tsx';
+import { toast } from '../../parts/toasts.tsx';
+import { gateway } from '../../servers.ts';
 import { asCommand, asCurl, asTest, MODERN } from './copy-as.ts';
 import type { PlayedRun, PlayRequest } from './play.ts';
 

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
-import { Code } from '../parts/code.tsx';
-import { Status, type Tone } from '../parts/status.tsx';
+import { Code } from '../../parts/code.tsx';
+import { Status, type Tone } from '../../parts/status.tsx';
 import { isObject, type JsonObject } from './exact-json.ts';
 import type { PlayedRun, PlayedStep } from './play.ts';
 

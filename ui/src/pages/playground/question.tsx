@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
-import type { PlayQuestion } from '../api/operations.ts';
-import { Code } from '../parts/code.tsx';
-import { act } from '../parts/toasts.tsx';
-import { WebLink } from '../parts/web-link.tsx';
+import type { PlayQuestion } from '../../api/operations.ts';
+import { Code } from '../../parts/code.tsx';
+import { act } from '../../parts/toasts.tsx';
+import { WebLink } from '../../parts/web-link.tsx';
 import { isObject, type JsonObject, objectFault, parseExact } from './exact-json.ts';
 import type { PlayedRun } from './play.ts';
 import { type FormSchema, faultsOf, initialOf } from './schema.ts';

@@ -1,5 +1,5 @@
-import { listCredentials, type StartedLogin } from './api/operations.ts';
-import { onLive } from './live.ts';
+import { listCredentials, type StartedLogin } from '../api/operations.ts';
+import { onLive } from '../live.ts';
 
 /** So long a person has for it. */
 const LOGIN_MS = 600_000;

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { Code } from '../parts/code.tsx';
+import { Code } from '../../parts/code.tsx';
 import { choicesOf, type FormSchema, resolved, textOf, typeOf, variantsOf } from '../playground/schema.ts';
 
 const DEEPEST = 6;

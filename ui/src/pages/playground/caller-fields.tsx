@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { getAccess, listNodes } from '../api/operations.ts';
-import { setQuery } from '../router.ts';
-import { serverList } from '../servers.ts';
+import { getAccess, listNodes } from '../../api/operations.ts';
+import { setQuery } from '../../router.ts';
+import { serverList } from '../../servers.ts';
 import { callerIn, REVISIONS } from './call-address.ts';
 
 /** Who calls, in which revision, where. */

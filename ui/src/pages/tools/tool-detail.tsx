@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { type ClientView, listClientTools, type Tool } from '../api/operations.ts';
-import { Command, shellWord } from '../parts/command.tsx';
-import { Failure, Loading } from '../parts/notes.tsx';
-import { Status } from '../parts/status.tsx';
-import { href } from '../router.ts';
+import { type ClientView, listClientTools, type Tool } from '../../api/operations.ts';
+import { Command, shellWord } from '../../parts/command.tsx';
+import { Failure, Loading } from '../../parts/notes.tsx';
+import { Status } from '../../parts/status.tsx';
+import { href } from '../../router.ts';
 import { definitionOf, thousands } from './catalog.ts';
 import { SchemaView } from './schema-view.tsx';
 

@@ -1,4 +1,4 @@
-import { shellWord } from '../parts/command.tsx';
+import { shellWord } from '../../parts/command.tsx';
 import { REVISIONS } from './call-address.ts';
 import type { JsonObject } from './exact-json.ts';
 import type { PlayRequest } from './play.ts';

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { answerPlay, type Play, type PlayEnd, type PlayQuestion, play } from '../api/operations.ts';
+import { answerPlay, type Play, type PlayEnd, type PlayQuestion, play } from '../../api/operations.ts';
 import type { Json, JsonObject } from './exact-json.ts';
 
 /** A message of the protocol. */

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
-import { type ClientView, type HiddenTool, listClientTools, listTools, type Tool } from '../api/operations.ts';
-import { onLive } from '../live.ts';
+import { type ClientView, type HiddenTool, listClientTools, listTools, type Tool } from '../../api/operations.ts';
+import { onLive } from '../../live.ts';
 
 /** What the gateway offers at the moment; null until it was read. */
 export const tools = signal<readonly Tool[] | null>(null);
