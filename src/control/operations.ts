@@ -1,28 +1,26 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { anyObject } from '../model/schema.ts';
-import { type Journal, joinCursors } from '../telemetry/journal.ts';
 import { ACCESS_OPERATIONS } from './access-operations.ts';
 import { CALL_OPERATIONS } from './call-operations.ts';
 import { CLIENT_OPERATIONS } from './client-operations.ts';
+import { CLUSTER_OPERATIONS } from './cluster-operations.ts';
 import { CONFIGURATION_OPERATIONS } from './configuration-operations.ts';
 import { CONSOLE_OPERATIONS } from './console-operations.ts';
 import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DEFINITION_OPERATIONS } from './definition-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
-import { type JournalReading, JournalStream } from './journal-stream.ts';
+import { JOURNAL_OPERATIONS } from './journal-operations.ts';
 import { isJsonObject } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
-  NODE_PARAMETER,
   noSuchServer,
   numberIn,
   ok,
   operation,
   problem,
-  type StreamAnswer,
   written,
 } from './operation.ts';
 import { PLAYGROUND_OPERATIONS } from './playground-operations.ts';
@@ -36,16 +34,6 @@ import { TASK_OPERATIONS } from './task-operations.ts';
 import { TOOL_OPERATIONS } from './tool-operations.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
-const AFTER = {
-  description: 'A cursor, or the id of the last event that is known, as `Last-Event-ID`: what followed it comes first.',
-};
-const LINES = {
-  description: 'How many entries that are there already; 100 by default.',
-  between: [0, 999_999] as const,
-  code: 'lines_malformed',
-};
-const DEFAULT_LINES = 100;
-const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 const CALL = {
@@ -59,44 +47,6 @@ const CALL_ERRORS = {
   ...NO_SUCH_SERVER,
   400: 'The tool is not named, the limit is no number, or the body is not a JSON object.',
 };
-
-const ALONE = 'This gateway is no node of a cluster.';
-
-const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
-  operation({
-    id: 'listNodes',
-    method: 'GET',
-    path: '/api/v1/nodes',
-    summary: 'The nodes of the cluster, and servers that they define differently. Empty for a lone gateway.',
-    query: NODE_PARAMETER,
-    schema: schemas.NODES,
-    run: (_request, { cluster }) =>
-      ok({
-        nodes: cluster?.nodes() ?? [],
-        conflicts: cluster?.conflicts() ?? [],
-        owned: cluster?.owned() ?? [],
-        shared: cluster?.shared() ?? [],
-      }),
-  }),
-  operation({
-    id: 'drainNode',
-    method: 'POST',
-    path: '/api/v1/nodes/{name}/drain',
-    summary: 'Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does.',
-    schema: schemas.DRAINING,
-    errors: { 404: `There is no node of that name. ${ALONE}`, 503: 'The node does not answer.' },
-    async run({ name }, { cluster }) {
-      if (cluster === null) return problem(404, 'no_cluster', ALONE);
-      try {
-        if (await cluster.drain(name)) return ok({ draining: name });
-      } catch (error) {
-        if (!(error instanceof GatewayError)) throw error;
-        return problem(503, 'node_silent', error.message);
-      }
-      return problem(404, 'node_unknown', `there is no node named ${JSON.stringify(name.slice(0, 64))}`);
-    },
-  }),
-];
 
 /** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
 export const OPERATIONS: readonly ApiOperation[] = [
@@ -250,54 +200,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
       };
     },
   }),
-  operation({
-    id: 'streamEvents',
-    method: 'GET',
-    path: '/api/v1/events',
-    summary: 'What becomes of servers, as it happens and in order: states with their reasons, health, definitions.',
-    query: { ...OF_SERVER, after: AFTER },
-    streams: true,
-    schema: schemas.EVENT,
-    run: (request, { events }) => journalStream(reading(request, events, events.end)),
-  }),
-  operation({
-    id: 'getLogs',
-    method: 'GET',
-    path: '/api/v1/logs',
-    summary:
-      'The last of what servers wrote to their standard error and of what the gateway logged of them, of all nodes.',
-    query: { ...OF_SERVER, lines: LINES },
-    schema: schemas.LOGS,
-    errors: LINES_ERROR,
-    merge(answers, { query }) {
-      const all = answers
-        .flatMap(({ entries }) => entries)
-        .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
-      const cursor = joinCursors(answers.map((answer) => answer.cursor));
-      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor };
-    },
-    run({ query }, { logs, calls }) {
-      const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => loggedBy(calls.node, json));
-      return written(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
-    },
-  }),
-  operation({
-    id: 'streamLogs',
-    method: 'GET',
-    path: '/api/v1/logs/stream',
-    summary: 'The same of each node, and then what follows, as it comes; through restarts of the servers.',
-    query: { ...OF_SERVER, lines: LINES, after: AFTER },
-    streams: true,
-    ofAllNodes: true,
-    schema: schemas.LOG_ENTRY,
-    errors: LINES_ERROR,
-    run(request, { logs, calls }) {
-      const lines = linesIn(request.query);
-      const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
-      const from = first === undefined ? logs.end : first.seq - 1;
-      return journalStream(reading(request, logs, from, (json) => loggedBy(calls.node, json)));
-    },
-  }),
+  ...JOURNAL_OPERATIONS,
   operation({
     id: 'listSessions',
     method: 'GET',
@@ -336,10 +239,6 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...REGISTRY_OPERATIONS,
 ];
 
-function linesIn(query: URLSearchParams): number {
-  return numberIn(query, 'lines') ?? DEFAULT_LINES;
-}
-
 function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
   if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());
   if ((query.get('tool') ?? '') === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
@@ -351,23 +250,4 @@ function refuseCall({ name, query, body }: ControlRequest, { upstreams }: Contro
 function limits({ query, gone }: ControlRequest): CallLimits {
   const timeoutMs = numberIn(query, 'timeoutMs');
   return { signal: gone, ...(timeoutMs === null ? {} : { timeoutMs }) };
-}
-
-function journalStream(of: JournalReading): StreamAnswer {
-  return { stream: (writer, ended) => new JournalStream(writer, of, ended) };
-}
-
-/** From where the client was last, if it was there before; else from here. */
-function reading(
-  { query, lastEventId }: ControlRequest,
-  journal: Journal,
-  from: number,
-  sent = (json: string): string => json,
-): JournalReading {
-  const after = lastEventId ?? query.get('after');
-  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after), sent };
-}
-
-function loggedBy(node: string | null, json: string): string {
-  return node === null ? json : `{"loggedBy":${JSON.stringify(node)},${json.slice(1)}`;
 }
