@@ -25,31 +25,21 @@ export async function runAtNodes(
 ): Promise<Answer> {
   const refused = refuseParameters(operation, request.query);
   if (refused !== null) return refused;
-  const { cluster } = plane;
   const node = request.query.get('node');
-  if (node !== null && operation.here === true) {
-    return problem(400, 'node_not_allowed', 'this is done at the node that is asked: leave node out, or ask that node');
-  }
-  if (node !== null && node !== plane.calls.node) {
-    if (cluster?.others().includes(node) !== true) {
-      return problem(404, 'node_unknown', `there is no other node named ${JSON.stringify(node.slice(0, 64))}`);
-    }
-    return operation.streams === true
-      ? streamOf(cluster, node, operation, request)
-      : askOne(cluster, node, operation, request);
-  }
-  const holder = node === null && operation.atItsNode === true ? (cluster?.holder(request.name) ?? null) : null;
-  if (cluster !== null && holder !== null) {
-    const answer = await askOne(cluster, holder, operation, request);
-    if (answer.status === 200) return answer;
+  if (node !== null) return runAtNode(node, operation, request, plane);
+  const { cluster } = plane;
+  if (cluster !== null && operation.runsAt === 'holder') {
+    const holder = cluster.holder(request.name);
+    const answer = holder === null ? null : await askOne(cluster, holder, operation, request);
+    if (answer?.status === 200) return answer;
   }
   const own = await operation.run(request, plane);
-  if (node !== null || cluster === null) return own;
+  if (cluster === null || 'steps' in own) return own;
   if ('stream' in own) {
-    if (operation.ofAllNodes !== true) return own;
+    if (operation.runsAt !== 'all-nodes') return own;
     return { stream: (writer, ended) => new StreamOfNodes(writer, own, cluster, forwarded(operation, request), ended) };
   }
-  if (operation.merge === undefined || 'steps' in own) return own;
+  if (operation.merge === undefined) return own;
   const answers = await Promise.all(cluster.others().map((one) => askOne(cluster, one, operation, request)));
   const good = [own, ...answers].filter(({ status }) => status === 200);
   const merged = operation.merge(
@@ -57,6 +47,18 @@ export async function runAtNodes(
     request,
   );
   return merged === null ? own : { status: 200, body: JSON.stringify(merged) };
+}
+
+async function runAtNode(node: string, operation: ApiOperation, request: ControlRequest, plane: ControlPlane) {
+  const { cluster, calls } = plane;
+  if (operation.runsAt === 'this-node') {
+    return problem(400, 'node_not_allowed', 'this is done at the node that is asked: leave node out, or ask that node');
+  }
+  if (node === calls.node) return operation.run(request, plane);
+  if (cluster?.others().includes(node) !== true) {
+    return problem(404, 'node_unknown', `there is no other node named ${JSON.stringify(node.slice(0, 64))}`);
+  }
+  return (operation.streams === true ? streamOf : askOne)(cluster, node, operation, request);
 }
 
 /** What a reader that comes back has seen is known at the other node too. */

@@ -61,7 +61,7 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
       logs: { description: 'Also the log of this server; of all with `*`.' },
     },
     streams: true,
-    ofAllNodes: true,
+    runsAt: 'all-nodes',
     schema: schemas.LIVE,
     errors: { 400: 'The filter cannot be read.' },
     run({ query }, plane) {

@@ -20,7 +20,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     summary:
       'Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`.',
     open: true,
-    here: true,
+    runsAt: 'this-node',
     body: PROOF,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: object({ csrf: text }),
@@ -42,7 +42,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     method: 'DELETE',
     path: '/api/v1/login',
     summary: 'Ends the session of the console that asks.',
-    here: true,
+    runsAt: 'this-node',
     schema: object({ ended: flag }),
     run({ session, secure }, { console }) {
       if (session === null) return ok({ ended: false });
@@ -58,7 +58,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/console-links',
     summary: 'A link to the console that logs one browser in, within ten minutes.',
-    here: true,
+    runsAt: 'this-node',
     schema: object({ url: text }),
     run: (_request, plane) => ok({ url: plane.console.link(plane.facts().controlUrl) }),
   }),

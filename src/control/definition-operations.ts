@@ -56,7 +56,7 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
     id: 'readDefinitions',
     method: 'POST',
     path: '/api/v1/definitions',
-    here: true,
+    runsAt: 'this-node',
     summary:
       'The definitions that a command line, an address or the text of a client’s file means, checked as when this caller adds them. Adds nothing.',
     body: OFFER,

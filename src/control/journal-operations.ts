@@ -62,7 +62,7 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     summary: 'The same of each node, and then what follows, as it comes; through restarts of the servers.',
     query: { ...OF_SERVER, lines: LINES, after: AFTER },
     streams: true,
-    ofAllNodes: true,
+    runsAt: 'all-nodes',
     schema: schemas.LOG_ENTRY,
     errors: LINES_ERROR,
     run(request, { logs, calls }) {

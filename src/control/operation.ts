@@ -78,18 +78,17 @@ export interface ApiOperation<T = unknown> {
   readonly status?: 201;
   /** Needs neither token nor session. */
   readonly open?: true;
-  /** Is about the node that is asked alone: `?node=` is refused. */
-  readonly here?: true;
-  /** About one server: a node without it asks one that has it, unless `?node=` names one. */
-  readonly atItsNode?: true;
+  /**
+   * `this-node` refuses `?node=`. Unless `?node=` names a node, `holder` asks one that has the server, and `all-nodes` streams
+   * what happens at all of them. By default it runs at the node that `?node=` names or that is asked.
+   */
+  readonly runsAt?: 'this-node' | 'holder' | 'all-nodes';
   /** Answers with an event stream, of which each event is what `schema` says. */
   readonly streams?: boolean;
   /** Of the good answer. */
   readonly schema: Schema<T>;
   /** The good answer repeats what its caller has sent, who needs it as it is: nothing in it is masked. */
   readonly echoes?: true;
-  /** In a cluster a stream has what happens at all nodes, unless `?node=` names one. */
-  readonly ofAllNodes?: boolean;
   /**
    * One answer of the good answers of all nodes, this one's first; null where they make none. With it the operation is run at
    * all nodes, unless `?node=` names one.

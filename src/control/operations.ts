@@ -113,7 +113,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'One server with its status.',
     schema: schemas.SERVER,
     errors: NO_SUCH_SERVER,
-    atItsNode: true,
+    runsAt: 'holder',
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));
@@ -126,7 +126,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'How the server is defined: each value with the line that has it, and the defaults.',
     schema: schemas.WRITTEN_VALUES,
     errors: NO_SUCH_SERVER,
-    atItsNode: true,
+    runsAt: 'holder',
     run({ name }, plane) {
       const server = plane.server(name);
       return server === null

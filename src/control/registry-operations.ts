@@ -73,7 +73,7 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
     id: 'searchRegistry',
     method: 'GET',
     path: '/api/v1/registry/servers',
-    here: true,
+    runsAt: 'this-node',
     summary: 'Servers of the MCP registry whose name or description has the words.',
     query: { search: { description: 'The words; without them all servers, as many as the registry gives at once.' } },
     schema: FOUND,
@@ -95,7 +95,7 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
     id: 'prepareServer',
     method: 'POST',
     path: '/api/v1/registry/definition',
-    here: true,
+    runsAt: 'this-node',
     summary:
       'The definition of a server of the registry with these values of its inputs. Adds nothing and keeps nothing.',
     body: WANTED,

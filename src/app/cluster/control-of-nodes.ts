@@ -68,7 +68,7 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
     serving.answer(packed(404, '{"error":{"code":"operation_unknown","message":"this node is of an older version"}}'));
     return;
   }
-  if (operation.here === true) {
+  if (operation.runsAt === 'this-node') {
     serving.answer(packed(400, '{"error":{"code":"node_not_allowed","message":"no other node does this for it"}}'));
     return;
   }
