@@ -1,5 +1,5 @@
 import { flag, object, type Schema, text } from '../model/schema.ts';
-import { isJsonObject } from './json-object.ts';
+import { jsonObject } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem } from './operation.ts';
 
 const MAX_BODY_BYTES = 4 * 1024;
@@ -26,7 +26,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     schema: object({ csrf: text }),
     errors: { 401: 'The word was used, is too old or never was one; or the token is wrong.' },
     run({ body, secure }, { console }) {
-      const opened = isJsonObject(body) ? console.open(JSON.parse(body.toString()) as object) : null;
+      const opened = console.open(jsonObject(body) ?? {});
       if (opened === null) {
         const why = 'this link was used, or is older than ten minutes, or of another run of the gateway';
         return problem(401, 'login_refused', `${why}; trunkline console prints a new one`);

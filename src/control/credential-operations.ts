@@ -4,10 +4,10 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { described, nullable, object, optional, text } from '../model/schema.ts';
 import { SIGN_IN, SIGN_IN_CHECK } from '../model/sign-in.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
+import { bodyOf } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
-  type ControlRequest,
   NODE_PARAMETER,
   noSuchServer,
   ok,
@@ -23,6 +23,17 @@ const REFUSED = {
   422: 'The login cannot go on; the message says why and what to do.',
   503: 'The server, its authorization server or the run-time store does not answer.',
 };
+
+const BEGIN = object({
+  redirectUri: optional(nullable(text)),
+  principal: optional(
+    described(
+      nullable(text),
+      "Whose credential: `agent:<name>`, `anonymous`; null for the shared one, or the operator's.",
+    ),
+  ),
+});
+const FINISH = object({ url: text });
 
 /** Logins at servers, and the credentials they leave. No operation gives out a token. */
 export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
@@ -40,31 +51,23 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login',
     summary:
       'Begins a login at the server; a browser has to open the URL of the answer within ten minutes. It comes back to `redirectUri`: without one to the gateway itself (`listen.publicUrl`), with null to none, for a login with a user code.',
-    body: object({
-      redirectUri: optional(nullable(text)),
-      principal: optional(
-        described(
-          nullable(text),
-          "Whose credential: `agent:<name>`, `anonymous`; null for the shared one, or the operator's.",
-        ),
-      ),
-    }),
+    body: BEGIN,
     status: 201,
     schema: LOGIN,
-    errors: { 400: 'The redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
+    errors: { 400: 'A member is malformed, or the redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
     async run(request, plane) {
       const server = plane.server(request.name);
       if (server === null) return noSuchServer(request.name, plane.upstreams.statuses());
-      const wanted = member(request, 'redirectUri');
-      const redirectUri = wanted === undefined ? plane.loginCallback() : wanted;
-      if (redirectUri === null && wanted === undefined) {
+      const wanted = bodyOf(BEGIN, request.body);
+      if (typeof wanted === 'string') return problem(400, 'body_malformed', wanted);
+      const { redirectUri = plane.loginCallback(), principal = null } = wanted;
+      if (redirectUri === null && wanted.redirectUri === undefined) {
         const message = 'the gateway cannot be the redirect URI: set listen.publicUrl, or send a redirectUri';
         return problem(400, 'public_url_missing', message);
       }
       if (redirectUri !== null && !URL.canParse(redirectUri)) {
         return problem(400, 'redirect_uri_malformed', 'redirectUri has to be an absolute URL, or null for a user code');
       }
-      const principal = member(request, 'principal') ?? null;
       return refusable(async () => {
         const begun = await plane.logins.begin(server, redirectUri, principal);
         // A user types the code in elsewhere and does not return here: the gateway asks for the end, also where no caller waits.
@@ -107,14 +110,14 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/login-redirects',
     summary: 'Ends a login with the address that the browser was sent back to.',
-    body: object({ url: text }),
+    body: FINISH,
     schema: CREDENTIAL,
     errors: { 400: 'The body has no `url`.', ...REFUSED },
-    async run(request, { logins }) {
-      const url = member(request, 'url');
-      if (url == null || !URL.canParse(url))
-        return problem(400, 'url_missing', 'the body needs "url", an absolute URL');
-      return refusable(async () => ok(await logins.finish(url)));
+    async run({ body }, { logins }) {
+      const given = bodyOf(FINISH, body);
+      if (typeof given === 'string') return problem(400, 'url_missing', given);
+      if (!URL.canParse(given.url)) return problem(400, 'url_missing', 'url has to be an absolute URL');
+      return refusable(async () => ok(await logins.finish(given.url)));
     },
   }),
   operation({
@@ -143,16 +146,6 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       }),
   }),
 ];
-
-/** A text of the body; null where it is none, undefined where it is absent. */
-function member({ body }: ControlRequest, key: string): string | null | undefined {
-  try {
-    const value = (JSON.parse(body.toString()) as Readonly<Record<string, unknown>> | null)?.[key];
-    return value === undefined || typeof value === 'string' ? value : null;
-  } catch {
-    return undefined;
-  }
-}
 
 /** The answer of `run`, or that to the GatewayError or the failure of the store that it rejects with. */
 async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {

@@ -1,17 +1,5 @@
-import {
-  anyObject,
-  described,
-  flag,
-  list,
-  matches,
-  nullable,
-  object,
-  optional,
-  record,
-  text,
-  union,
-} from '../model/schema.ts';
-import { jsonObject } from './json-object.ts';
+import { anyObject, described, flag, list, nullable, object, optional, record, text, union } from '../model/schema.ts';
+import { bodyOf } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem, refusable, shownProblem } from './operation.ts';
 import { DEFINITION_PROBLEM } from './schemas.ts';
 
@@ -72,10 +60,8 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
     },
     run: ({ body, caller }, { offered }) =>
       refusable(async () => {
-        const offer = jsonObject(body);
-        if (!matches(OFFER, offer)) {
-          return problem(400, 'body_malformed', 'the body needs "command" or "document", a text');
-        }
+        const offer = bodyOf(OFFER, body);
+        if (typeof offer === 'string') return problem(400, 'body_malformed', offer);
         const given = 'document' in offer ? offer : { command: offer.command, name: offer.name ?? null };
         const { servers, lacking, warnings } = await offered.read(given, caller);
         return ok({ servers, lacking, warnings: warnings.map(shownProblem) });

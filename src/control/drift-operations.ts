@@ -1,7 +1,7 @@
 import { DRIFT_HISTORY, DRIFT_REPORT, type DriftReport, PINNED_LISTS } from '../model/drift.ts';
-import { list, matches, nullable, object, oneOf, type Schema, text } from '../model/schema.ts';
+import { list, nullable, object, oneOf, type Schema, text } from '../model/schema.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { isJsonObject } from './json-object.ts';
+import { bodyOf } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -20,8 +20,6 @@ const MAX_DECISIONS = 1_000;
 const MAX_HISTORY = 500;
 const DEFAULT_HISTORY = 100;
 const OPERATOR = 'operator';
-const EXAMPLE = '{"definitions":[{"list":"tools","key":"name","digest":"…"}]}';
-const MALFORMED = `the body has to be like ${EXAMPLE}, with up to ${MAX_DECISIONS} definitions`;
 
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const DECISION_ERRORS = {
@@ -121,17 +119,17 @@ function ofServer<T>({ name }: ControlRequest, plane: ControlPlane, run: () => P
 }
 
 /** Answers with the report of the server where the decision was taken. */
-function decide<T>(
+function decide<T extends object>(
   request: ControlRequest,
   plane: ControlPlane,
   schema: Schema<T>,
   take: (decision: T) => Promise<void>,
 ) {
   return ofServer(request, plane, async () => {
-    const value: unknown = isJsonObject(request.body) ? JSON.parse(request.body.toString()) : null;
-    if (!matches(schema, value)) return problem(400, 'definitions_malformed', MALFORMED);
+    const decision = bodyOf(schema, request.body);
+    if (typeof decision === 'string') return problem(400, 'definitions_malformed', decision);
     return refusable(async () => {
-      await take(value);
+      await take(decision);
       return ok(await plane.drift.report(request.name));
     });
   });

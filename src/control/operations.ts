@@ -11,7 +11,7 @@ import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DEFINITION_OPERATIONS } from './definition-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import { JOURNAL_OPERATIONS } from './journal-operations.ts';
-import { isJsonObject } from './json-object.ts';
+import { jsonObject } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -242,7 +242,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
 function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
   if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());
   if ((query.get('tool') ?? '') === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
-  if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
+  if (jsonObject(body) === null) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
   return null;
 }
 

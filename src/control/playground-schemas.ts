@@ -19,7 +19,7 @@ export const PLAY = named(
   'Play',
   object({
     method: described(text, 'Of the protocol: `tools/call`, `prompts/get`, `resources/read`, a list, …'),
-    params: optional(anyObject),
+    params: optional({ ...anyObject, properties: { _meta: anyObject } }),
     revision: described(oneOf(REVISIONS), 'The revision of the protocol that the client speaks.'),
     server: described(optional(nullable(text)), 'Its endpoint; that of all servers where it is null.'),
     principal: described(optional(nullable(text)), 'An agent of the configuration, or `anonymous`; else the operator.'),
@@ -80,5 +80,4 @@ export const APP_DOCUMENT = named(
   }),
   'The document of an MCP App.',
 );
-export type AppDocumentBody = Infer<typeof APP_DOCUMENT>;
 export const APP_FRAME = object({ path: described(text, 'Relative to the console; serves the document once.') });

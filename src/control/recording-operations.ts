@@ -10,12 +10,12 @@ import {
   type RecordingOfNodes,
   type ReplayOptions,
 } from '../model/recordings.ts';
-import { count, described, type Infer, list, object, optional, text } from '../model/schema.ts';
+import { count, described, type Infer, list, nullable, object, optional, type Schema, text } from '../model/schema.ts';
 import { mergedParts } from '../telemetry/recorder/merged-parts.ts';
 import type { Recording } from '../telemetry/recorder/recording.ts';
 import { runAtNodes } from './at-nodes.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { isJsonObject } from './json-object.ts';
+import { bodyOf } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -30,19 +30,20 @@ import { REMOVED } from './schemas.ts';
 const NODE = { node: { description: 'Only the part of this node; by default those of all nodes.' } };
 const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
 const { session, client, principal, server } = RECORDING_TARGET;
+const limit: Schema<number> = { ...count, minimum: 1 };
 const START = object({
   session: optional(session),
   client: optional(client),
   principal: optional(principal),
   server: optional(server),
-  maxEntries: optional(described(count, 'It stops there. 10 000 by default, at most 100 000.')),
-  maxBytes: optional(described(count, 'It stops there. 8 MiB by default, at most 16 MiB.')),
+  maxEntries: optional(described(limit, 'It stops there. 10 000 by default, at most 100 000.')),
+  maxBytes: optional(described(limit, 'It stops there. 8 MiB by default, at most 16 MiB.')),
 });
 const REPLAY_REQUEST = object({
-  recording: optional(described(text, 'Id of a recording that is kept here.')),
-  jsonl: optional(described(text, 'The text of one, in its place.')),
+  recording: optional(described(nullable(text), 'Id of a recording that is kept here.')),
+  jsonl: optional(described(nullable(text), 'The text of one, in its place.')),
   server: described(text, 'The server to replay it against.'),
-  of: optional(described(text, 'The recorded server, where the recording is of a client of several.')),
+  of: optional(described(nullable(text), 'The recorded server, where the recording is of a client of several.')),
   ignore: optional(described(list(text), 'Paths whose differences do not count, such as `$.result.content[*].text`.')),
 });
 
@@ -97,7 +98,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
       507: 'The recording cannot be written.',
     },
     async run({ body, query }, plane) {
-      const wanted = bodyOf<Infer<typeof START>>(body);
+      const wanted = bodyOf(START, body);
       if (typeof wanted === 'string') return problem(400, 'recording_malformed', wanted);
       return start(wanted, query.get('node'), plane);
     },
@@ -182,31 +183,18 @@ async function wantedReplay(
   request: ControlRequest,
   plane: ControlPlane,
 ): Promise<(ReplayOptions & { readonly jsonl: string }) | ControlAnswer<never>> {
-  const wanted = bodyOf<Infer<typeof REPLAY_REQUEST>>(request.body);
+  const wanted = bodyOf(REPLAY_REQUEST, request.body);
   if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
-  const { server, recording = '', ignore = [], of = null, jsonl = null } = wanted;
-  if (typeof server !== 'string') return problem(400, 'replay_malformed', 'server has to be a text');
+  const { server, recording, ignore = [], of = null, jsonl = null } = wanted;
   if (plane.upstreams.status(server) === null) return noSuchServer(server, plane.upstreams.statuses());
   if (jsonl !== null) return { server, of, ignore, jsonl };
-  const kept = await runAtNodes(GET_RECORDING, { ...request, name: recording, query: new URLSearchParams() }, plane);
+  const kept = await runAtNodes(
+    GET_RECORDING,
+    { ...request, name: recording ?? '', query: new URLSearchParams() },
+    plane,
+  );
   if (!('status' in kept) || kept.status !== 200) return kept as ControlAnswer<never>;
   return { server, of, ignore, jsonl: (JSON.parse(kept.body.toString()) as { jsonl: string }).jsonl };
-}
-
-/** The body where its members have the types that its schema says, else what is wrong. */
-function bodyOf<T>(body: Buffer): T | string {
-  if (!isJsonObject(body)) return 'the body has to be one JSON object';
-  const members = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>;
-  for (const [name, value] of Object.entries(members)) {
-    const [good, what] =
-      name === 'ignore'
-        ? [Array.isArray(value) && value.every((one) => typeof one === 'string'), 'a list of texts']
-        : name.startsWith('max')
-          ? [Number.isSafeInteger(value) && (value as number) > 0, 'a whole number above 0']
-          : [value === null || typeof value === 'string', 'a text'];
-    if (!good) return `${name} has to be ${what}`;
-  }
-  return members as T;
 }
 
 async function start(

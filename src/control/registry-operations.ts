@@ -2,19 +2,8 @@ import { GivenInputs } from '../mcp-registry/given-inputs.ts';
 import { RegistryError, type RegistryFault } from '../mcp-registry/registry-error.ts';
 import { definitionOf, type ServerJson, viasOf, waysOf } from '../mcp-registry/server-json.ts';
 import { serverNameOf } from '../model/names.ts';
-import {
-  anyObject,
-  described,
-  flag,
-  list,
-  matches,
-  nullable,
-  object,
-  optional,
-  record,
-  text,
-} from '../model/schema.ts';
-import { jsonObject } from './json-object.ts';
+import { anyObject, described, flag, list, nullable, object, optional, record, text } from '../model/schema.ts';
+import { bodyOf } from './json-object.ts';
 import { type ApiOperation, type ControlAnswer, ok, operation, problem } from './operation.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -104,8 +93,8 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
     errors: { ...ERRORS, 400: 'The body is not what the operation takes.' },
     run: ({ body }, { mcpRegistry }) =>
       answered(async () => {
-        const wanted = jsonObject(body);
-        if (!matches(WANTED, wanted)) return problem(400, 'body_malformed', 'the body needs "server", a name');
+        const wanted = bodyOf(WANTED, body);
+        if (typeof wanted === 'string') return problem(400, 'body_malformed', wanted);
         const { server, status, ways, way } = await (await mcpRegistry()).runnable(wanted.server, wanted.via);
         if (way.via === 'mcpb')
           throw new RegistryError(

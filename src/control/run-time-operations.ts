@@ -4,7 +4,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { isJsonObject } from './json-object.ts';
+import { jsonObject } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -154,7 +154,7 @@ function pick(...statuses: readonly number[]): Readonly<Record<number, string>> 
 }
 
 function withDefinition<T>({ body }: ControlRequest, run: () => Promise<ControlAnswer<T>>) {
-  if (isJsonObject(body)) return refusable(run);
+  if (jsonObject(body) !== null) return refusable(run);
   return problem(400, 'body_malformed', 'the body has to be one JSON object: the definition');
 }
 

@@ -1,7 +1,8 @@
 import { SECRET, SECRETS } from '../model/credentials.ts';
 import { SECRET_NAME } from '../model/names.ts';
 import { count, described, object, text } from '../model/schema.ts';
-import { type ApiOperation, type ControlRequest, ok, operation, problem, refusable } from './operation.ts';
+import { bodyOf } from './json-object.ts';
+import { type ApiOperation, ok, operation, problem, refusable } from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
@@ -12,6 +13,8 @@ const STORE = {
   507: 'The disk is full.',
 };
 const KEY_OF_CLUSTER = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
+
+const PUT = object({ value: described(text, 'At most 64 KiB.') });
 
 /** What `${secret:NAME}` stands for. No operation gives out a value. */
 export const SECRET_OPERATIONS: readonly ApiOperation[] = [
@@ -31,19 +34,21 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/secrets/{name}',
     runsAt: 'this-node',
     summary: 'Sets or changes a secret. Servers whose definitions refer to it use the new value when this answers.',
-    body: object({ value: described(text, 'At most 64 KiB.') }),
+    body: PUT,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: SECRET,
     errors: { 400: 'The name or the value cannot be one of a secret.', 403: EXEC, ...STORE },
-    run(request, { secrets }) {
-      const { name, caller } = request;
+    run({ name, caller, body }, { secrets }) {
       if (!caller.exec) return problem(403, 'exec_required', EXEC);
-      const value = valueIn(request);
+      const given = bodyOf(PUT, body);
+      if (typeof given === 'string') return problem(400, 'value_malformed', given);
+      const { value } = given;
       if (!SECRET_NAME.test(name)) {
         return problem(400, 'name_malformed', 'the name of a secret is 1 to 128 of: letters, digits, "_", ".", "-"');
       }
-      if (value === null || Buffer.byteLength(value) > MAX_VALUE_BYTES) {
-        return problem(400, 'value_malformed', 'the body needs "value", a text of 1 byte to 64 KiB without NUL');
+      const bytes = value.isWellFormed() && !value.includes('\0') ? Buffer.byteLength(value) : 0;
+      if (bytes === 0 || bytes > MAX_VALUE_BYTES) {
+        return problem(400, 'value_malformed', 'value has to be a text of 1 byte to 64 KiB without NUL');
       }
       return refusable(async () => ok(await secrets.put(name, value)));
     },
@@ -82,14 +87,3 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
     },
   }),
 ];
-
-/** null for what is no value. */
-function valueIn({ body }: ControlRequest): string | null {
-  try {
-    const value = (JSON.parse(body.toString()) as Readonly<Record<string, unknown>> | null)?.['value'];
-    const good = typeof value === 'string' && value !== '' && value.isWellFormed() && !value.includes('\0');
-    return good ? value : null;
-  } catch {
-    return null;
-  }
-}

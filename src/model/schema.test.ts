@@ -4,6 +4,7 @@ import {
   componentOf,
   count,
   described,
+  faultIn,
   type Infer,
   list,
   matches,
@@ -46,6 +47,25 @@ test('a schema describes what its type describes: required, optional and nullabl
     [true, true, false],
   );
   assert.equal(matches(nullable(text), null), true);
+});
+
+test('the first part that is not as described is named by its path, with what it has to be', () => {
+  const OFFER = union(object({ command: text }), object({ document: { ...list(count), minItems: 1, maxItems: 2 } }));
+  for (const [schema, value, fault] of [
+    [LIST, 5, 'it has to be an object'],
+    [LIST, { items: [] }, 'last is missing'],
+    [LIST, { items: [{ kind: 'b' }], last: null, names: {} }, 'items[0].n is missing'],
+    [LIST, { items: [], last: { kind: 'c', n: 1 }, names: {} }, 'last.kind has to be one of a, b'],
+    [LIST, { items: [], last: { kind: 'a', n: -1 }, names: {} }, 'last.n has to be a whole number of at least 0'],
+    [LIST, { items: [], last: 'x', names: {} }, 'last has to be an object or null'],
+    [LIST, { items: [], last: null, names: { ['k'.repeat(65)]: 1 } }, `names.${'k'.repeat(64)} has to be a text`],
+    [OFFER, {}, 'command is missing, or document is missing'],
+    [OFFER, { document: [] }, 'command is missing, or document has to be a list of at least 1 and at most 2'],
+    [nullable(text), 1, 'it has to be a text or null'],
+    [union(text, count), 'x', null],
+  ] as const) {
+    assert.equal(faultIn(schema, value), fault);
+  }
 });
 
 test('members that Object.prototype has are not taken for members of a value', () => {

@@ -98,28 +98,80 @@ function copied<S extends Schema>(schema: S, more: Readonly<Record<string, unkno
 
 /** Whether a value from outside is what the schema describes. Members that it does not name are ignored. */
 export function matches<T>(schema: Schema<T>, value: unknown): value is T {
-  const { type, enum: values, anyOf, oneOf: variants, properties, required, items, additionalProperties } = schema;
-  if ('const' in schema && value !== schema['const']) return false;
-  if (values !== undefined && !(values as readonly unknown[]).includes(value)) return false;
-  const alternatives = (anyOf ?? variants) as readonly Schema[] | undefined;
-  if (alternatives !== undefined) return alternatives.some((one) => matches(one, value));
-  const types = Array.isArray(type) ? (type as readonly string[]) : [type as string];
-  if (type !== undefined && !types.some((one) => isOfType(one, value))) return false;
-  if (typeof value === 'number') {
-    return value >= Number(schema['minimum'] ?? -Infinity) && value <= Number(schema['maximum'] ?? Infinity);
+  return faultIn(schema, value) === null;
+}
+
+/** What keeps a value from outside from being what the schema describes, with the path of the part; null where nothing does. */
+export function faultIn(schema: Schema, value: unknown, path = ''): string | null {
+  const { properties = {}, required = [], items, additionalProperties } = schema as Parts;
+  const alternatives = alternativesOf(schema)?.filter((one) => isOfKind(one, value)) ?? [];
+  if (alternatives.length > 0) {
+    const faults = alternatives.map((one) => faultIn(one, value, path));
+    return faults.includes(null) ? null : faults.join(', or ');
   }
-  if (Array.isArray(value)) {
-    const { minItems = 0, maxItems = Infinity } = schema as { minItems?: number; maxItems?: number };
-    if (value.length < minItems || value.length > maxItems) return false;
-    return items === undefined || value.every((one) => matches(items as Schema, one));
+  if (!isOfKind(schema, value)) return `${path || 'it'} has to be ${kindOf(schema)}`;
+  if (typeof value !== 'object' || value === null) return null;
+  const at = (key: string): string => `${path === '' ? '' : `${path}.`}${key.slice(0, 64)}`;
+  const lacking = required.find((key) => !Object.hasOwn(value, key));
+  if (lacking !== undefined) return `${at(lacking)} is missing`;
+  for (const [key, one] of Object.entries(value)) {
+    const listed = Array.isArray(value) ? items : additionalProperties;
+    const part = Object.hasOwn(properties, key) ? properties[key] : listed;
+    const fault = part === undefined ? null : faultIn(part, one, Array.isArray(value) ? `${path}[${key}]` : at(key));
+    if (fault !== null) return fault;
   }
-  if (typeof value !== 'object' || value === null) return true;
-  if (((required as readonly string[] | undefined) ?? []).some((key) => !Object.hasOwn(value, key))) return false;
-  return Object.entries(value).every(([key, one]) => {
-    const known = Object.entries((properties as Properties | undefined) ?? {}).find(([name]) => name === key)?.[1];
-    const schemaOf = known ?? (additionalProperties as Schema | undefined);
-    return schemaOf === undefined || matches(schemaOf, one);
-  });
+  return null;
+}
+
+interface Parts {
+  readonly properties?: Properties;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly additionalProperties?: Schema;
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  ...{ string: 'a text', integer: 'a whole number', number: 'a number', boolean: 'true or false' },
+  ...{ object: 'an object', array: 'a list', null: 'null' },
+};
+
+function alternativesOf({ anyOf, oneOf: variants }: Schema): readonly Schema[] | undefined {
+  return (anyOf ?? variants) as readonly Schema[] | undefined;
+}
+
+function choicesOf(schema: Schema): readonly unknown[] | undefined {
+  return 'const' in schema ? [schema['const']] : (schema['enum'] as readonly unknown[] | undefined);
+}
+
+function typesOf({ type }: Schema): readonly string[] {
+  return type === undefined ? [] : ([type].flat() as string[]);
+}
+
+/** Whether it is what the schema says of the value itself, whatever is in it. */
+function isOfKind(schema: Schema, value: unknown): boolean {
+  const alternatives = alternativesOf(schema);
+  if (alternatives !== undefined) return alternatives.some((one) => isOfKind(one, value));
+  if (choicesOf(schema)?.includes(value) === false) return false;
+  const types = typesOf(schema);
+  if (types.length > 0 && !types.some((one) => isOfType(one, value))) return false;
+  const [least = -Infinity, most = Infinity] = boundsOf(schema);
+  const size = Array.isArray(value) ? value.length : typeof value === 'number' ? value : least;
+  return size >= least && size <= most;
+}
+
+function boundsOf(schema: Schema): readonly (number | undefined)[] {
+  const { minimum, maximum, minItems = minimum, maxItems = maximum } = schema as Readonly<Record<string, number>>;
+  return [minItems, maxItems];
+}
+
+function kindOf(schema: Schema): string {
+  const choices = choicesOf(schema);
+  if (choices !== undefined) return choices.length === 1 ? `${choices[0]}` : `one of ${choices.join(', ')}`;
+  const kinds = alternativesOf(schema)?.map(kindOf) ?? typesOf(schema).map((type) => KINDS[type]);
+  const bounds = boundsOf(schema).flatMap((bound, i) =>
+    bound === undefined ? [] : `at ${i === 0 ? 'least' : 'most'} ${bound}`,
+  );
+  return `${kinds.join(' or ')}${bounds.length === 0 ? '' : ` of ${bounds.join(' and ')}`}`;
 }
 
 function isOfType(type: string, value: unknown): boolean {

@@ -1,3 +1,5 @@
+import { isTooDeep } from '../../model/json-depth.ts';
+
 /** JSON whose numbers are kept as they were written. */
 export type ExactJson = null | boolean | string | RawNumber | readonly ExactJson[] | ExactObject;
 export type ExactObject = { readonly [member: string]: ExactJson | undefined };
@@ -21,23 +23,10 @@ const MAX_DEPTH = 1_000;
 
 /** Throws SyntaxError. `JSON.stringify` writes each number as it was. */
 export function parseExact(text: string): ExactJson {
-  if (isTooDeep(text)) throw new SyntaxError(`nested more than ${MAX_DEPTH} levels deep`);
+  if (isTooDeep(text, MAX_DEPTH)) throw new SyntaxError(`nested more than ${MAX_DEPTH} levels deep`);
   return exact.parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined ? exact.rawJSON(source) : value,
   );
-}
-
-function isTooDeep(text: string): boolean {
-  let depth = 0;
-  let isText = false;
-  for (let at = 0; at < text.length && depth <= MAX_DEPTH; at++) {
-    const character = text[at];
-    if (character === '"') isText = !isText;
-    else if (isText) at += character === '\\' ? 1 : 0;
-    else if (character === '[' || character === '{') depth++;
-    else if (character === ']' || character === '}') depth--;
-  }
-  return depth > MAX_DEPTH;
 }
 
 export function isExactObject(value: ExactJson | undefined): value is ExactObject {

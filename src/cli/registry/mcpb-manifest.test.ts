@@ -99,11 +99,11 @@ test('a program of the bundle is named with its whole path, and uv needs no comm
 test('each mistake says where it is', async () => {
   const wrong: readonly (readonly [() => unknown, RegExp])[] = [
     [() => manifestOf('{'), /is no JSON/],
-    [() => manifestOf('5'), /is not valid: it is of the wrong type/],
+    [() => manifestOf('5'), /is not valid: it has to be an object/],
     [() => manifestOf('{"name":"x"}'), /is not valid: version is missing/],
-    [() => manifest({ command: 5 } as never), /server\.mcp_config\.command is of the wrong type/],
-    [() => manifest({ args: ['a', 5] } as never), /server\.mcp_config\.args is of the wrong type/],
-    [() => manifest(NODE, { a: { type: 'color' } }), /user_config\.a\.type is of the wrong type/],
+    [() => manifest({ command: 5 } as never), /server\.mcp_config\.command has to be a text/],
+    [() => manifest({ args: ['a', 5] } as never), /server\.mcp_config\.args\[1\] has to be a text/],
+    [() => manifest(NODE, { a: { type: 'color' } }), /user_config\.a\.type has to be one of string, number/],
     [() => manifest(NODE, {}, { manifest_version: '1.0' }), /has manifest_version 1\.0; 0\.1 to 0\.4 are known/],
     [() => manifest(NODE, {}, { manifest_version: undefined }), /has manifest_version \(none\)/],
     [() => manifest(NODE, {}, { compatibility: { platforms: ['amiga'] } }), /runs on amiga only; this is/],

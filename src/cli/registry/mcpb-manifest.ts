@@ -3,10 +3,10 @@ import { delimiter, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { type Given, joined, literal, type Runs } from '../../mcp-registry/server-json.ts';
 import { printable } from '../../model/printable.ts';
 import {
+  faultIn,
   flag,
   type Infer,
   list,
-  matches,
   object,
   oneOf,
   optional,
@@ -59,31 +59,15 @@ export function manifestOf(json: string): BundleManifest {
   } catch (cause) {
     throw fault(`is no JSON: ${(cause as Error).message}`);
   }
-  if (!matches(MANIFEST, value)) throw fault(`is not valid: ${wrongPart(MANIFEST, value, '')}`);
-  const version = value.manifest_version ?? value.dxt_version ?? '(none)';
+  const wrong = faultIn(MANIFEST, value);
+  if (wrong !== null) throw fault(`is not valid: ${wrong}`);
+  const manifest = value as BundleManifest;
+  const version = manifest.manifest_version ?? manifest.dxt_version ?? '(none)';
   if (!VERSIONS.test(version)) throw fault(`has manifest_version ${version}; 0.1 to 0.4 are known`);
-  const platforms = value.compatibility?.platforms ?? [process.platform];
+  const platforms = manifest.compatibility?.platforms ?? [process.platform];
   if (!platforms.includes(process.platform))
     throw fault(`says that the server runs on ${platforms.join(', ')} only; this is ${process.platform}`);
-  return value;
-}
-
-/** The first part that is missing or of another kind, by its path. */
-function wrongPart(schema: Schema, value: unknown, path: string): string {
-  const {
-    properties,
-    required = [],
-    additionalProperties,
-  } = schema as { [key: string]: Schema } & { required?: string[] };
-  if (typeof value !== 'object' || value === null) return `${path || 'it'} is of the wrong type`;
-  const lacks = required.find((key) => !Object.hasOwn(value, key));
-  if (lacks !== undefined) return `${path}${path && '.'}${lacks} is missing`;
-  for (const [key, one] of Object.entries(value)) {
-    const part = properties !== undefined && Object.hasOwn(properties, key) ? properties[key] : additionalProperties;
-    if (part !== undefined && !matches(part as Schema, one))
-      return wrongPart(part as Schema, one, `${path}${path && '.'}${key}`);
-  }
-  return `${path} is of the wrong type`;
+  return manifest;
 }
 
 /** What variables stand for, as a definition has it; an option has any number of values. */
