@@ -211,7 +211,7 @@ export const LIVE = named(
   'Live',
   union(
     object({ topic: constant('hello'), node: nullable(text), events: text, calls: text }),
-    described(object({ topic: constant('events'), event: EVENT }), 'What becomes of a server.'),
+    described(object({ topic: constant('events'), node: nullable(text), event: EVENT }), 'What becomes of a server.'),
     object({ topic: constant('logs'), node: nullable(text), entry: LOG_ENTRY }),
     object({
       topic: constant('calls'),
