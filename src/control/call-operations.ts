@@ -1,5 +1,6 @@
 import { CallFilterError, callFilter } from '../model/call-filter.ts';
 import type { CallRecord } from '../model/call-record.ts';
+import { byTime } from '../telemetry/journal.ts';
 import { LiveStream } from './live-stream.ts';
 import { type ApiOperation, type ControlAnswer, numberIn, ok, operation, problem } from './operation.ts';
 import * as schemas from './schemas.ts';
@@ -23,9 +24,7 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     },
     schema: schemas.CALLS,
     merge(answers, { query }) {
-      const all = answers
-        .flatMap(({ calls }) => calls)
-        .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+      const all = answers.flatMap(({ calls }) => calls).sort(byTime);
       return { calls: all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS)), cursor: answers[0]!.cursor };
     },
     errors: { 400: 'The filter or the limit cannot be read.' },

@@ -1,4 +1,4 @@
-import { type Journal, joinCursors } from '../telemetry/journal.ts';
+import { byTime, type Journal, joinCursors } from '../telemetry/journal.ts';
 import { type JournalReading, JournalStream } from './journal-stream.ts';
 import {
   type ApiOperation,
@@ -44,9 +44,7 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     schema: schemas.LOGS,
     errors: LINES_ERROR,
     merge(answers, { query }) {
-      const all = answers
-        .flatMap(({ entries }) => entries)
-        .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+      const all = answers.flatMap(({ entries }) => entries).sort(byTime);
       const cursor = joinCursors(answers.map((answer) => answer.cursor));
       return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor };
     },

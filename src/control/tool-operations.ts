@@ -1,9 +1,7 @@
+import { LINKED_NAME } from '../model/names.ts';
 import { text } from '../model/schema.ts';
 import { type ApiOperation, noSuchServer, ok, operation, problem, written } from './operation.ts';
 import { CLIENT_VIEWS, TOOLS } from './tool-schemas.ts';
-
-/** What `trunkline link` calls the gateway in the files of clients. */
-const LINKED_NAME = 'trunkline';
 
 /** What clients get to see of tools. */
 export const TOOL_OPERATIONS: readonly ApiOperation[] = [

@@ -18,5 +18,8 @@ export function foldedName(server: string): string {
   return server.toLowerCase().replaceAll('_', '-');
 }
 
+/** What `trunkline link` calls the gateway in the files of clients. */
+export const LINKED_NAME = 'trunkline';
+
 /** Names of secrets: they stand in references, and as they are in paths of the control API. */
 export const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;

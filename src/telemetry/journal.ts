@@ -137,6 +137,11 @@ export function cursorOf(run: string, position: number): string {
 
 const CURSOR = /^([0-9a-z]+)-(\d{1,15})$/;
 
+/** Orders by ISO times. */
+export function byTime(a: { readonly time: string }, b: { readonly time: string }): number {
+  return a.time < b.time ? -1 : a.time > b.time ? 1 : 0;
+}
+
 /** One text for the cursors of several runs, as of the nodes of a cluster; of each run the last that is given. */
 export function joinCursors(texts: readonly string[]): string {
   const byRun = new Map<string, string>();

@@ -1,3 +1,5 @@
+import { byTime } from '../journal.ts';
+
 const ENTRY = /^\{"seq":\d+,"time":"([^"]+)"/;
 
 /** One recording of the parts that nodes kept, this node's first: messages in the order of their times, numbered anew. */
@@ -9,7 +11,7 @@ export function mergedParts([own = '', ...others]: readonly string[]): string {
       const time = ENTRY.exec(line)?.[1];
       return time === undefined ? [] : [{ line, time }];
     })
-    .sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0))
+    .sort(byTime)
     .map(({ line }, at) => line.replace(/\d+/, String(at + 1)));
   const said = lines.filter((line) => !ENTRY.test(line));
   const stopped = said.findLast((line) => line.startsWith('{"stopped":'));

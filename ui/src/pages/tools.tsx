@@ -23,8 +23,6 @@ import {
 import { ToolDetail } from './tools/tool-detail.tsx';
 import './tools/tools.css';
 
-const LINKED_NAME = 'trunkline';
-
 /** `#/tools/<server>/<tool>?q=…&as=codex&name=tl` */
 export default function Tools() {
   useEffect(followTools, []);
