@@ -17,6 +17,35 @@ export function duration(ms: number): string {
   return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
+/** A part of the time of a call, in milliseconds since its begin. */
+export interface CallSpan {
+  readonly label: string;
+  readonly from: number;
+  readonly to: number;
+  /** The attempt that it was. */
+  readonly attempt?: CallAttempt;
+}
+
+const WORTH_SHOWING_MS = 0.05;
+
+/** Where the time of a call went: on both sides of the gateway, and in each attempt. */
+export function callSpans(call: CallRecord): readonly CallSpan[] {
+  const { ms, waitedMs, tries, attempts = [] } = call;
+  const here = call.node === null ? 'gateway' : `node ${call.node}`;
+  const server = `${call.server}${call.servedBy === null ? '' : ` (at node ${call.servedBy})`}`;
+  const first = Math.max(1, tries - attempts.length + 1);
+  const spans: CallSpan[] = [{ label: `${call.client ?? 'client'} → ${here}`, from: 0, to: ms }];
+  if (waitedMs !== null) {
+    if (waitedMs >= WORTH_SHOWING_MS) spans.push({ label: `${here}: before sending`, from: 0, to: waitedMs });
+    spans.push({ label: `${here} → ${server}`, from: waitedMs, to: ms });
+  }
+  for (const [i, attempt] of attempts.entries()) {
+    const { atMs: from, ms: took } = attempt;
+    spans.push({ label: `attempt ${first + i}`, from, to: from + took, attempt });
+  }
+  return spans;
+}
+
 /** Who had an attempt: the node, the connection to the server, and its process. */
 export function attemptCarrier({ node, connection, pid }: CallAttempt): string {
   const words = [

@@ -59,7 +59,7 @@ test('a refused call arrives in the list without a reload', async () => {
   await browser.visit('#/timeline?filter=outcome:REFUSED');
   await page.getByRole('table', { name: 'Calls' }).getByText('"everything__echo"').click();
   const detail = page.getByRole('region', { name: 'Call "everything__echo"' });
-  await detail.getByText('everything__echo, which leads to nothing of a server').waitFor();
+  await detail.getByText('everything__echo (unknown)').waitFor();
   await detail.getByText(/cannot use tools from/).waitFor();
   await browser.visit('#/access');
 });

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
-import { attemptCarrier, attemptEnding, callName, duration, ending } from '../../model/call-words.ts';
+import { attemptCarrier, attemptEnding, callName, callSpans, duration, ending } from '../../model/call-words.ts';
 import { printable } from '../../model/printable.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
@@ -71,25 +71,18 @@ const WIDTH = 40;
 
 /** The call as bars over its time, and the facts below. */
 function traceText(call: CallRecord): string {
-  const { ms, waitedMs, node, servedBy, tries, attempts = [] } = call;
-  const here = node === null ? 'gateway' : `node ${node}`;
-  const spans: [string, number, number][] = [[`${call.client ?? 'client'} → ${here}`, 0, ms]];
-  if (waitedMs !== null) {
-    if (waitedMs >= 0.05) spans.push([`${here}: until it is sent`, 0, waitedMs]);
-    spans.push([`${here} → ${call.server}${servedBy === null ? '' : ` (at node ${servedBy})`}`, waitedMs, ms]);
-  }
-  const first = Math.max(1, tries - attempts.length + 1);
-  for (const [i, { atMs, ms: took }] of attempts.entries()) spans.push([`  attempt ${first + i}`, atMs, atMs + took]);
-  const width = Math.max(...spans.map(([name]) => name.length));
-  const bar = ([name, from, to]: [string, number, number]): string => {
+  const { ms } = call;
+  const spans = callSpans(call).map((span) => ({ ...span, shown: `${span.attempt ? '  ' : ''}${span.label}` }));
+  const width = Math.max(...spans.map(({ shown }) => shown.length));
+  const bar = ({ shown, from, to }: (typeof spans)[number]): string => {
     const start = ms === 0 ? 0 : Math.min(WIDTH - 1, Math.floor((from / ms) * WIDTH));
     const length = Math.max(1, Math.round(((to - from) / (ms || 1)) * WIDTH));
     const drawn = `${' '.repeat(start)}${'█'.repeat(Math.min(length, WIDTH - start))}`.padEnd(WIDTH);
-    return `  ${name.padEnd(width)}  ${styleText('cyan', drawn)}  ${duration(to - from)}`;
+    return `  ${shown.padEnd(width)}  ${styleText('cyan', drawn)}  ${duration(to - from)}`;
   };
   const facts = {
     id: call.id,
-    ...(call.asked === undefined ? {} : { asked: `${call.asked}, which leads to nothing of a server` }),
+    ...(call.asked === undefined ? {} : { asked: `${call.asked} (unknown)` }),
     time: call.time,
     ended: `${ending(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
     method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,
@@ -102,7 +95,7 @@ function traceText(call: CallRecord): string {
     styleText('bold', callName(call)),
     ...spans.map(bar),
     ...Object.entries(facts).map(([name, value]) => fact(name, value)),
-    ...attempts.map((attempt, i) => fact('attempt', attemptText(first + i, attempt))),
+    ...spans.flatMap(({ label, attempt }) => (attempt === undefined ? [] : fact(label, attemptText(attempt)))),
   ].join('\n');
 }
 
@@ -110,7 +103,7 @@ function fact(name: string, value: string): string {
   return `  ${styleText('gray', name.padEnd(7))} ${value}`;
 }
 
-function attemptText(number: number, attempt: CallAttempt): string {
-  const who = [`${number} at ${duration(attempt.atMs)}`, attemptCarrier(attempt)].filter(Boolean).join(', ');
+function attemptText(attempt: CallAttempt): string {
+  const who = [`at ${duration(attempt.atMs)}`, attemptCarrier(attempt)].filter(Boolean).join(', ');
   return `${who}: ${attemptEnding(attempt)}`;
 }

@@ -1,11 +1,16 @@
-import type { ComponentChildren } from 'preact';
-import { attemptCarrier, attemptEnding, callName, duration, ending } from '../../../../src/model/call-words.ts';
-import type { Call, CallAttempt } from '../../api/operations.ts';
+import {
+  attemptCarrier,
+  attemptEnding,
+  type CallSpan,
+  callName,
+  callSpans,
+  duration,
+  ending,
+} from '../../../../src/model/call-words.ts';
+import type { Call } from '../../api/operations.ts';
 import { Command } from '../../parts/command.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
-
-const WORTH_SHOWING_MS = 0.05;
 
 export function toneOfCall({ outcome, error }: Call): Tone {
   if (error === null) return 'good';
@@ -14,11 +19,8 @@ export function toneOfCall({ outcome, error }: Call): Tone {
 
 /** One call: where its time went on both sides of the gateway, and everything that is known of it. */
 export function CallDetail({ call, onClose }: { readonly call: Call; readonly onClose: () => void }) {
-  const here = call.node === null ? 'gateway' : `node ${call.node}`;
-  const { waitedMs, ms, servedBy, tries, attempts = [] } = call;
-  const crossed = servedBy === null ? '' : ` at node ${servedBy}`;
   const facts: readonly (readonly [string, string | null])[] = [
-    ['Asked for', call.asked === undefined ? null : `${call.asked}, which leads to nothing of a server`],
+    ['Asked for', call.asked === undefined ? null : `${call.asked} (unknown)`],
     ['Method', call.method],
     ['Client', call.client],
     ['Principal', call.principal],
@@ -42,17 +44,8 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
         </button>
       </header>
       <ol class="spans">
-        <Span label={`${call.client ?? 'Client'} → ${here}`} from={0} to={ms} of={ms} />
-        {waitedMs === null ? null : (
-          <>
-            {waitedMs < WORTH_SHOWING_MS ? null : (
-              <Span label={`${here}: until it was sent`} from={0} to={waitedMs} of={ms} />
-            )}
-            <Span label={`${here} → ${call.server}${crossed}`} from={waitedMs} to={ms} of={ms} />
-          </>
-        )}
-        {attempts.map((attempt, i) => (
-          <Attempt key={attempt.atMs} number={Math.max(1, tries - attempts.length + 1) + i} attempt={attempt} of={ms} />
+        {callSpans(call).map((span) => (
+          <Span key={span.label} span={span} of={call.ms} />
         ))}
       </ol>
       <dl class="facts">
@@ -76,34 +69,19 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
   );
 }
 
-function Attempt({ number, attempt, of }: { number: number; attempt: CallAttempt; of: number }) {
-  const { atMs, ms, outcome } = attempt;
-  const label = [`Attempt ${number}`, attemptCarrier(attempt)].filter(Boolean).join(', ');
-  return (
-    <Span label={label} from={atMs} to={atMs + ms} of={of} failed={outcome !== 'RESULT'}>
-      <span class="span-note soft">
-        began after {duration(atMs)}, {attemptEnding(attempt)}
-      </span>
-    </Span>
-  );
-}
-
-interface SpanProps {
-  readonly label: string;
-  readonly from: number;
-  readonly to: number;
-  readonly of: number;
-  readonly failed?: boolean;
-  readonly children?: ComponentChildren;
-}
-
-function Span({ label, from, to, of, failed = false, children }: SpanProps) {
+function Span({ span, of }: { readonly span: CallSpan; readonly of: number }) {
+  const { label, from, to, attempt } = span;
   const share = (value: number): number => (of === 0 ? 0 : (value / of) * 100);
+  const failed = attempt !== undefined && attempt.outcome !== 'RESULT';
   return (
     <li>
       <span class="span-label">
-        {label}
-        {children}
+        {[label, attempt === undefined ? '' : attemptCarrier(attempt)].filter(Boolean).join(', ')}
+        {attempt === undefined ? null : (
+          <span class="span-note soft">
+            began after {duration(from)}, {attemptEnding(attempt)}
+          </span>
+        )}
       </span>
       <span class="span-track" aria-hidden="true">
         <span
