@@ -32,8 +32,8 @@ export class LiveStream {
   #logs: number;
   #calls: number;
   #counted: number;
-  /** That went on a second ago. */
-  #going: readonly Recording[] = [];
+  /** Those that were active a second ago. */
+  #active: readonly Recording[] = [];
   #blocked = false;
 
   constructor(writer: EventWriter, plane: ControlPlane, watched: Asked, ended: () => void) {
@@ -116,8 +116,8 @@ export class LiveStream {
         .map(({ name, connections }) => [name, connections.reduce((sum, one) => sum + one.inFlight, 0)]),
     );
     const { recorder } = this.#plane;
-    const recordings = [...new Set([...this.#going, ...recorder.going])].map((one) => viewAt(one, this.#plane));
-    this.#going = recorder.going;
+    const recordings = [...new Set([...this.#active, ...recorder.active])].map((one) => viewAt(one, this.#plane));
+    this.#active = recorder.active;
     const names = new Set([
       ...byServer.keys(),
       ...[...inFlight].filter(([, calling]) => calling > 0).map(([name]) => name),

@@ -20,6 +20,6 @@ export async function shareRecording(bus: Bus, cluster: Cluster, part: Recording
 /** Keeps this node's part of what other nodes record, from now on. */
 export function serveRecordings(bus: Bus, recorder: Recorder): void {
   bus.serve(NAME, (serving) => {
-    serving.answer(Buffer.from(recorder.join(JSON.parse(serving.payload.toString()) as RecordingPart) ?? ''));
+    serving.answer(Buffer.from(recorder.applyPart(JSON.parse(serving.payload.toString()) as RecordingPart) ?? ''));
   });
 }

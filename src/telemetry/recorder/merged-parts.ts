@@ -16,12 +16,11 @@ export function mergedParts([own = '', ...others]: readonly string[]): string {
   const said = lines.filter((line) => !ENTRY.test(line));
   const stopped = said.findLast((line) => line.startsWith('{"stopped":'));
   // A node that serves a call does not know the client's endpoint.
-  const introductions = new Map<string, string>();
+  const descriptions = new Map<string, string>();
   for (const line of said) {
     const session = /^\{"session":"([^"]+)"/.exec(line)?.[1];
-    if (session !== undefined && !introductions.get(session)?.includes('"endpoint":"/'))
-      introductions.set(session, line);
+    if (session !== undefined && !descriptions.get(session)?.includes('"endpoint":"/')) descriptions.set(session, line);
   }
-  const all = [head, ...introductions.values(), ...entries, ...(stopped === undefined ? [] : [stopped])];
+  const all = [head, ...descriptions.values(), ...entries, ...(stopped === undefined ? [] : [stopped])];
   return all.map((line) => `${line}\n`).join('');
 }

@@ -16,7 +16,7 @@ export interface RecordingPart {
   readonly head: RecordingHead;
   /** What its sessions are known by. */
   readonly sessions: readonly string[];
-  /** Why it has stopped; null while it goes on. */
+  /** Why it stopped; null while it is active. */
   readonly stopped: string | null;
 }
 
@@ -41,7 +41,7 @@ export class Recorder implements WireTap {
   readonly wires: Wires = { tap: null };
   readonly #deps: RecorderDeps;
   #recordings: Map<string, Recording> | null = null;
-  #going: readonly Recording[] = [];
+  #active: readonly Recording[] = [];
 
   constructor(deps: RecorderDeps) {
     this.#deps = deps;
@@ -52,9 +52,9 @@ export class Recorder implements WireTap {
     return [...this.#known().values()];
   }
 
-  /** Those that go on. */
-  get going(): readonly Recording[] {
-    return this.#going;
+  /** Those that have not stopped. */
+  get active(): readonly Recording[] {
+    return this.#active;
   }
 
   get(id: string): Recording | null {
@@ -74,39 +74,40 @@ export class Recorder implements WireTap {
   }
 
   /** Keeps, continues or stops this node's part of a recording of another node; a text says why it cannot. */
-  join({ head, sessions, stopped }: RecordingPart): string | null {
+  applyPart({ head, sessions, stopped }: RecordingPart): string | null {
     const known = this.get(head.id);
     if (stopped !== null) {
       known?.stop(stopped);
-      this.#settle();
-    } else if (known !== null) known.know(sessions);
+      this.#updateActive();
+    } else if (known !== null) known.addSessions(sessions);
     else if (this.#begin(head, sessions) === null) return `this node has ${MAX_RECORDINGS} recordings`;
     return null;
   }
 
   stop(recording: Recording, reason: string): void {
-    if (!recording.going) return;
+    if (!recording.active) return;
     recording.stop(reason);
-    this.#settle();
+    this.#updateActive();
     void this.#share(recording);
   }
 
   delete(recording: Recording): void {
     recording.delete();
     this.#known().delete(recording.head.id);
-    this.#settle();
+    this.#updateActive();
   }
 
   /** Stops those that were of this session alone. */
   sessionEnded(sessionId: string): void {
-    for (const recording of this.#going)
-      if (recording.sessions.has(sessionId) && !isAnySession(recording.head)) this.stop(recording, 'the session ended');
+    for (const recording of this.#active)
+      if (recording.sessions.has(sessionId) && !hasNoSessionFilter(recording.head))
+        this.stop(recording, 'the session ended');
   }
 
   /** The parts of other nodes go on. */
   close(): void {
-    for (const recording of this.#going) recording.stop('the gateway ended');
-    this.#settle();
+    for (const recording of this.#active) recording.stop('the gateway ended');
+    this.#updateActive();
   }
 
   client(
@@ -117,15 +118,15 @@ export class Recorder implements WireTap {
     exchange: string | null,
   ): void {
     let json: string | null = null;
-    for (const recording of this.#going) {
+    for (const recording of this.#active) {
       const key = keyOf(client);
       const { head } = recording;
-      const isIn = isAnySession(head)
+      const isIn = hasNoSessionFilter(head)
         ? endpoint.kind === 'server' && endpoint.server === head.server
         : recording.sessions.has(key) || isNext(recording, client, from, message);
       if (!isIn) continue;
       json ??= this.#text(message);
-      this.#introduce(recording, key, client, endpoint.path);
+      this.#describe(recording, key, client, endpoint.path);
       this.#add(
         recording,
         { wire: 'client', from, session: sessionLabel(key), endpoint: endpoint.path, exchange },
@@ -142,13 +143,13 @@ export class Recorder implements WireTap {
   ): void {
     const key = exchange === null ? sessionId : keyOf(exchange.client);
     let json: string | null = null;
-    for (const recording of this.#going) {
+    for (const recording of this.#active) {
       const { server: wanted } = recording.head;
       if (wanted !== null && wanted !== server) continue;
-      const whole = wanted !== null && isAnySession(recording.head);
+      const whole = wanted !== null && hasNoSessionFilter(recording.head);
       if (!whole && (key === null || !recording.sessions.has(key))) continue;
       json ??= this.#text(message);
-      if (exchange !== null) this.#introduce(recording, key!, exchange.client, null);
+      if (exchange !== null) this.#describe(recording, key!, exchange.client, null);
       const session = key === null ? null : sessionLabel(key);
       this.#add(recording, { wire: 'server', from, session, server, connection, exchange: exchange?.id ?? null }, json);
     }
@@ -160,10 +161,10 @@ export class Recorder implements WireTap {
     if (this.#known().size >= MAX_RECORDINGS) return null;
     if (folder !== null) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const recording = Recording.begin(head, folder === null ? null : join(folder, `${head.id}.jsonl`));
-    recording.know(sessions);
+    recording.addSessions(sessions);
     this.#known().set(head.id, recording);
-    this.#going = [...this.#going, recording];
-    this.#settle();
+    this.#active = [...this.#active, recording];
+    this.#updateActive();
     return recording;
   }
 
@@ -171,13 +172,13 @@ export class Recorder implements WireTap {
     if (head.node === null) await this.#deps.nodes?.share({ head, sessions: [...sessions.keys()], stopped: reason });
   }
 
-  #introduce(recording: Recording, key: string, client: ClientProfile, endpoint: string | null): void {
+  #describe(recording: Recording, key: string, client: ClientProfile, endpoint: string | null): void {
     const label = sessionLabel(key);
-    if (recording.introduced.has(label)) return;
-    recording.introduced.add(label);
+    if (recording.described.has(label)) return;
+    recording.described.add(label);
     const isNew = !recording.sessions.has(key);
-    recording.know([key]);
-    if (isNew && !isAnySession(recording.head)) void this.#share(recording);
+    recording.addSessions([key]);
+    if (isNew && !hasNoSessionFilter(recording.head)) void this.#share(recording);
     const { principal, revision, capabilities, info } = client;
     const about = `{"session":"${label}","principal":${JSON.stringify(principal.id)},"endpoint":${JSON.stringify(endpoint)},"revision":"${revision}","capabilities":${capabilities},"client":${info}}`;
     recording.note(this.#text([Buffer.from(about)]));
@@ -188,7 +189,7 @@ export class Recorder implements WireTap {
     const at = { time: new Date(clock.wall()).toISOString(), ...(nodes === null ? {} : { node: nodes.node }) };
     const full = recording.add({ ...at, ...members }, json);
     if (full !== null) this.stop(recording, full);
-    else if (!recording.going) this.#settle();
+    else if (!recording.active) this.#updateActive();
   }
 
   /** In one line, and with nothing in it that the log would mask. */
@@ -200,9 +201,9 @@ export class Recorder implements WireTap {
     );
   }
 
-  #settle(): void {
-    this.#going = this.#going.filter(({ going }) => going);
-    this.wires.tap = this.#going.length === 0 ? null : this;
+  #updateActive(): void {
+    this.#active = this.#active.filter(({ active }) => active);
+    this.wires.tap = this.#active.length === 0 ? null : this;
     this.#deps.events.changed('recordings');
   }
 
@@ -211,7 +212,7 @@ export class Recorder implements WireTap {
     if (this.#recordings !== null) return this.#recordings;
     this.#recordings = new Map();
     for (const name of this.#files()) {
-      const recording = Recording.left(join(this.#deps.folder!, name));
+      const recording = Recording.load(join(this.#deps.folder!, name));
       if (recording !== null) this.#recordings.set(recording.head.id, recording);
     }
     return this.#recordings;
@@ -231,7 +232,7 @@ function keyOf({ sessionId, principal, info, handle }: ClientProfile): string {
   return sessionId ?? `${principal.id} ${handle ?? ''} ${info ?? ''}`;
 }
 
-function isAnySession({ session, client, principal }: Omit<RecordingTarget, 'server'>): boolean {
+function hasNoSessionFilter({ session, client, principal }: Omit<RecordingTarget, 'server'>): boolean {
   return session === null && client === null && principal === null;
 }
 

@@ -31,14 +31,14 @@ export class Recording {
   readonly head: RecordingHead;
   /** Labels of its sessions, by what the recorder knows them by. */
   readonly sessions = new Map<string, string>();
-  /** Labels of those that it has said who they are. */
-  readonly introduced = new Set<string>();
+  /** Labels of sessions whose client has been written. */
+  readonly described = new Set<string>();
   readonly #servers = new Set<string>();
   readonly #file: string | null;
   readonly #lines: string[] = [];
   #entries = 0;
   #bytes = 0;
-  /** Why it stopped; null while it goes on. */
+  /** Why it stopped; null while it is active. */
   #reason: string | null = null;
 
   private constructor(head: RecordingHead, file: string | null) {
@@ -56,29 +56,29 @@ export class Recording {
   }
 
   /** One that an earlier process left; null for a file that is none. */
-  static left(file: string): Recording | null {
+  static load(file: string): Recording | null {
     try {
       const [first = '', ...lines] = wholeLines(file);
       const { recording, ...head } = JSON.parse(first) as RecordingHead & { recording: unknown };
       if (recording !== 1) return null;
-      const left = new Recording(head, file);
-      left.#reason = 'the gateway ended';
-      left.#bytes = first.length + 1;
+      const loaded = new Recording(head, file);
+      loaded.#reason = 'the gateway ended';
+      loaded.#bytes = first.length + 1;
       for (const line of lines) {
         const { seq, session, server, stopped } = JSON.parse(line) as Readonly<Record<string, string | undefined>>;
-        if (seq !== undefined) left.#entries++;
-        if (session != null) left.sessions.set(session, session);
-        if (server != null) left.#servers.add(server);
-        left.#reason = stopped ?? left.#reason;
-        left.#bytes += Buffer.byteLength(line) + 1;
+        if (seq !== undefined) loaded.#entries++;
+        if (session != null) loaded.sessions.set(session, session);
+        if (server != null) loaded.#servers.add(server);
+        loaded.#reason = stopped ?? loaded.#reason;
+        loaded.#bytes += Buffer.byteLength(line) + 1;
       }
-      return left;
+      return loaded;
     } catch {
       return null;
     }
   }
 
-  get going(): boolean {
+  get active(): boolean {
     return this.#reason === null;
   }
 
@@ -87,12 +87,12 @@ export class Recording {
   }
 
   /** Records these sessions from now on. */
-  know(keys: readonly string[]): void {
+  addSessions(keys: readonly string[]): void {
     for (const key of keys) this.sessions.set(key, sessionLabel(key));
   }
 
   get view(): RecordingView {
-    const state = !this.going ? 'stopped' : this.#entries === 0 ? 'waiting' : 'recording';
+    const state = !this.active ? 'stopped' : this.#entries === 0 ? 'waiting' : 'recording';
     const sessions = [...new Set(this.sessions.values())];
     const [reason, entries, bytes] = [this.#reason, this.#entries, this.#bytes];
     return { ...this.head, state, reason, entries, bytes, sessions, servers: [...this.#servers] };
@@ -106,12 +106,12 @@ export class Recording {
 
   /** Says something of a session, which counts as no entry. */
   note(json: string): void {
-    if (this.going) this.#write(json);
+    if (this.active) this.#write(json);
   }
 
   /** `message` is JSON text in one line, redacted. A text: it is not added, and why the recording has to stop. */
   add(members: RecordedAt, message: string): string | null {
-    if (!this.going) return null;
+    if (!this.active) return null;
     const { maxEntries, maxBytes } = this.head;
     const line = `${JSON.stringify({ seq: this.#entries + 1, ...members }).slice(0, -1)},"message":${message}}`;
     const full =
@@ -128,7 +128,7 @@ export class Recording {
   }
 
   stop(reason: string): void {
-    if (!this.going) return;
+    if (!this.active) return;
     this.note(JSON.stringify({ stopped: reason }));
     this.#reason ??= reason;
   }
