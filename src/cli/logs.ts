@@ -19,9 +19,8 @@ export interface LogsInput extends CommandInput {
 }
 
 /**
- * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them, at all nodes;
- * without a server also what the gateway logged of itself. Following ends with
- * Ctrl-C, which is how it is meant to end (exit code 0), or with the gateway (4).
+ * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them, at all nodes; without a
+ * server also what the gateway logged of itself. Following ends with Ctrl-C (exit code 0) or with the gateway (4).
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, follow, lines } = input;

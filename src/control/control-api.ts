@@ -33,8 +33,8 @@ export interface ControlApiDeps {
 
 /**
  * The control API on its listener. Everything needs the token; only liveness and the login do not. Programs send the token in
- * `Authorization`. The console has a session: a cookie and, in a header that no other page can send, a word that only its
- * page knows.
+ * `Authorization`. The console has a session: a cookie and, in a header that no other page can send, a CSRF
+ * token that only its page knows.
  */
 export class ControlApi {
   readonly #deps: ControlApiDeps;
@@ -108,7 +108,7 @@ export class ControlApi {
       if (operation.method !== 'GET' && !(operation.open === true && status === 401 && this.#isLogged())) {
         logger.info('control', { operation: operation.id, name: context.param, status });
       }
-      // What a tool answers is its caller's. In all else there is no secret, though a server told one in its definitions.
+      // A tool's answer goes to its caller unmasked; all other answers are redacted.
       const isCallers = operation.id === 'callTool' || (operation.echoes === true && answer.status === 200);
       const text = isCallers ? answer.body : logger.redactJson(answer.body.toString());
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
@@ -118,7 +118,7 @@ export class ControlApi {
     }
   }
 
-  /** Anyone may fail to log in: that makes one log line a second at most. True where this second has had its line. */
+  /** Limits refused logins to one log line per second; true if this second has one. */
   #isLogged(): boolean {
     const now = this.#deps.plane.clock.wall();
     if (Math.abs(now - this.#refusedAt) < 1_000) return true;
@@ -211,7 +211,7 @@ function isBrowser(context: RequestContext): boolean {
   return ['origin', 'sec-fetch-site', 'cookie'].some((name) => context.header(name) !== undefined);
 }
 
-/** A wrong word of a proxy makes a cookie that plain HTTP does not send: it opens nothing. */
+/** A forged X-Forwarded-Proto only yields a cookie that plain HTTP does not send. */
 function isSecure(context: RequestContext): boolean {
   const proxied = context.header('x-forwarded-proto') ?? '';
   return /^\s*https\s*(?:,|$)/i.test(proxied) || context.header('origin')?.startsWith('https:') === true;

@@ -14,8 +14,9 @@ interface FailedCalls {
 }
 
 /**
- * The log of each server: what it wrote to its standard error, and what the gateway logged of it, whatever the log
- * level; and, under no name, what the gateway logged of itself. One line of JSON each, in the form of the gateway's own log, redacted, control characters spelled out.
+ * The log of each server: what it wrote to its standard error, and what the gateway logged of it, whatever the log level; and,
+ * under no name, what the gateway logged of itself. One line of JSON each, as in the gateway's own log: redacted, with control
+ * characters spelled out.
  */
 export class ServerLogs {
   readonly journal: Journal;

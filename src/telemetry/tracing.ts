@@ -33,8 +33,8 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-
 const RPC_CODE = /^-?\d+$/;
 
 /**
- * Begins spans for an exporter. A request without a parent begins a trace, which is recorded by chance; all other spans follow
- * their parent, and need one. Rooms without a tracer make none, and pay a comparison with null.
+ * Begins spans for an exporter. A request without a parent begins a trace, which is sampled; all other spans follow their parent,
+ * and need one. Rooms without a tracer make none, and pay a comparison with null.
  */
 export class Tracer {
   readonly exporter: SpanExporter;

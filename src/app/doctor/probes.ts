@@ -7,9 +7,10 @@ import { bareHost } from '../../model/host-address.ts';
 import { launcherOf } from '../../model/launchers.ts';
 import type { HttpSpec } from '../../model/server.ts';
 
-/** What is found beside the gateway's own attempt, for words only: none of these decides whether a step went well. */
+/** Extra facts for the report; none of them decides whether a step passed. */
 
 const PROBE_MS = 5_000;
+
 /** Of programs that start others: what `--version` says; null where it says nothing. */
 export function versionOf(file: string, env: Readonly<Record<string, string>>): Promise<string | null> {
   const program = basename(file);

@@ -16,7 +16,6 @@ import {
 import { differences, VOLATILE } from './differences.ts';
 import { type ExactJson, type ExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
 
-/** An operator's wait for a server that never answers ends with the server's own deadline; this is for what has none. */
 const LISTENS = 'subscriptions/listen';
 const STOPPED: ExactObject = { error: { message: 'the replay has ended' } };
 /** More than any honest list has. */

@@ -37,20 +37,20 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
     return EXIT.ok;
   }
   // They are read when the stream has begun, so that no call falls between the two. Some may then be in both.
-  const told = new Set<string>();
+  const printed = new Set<string>();
   let begun = false;
   return streamed(running, `/api/v1/live?${query}`, input.signal, async (json) => {
     const event = JSON.parse(json) as { topic: string; calls: CallRecord[]; lost: boolean };
     if (event.topic === 'hello' && !begun) {
       begun = true;
       for (const call of await earlier()) {
-        told.add(call.id);
+        printed.add(call.id);
         tell(call);
       }
     }
     if (event.topic !== 'calls') return;
     if (event.lost) terminal.err(styleText('yellow', '… some calls are missing here: there were too many to follow\n'));
-    for (const call of event.calls) if (!told.delete(call.id)) tell(call);
+    for (const call of event.calls) if (!printed.delete(call.id)) tell(call);
   });
 }
 

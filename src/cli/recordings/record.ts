@@ -19,7 +19,10 @@ export interface RecordFlags {
 
 const LOOK_MS = 500;
 
-/** `trunkline record`: records until Ctrl-C or `record stop`, or until the session ends, then writes what there is and removes it from the gateway. */
+/**
+ * `trunkline record`: records until Ctrl-C or `record stop`, or until the session ends, then writes what there is and removes
+ * it from the gateway.
+ */
 export async function record(input: CommandInput & { readonly record: RecordFlags }): Promise<ExitCode> {
   const { terminal } = input;
   const { session, client, principal, server, output, maxEntries } = input.record;

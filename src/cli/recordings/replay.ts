@@ -60,7 +60,7 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
       : (JSON.parse(
           await new ControlClient(running).post('/api/v1/replays', JSON.stringify({ ...options, jsonl })),
         ) as Replay);
-  print(input, replayed, () => told(replayed));
+  print(input, replayed, () => replayText(replayed));
   return replayed.differences.length === 0 ? EXIT.ok : EXIT.difference;
 }
 
@@ -158,7 +158,7 @@ function readRecording(file: string): string {
   }
 }
 
-function told({ server, replayed, skipped, differences }: Replay): string {
+function replayText({ server, replayed, skipped, differences }: Replay): string {
   const left = skipped.map((one) => `not replayed: ${printable(one)}\n`).join('');
   const count = differences.length;
   const words = count === 0 ? 'no difference' : count === 1 ? '1 difference' : `${count} differences`;
