@@ -3,7 +3,6 @@ import { AppFrames } from '../control/app-frames.ts';
 import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
 import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
-import type { Gateway } from '../gateway/gateway.ts';
 import { McpRegistry, namedRegistry, OFFICIAL_REGISTRY } from '../mcp-registry/mcp-registry.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
@@ -59,7 +58,7 @@ export function controlPlane(
       const unread = conditions.filter(({ name }) => name === 'store_unreachable').map(({ reason }) => reason);
       return [...new Set([...unread, ...desiredProblems])];
     }),
-    drift: driftPlane(gateway, rooms.undecidable, (server) => serverEvents.changed('drift', server)),
+    drift: driftPlane(rooms),
     access: accessPlane(rooms),
     tasks: taskPlane(rooms),
     configuration: app.configuration,
@@ -190,17 +189,13 @@ function sessionView(record: SessionRecord, { downstream, upstreams }: Rooms): S
   };
 }
 
-/**
- * Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. `changed`
- * hears of decisions.
- */
-function driftPlane(gateway: Gateway, refusal: string | null, changed: (server: string) => void): DriftPlane {
-  const drift = () => gateway.drift;
+/** Pins and drift of this gateway, for its operator. */
+function driftPlane({ gateway: { drift }, undecidable, serverEvents }: Rooms): DriftPlane {
   const decided = async (server: string, decide: () => Promise<void>): Promise<void> => {
-    if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
+    if (undecidable !== null) throw new RunTimeProblem('no_shared_store', undecidable);
     try {
       await decide();
-      changed(server);
+      serverEvents.changed('drift', server);
     } catch (error) {
       if (error instanceof OutdatedDecision) throw new RunTimeProblem('definition_outdated', error.message);
       if (!(error instanceof StoreError) && !(error instanceof PinsContended)) throw error;
@@ -208,11 +203,11 @@ function driftPlane(gateway: Gateway, refusal: string | null, changed: (server: 
     }
   };
   return {
-    report: (server) => drift().report(server),
-    summary: (server) => drift().summary(server),
-    history: (server, options) => drift().history(server, options),
-    approve: (server, decisions, by) => decided(server, () => drift().approve(server, decisions, by)),
-    block: (server, names, by) => decided(server, () => drift().block(server, names, by)),
+    report: (server) => drift.report(server),
+    summary: (server) => drift.summary(server),
+    history: (server, options) => drift.history(server, options),
+    approve: (server, decisions, by) => decided(server, () => drift.approve(server, decisions, by)),
+    block: (server, names, by) => decided(server, () => drift.block(server, names, by)),
   };
 }
 
