@@ -37,8 +37,8 @@ type Watched = Pick<
 >;
 
 /**
- * Watches for what operators are woken for, and tells when each begins and when it is over. Levels, not edges: looked at every
- * two seconds, so that nothing that is lost on the way leaves a condition standing.
+ * Watches for conditions that need an operator, and tells when each begins and ends. Levels, not edges: looked at every two
+ * seconds, so that nothing that is lost on the way leaves a condition standing.
  */
 export class ConditionWatch {
   readonly #watched: Watched;

@@ -14,7 +14,7 @@ export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
   readonly follow: boolean;
   readonly lines: number;
-  /** Calls off following; Ctrl-C where there is none. */
+  /** Ends following; Ctrl-C where there is none. */
   readonly signal?: AbortSignal;
 }
 

@@ -152,7 +152,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .addOption(
       new Option(
         '--timeout <time>',
-        "call it off after this time, such as 30s; the server's own limit holds too",
+        "cancel it after this time, such as 30s; the server's own limit holds too",
       ).argParser(duration),
     )
     .argument('<server.tool>', 'for example memory.read_graph, or \'time.convert(hour: 5, zone: "UTC")\'')

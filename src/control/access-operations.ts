@@ -30,7 +30,7 @@ export const ACCESS_OPERATIONS: readonly ApiOperation[] = [
       const found = access.explain(principal, name, tool);
       if (found !== null) return ok(found);
       const shown = JSON.stringify(principal.slice(0, 80));
-      return problem(404, 'principal_unknown', `the configuration lets no caller ${shown} in; agents are agent:<name>`);
+      return problem(404, 'principal_unknown', `unknown caller ${shown}; agents are agent:<name>`);
     },
   }),
 ];

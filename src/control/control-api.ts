@@ -192,7 +192,11 @@ export class ControlApi {
     else if (!timingSafeEqual(digestOf(context.header(CSRF_HEADER) ?? ''), digestOf(session.csrf))) {
       context.refuse({ status: 403, code: 'csrf_word_wrong', message: `${CSRF_HEADER} is not that of this session` });
     } else if (context.method !== 'GET' && !isOwnPage(context)) {
-      context.refuse({ status: 403, code: 'foreign_page', message: 'the console changes nothing for other pages' });
+      context.refuse({
+        status: 403,
+        code: 'foreign_page',
+        message: 'the request does not come from a page of this console',
+      });
     } else return { session };
     return null;
   }

@@ -144,7 +144,7 @@ export interface AskedNode {
 
 /** How long a call of a tool may take, and what is heard of it meanwhile. */
 export interface CallLimits {
-  /** Calls it off, at its server too. */
+  /** Cancels it, at its server too. */
   readonly signal: AbortSignal;
   /** Shorter than the server's own limit, which holds in any case. */
   readonly timeoutMs?: number;

@@ -56,7 +56,7 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
       403: 'A definition does more than the control token alone allows (servers:exec).',
       413: 'The text is too large.',
       415: 'The body is not application/json.',
-      422: 'The text is not good; `problems` says everything that is wrong, with its place in the text.',
+      422: 'The text is invalid; `problems` says everything that is wrong, with its place in the text.',
     },
     run: ({ body, caller }, { offered }) =>
       refusable(async () => {

@@ -39,7 +39,7 @@ export class JournalStream {
       this.#stop();
       ended();
     };
-    if (reading.from === null) this.#gap('another run of the gateway, or no position of this one');
+    if (reading.from === null) this.#gap('the cursor is malformed or from another run of the gateway');
     this.#later();
   }
 
@@ -63,7 +63,7 @@ export class JournalStream {
     while (!this.#blocked && !this.#writer.closed) {
       const { end } = journal;
       const { entries, lost } = journal.after(this.#position, topic, AT_ONCE);
-      if (lost) this.#gap('what came in between is not kept any more');
+      if (lost) this.#gap('older entries were dropped');
       for (const { seq, json } of entries) {
         this.#event(seq, sent(json));
         // Held back now. What follows stays where it is until the client goes on reading.

@@ -98,7 +98,7 @@ export class LiveStream {
     if (this.#blocked || from === journal.end) return from;
     const { end } = journal;
     const { entries, lost } = journal.after(from, topic, ENTRIES_AT_ONCE);
-    if (lost) this.#write(line(JSON.stringify({ type: 'gap', reason: 'what came in between is not kept any more' })));
+    if (lost) this.#write(line(JSON.stringify({ type: 'gap', reason: 'older entries were dropped' })));
     for (const { json } of entries) this.#write(line(json));
     return entries.length === ENTRIES_AT_ONCE ? entries.at(-1)!.seq : end;
   }

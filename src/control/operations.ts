@@ -246,7 +246,7 @@ function refuseCall({ name, query, body }: ControlRequest, { upstreams }: Contro
   return null;
 }
 
-/** A client that goes away calls its call off. */
+/** A client that goes away cancels its call. */
 function limits({ query, gone }: ControlRequest): CallLimits {
   const timeoutMs = numberIn(query, 'timeoutMs');
   return { signal: gone, ...(timeoutMs === null ? {} : { timeoutMs }) };

@@ -10,7 +10,7 @@ export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
     method: 'POST',
     path: '/api/v1/playground',
     summary:
-      'Calls a method as a client of any revision, and streams what goes over its wire; ending the stream calls it off.',
+      'Calls a method as a client of any revision, and streams what goes over its wire; ending the stream cancels the call.',
     body: PLAY,
     streams: true,
     schema: PLAY_STEP,
@@ -25,7 +25,7 @@ export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
     id: 'answerPlay',
     method: 'POST',
     path: '/api/v1/playground/{name}',
-    summary: 'Answers a question of a call that `play` has begun, or calls it off.',
+    summary: 'Answers a question of a call that `play` has begun, or cancels the call.',
     body: PLAY_ANSWER,
     schema: ANSWERED,
     errors: { 400: 'The body is not what it should be.', 404: 'No such call is under way.' },

@@ -63,7 +63,7 @@ export const PLAY_ANSWER = named(
     question: described(optional(text), 'Its key.'),
     result: optional(anyObject),
     error: described(optional(anyObject), 'With `code` and `message`, in place of a result.'),
-    cancel: described(optional(text), 'Calls the call off, for this reason; nothing else is needed then.'),
+    cancel: described(optional(text), 'Cancels the call, for this reason; nothing else is needed then.'),
   }),
 );
 export const ANSWERED = object({ taken: flag });

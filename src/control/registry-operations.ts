@@ -52,7 +52,7 @@ const PREPARED = object({
 
 const ERRORS = {
   404: 'The registry has no such server or version.',
-  422: 'What the registry answers or a given value is not good.',
+  422: 'The answer of the registry or a given value is invalid.',
   502: 'The registry does not answer.',
 };
 

@@ -27,16 +27,16 @@ const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
 const FOLLOWED_MS = 5_000;
 const LOOK_MS = 50;
 
-const BAD_REQUEST = 'The body is not one JSON object, or a parameter is not good.';
+const BAD_REQUEST = 'The body is not one JSON object, or a parameter is invalid.';
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
   409: 'The name is taken, the server is not one added at run time, another client has changed it meanwhile, or the nodes of the cluster share no store.',
   413: 'The definition is too large.',
   415: 'The body is not application/json.',
-  422: 'The definition is not good; `problems` says everything that is wrong, as of a file.',
+  422: 'The definition is invalid; `problems` says everything that is wrong, as of a file.',
   429: 'There are too many already.',
   503: 'The store of run-time changes cannot be used; nothing was changed.',
-  507: 'The disk takes nothing; nothing was changed.',
+  507: 'The disk is full; nothing was changed.',
 };
 
 const REVISION = {
@@ -146,7 +146,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
 
 function pick(...statuses: readonly number[]): Readonly<Record<number, string>> {
   const all: Readonly<Record<number, string>> = {
-    400: 'A parameter is not good.',
+    400: 'A parameter is invalid.',
     404: 'There is no server of that name.',
     ...WRITE_ERRORS,
   };

@@ -165,7 +165,7 @@ export const EVENT = named(
         holds: described(flag, 'It begins; false: it is over.'),
         reason: nullable(text),
       }),
-      'What operators are woken for.',
+      'A condition that needs an operator.',
     ),
     object({ time: isoTime, type: oneOf(['added', 'replaced', 'removed']), server: text }),
     described(
@@ -269,7 +269,7 @@ const FACTS = {
   ),
   conditions: described(
     list(object({ name: CONDITION, server: described(nullable(text), 'Null for the gateway itself.'), reason: text })),
-    'What operators are woken for, as long as it holds.',
+    'Conditions that need an operator, as long as they hold.',
   ),
 };
 const READINESS = {

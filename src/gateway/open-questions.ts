@@ -60,7 +60,7 @@ export class OpenQuestions {
 
   /** The server takes back the request with this id. */
   callOff(serverId: string): void {
-    const error = new GatewayError('CANCELLED', 'the server called its request off');
+    const error = new GatewayError('CANCELLED', 'the server cancelled its request');
     this.#reject((question) => (question.serverId === serverId ? error : null));
   }
 

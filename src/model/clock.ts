@@ -61,7 +61,7 @@ export interface Clock {
    */
   turnNow(): number;
   wall(): number;
-  /** Runs `task` once after `delayMs`; the returned function calls it off. Timers do not keep the process alive. */
+  /** Runs `task` once after `delayMs`; the returned function cancels it. Timers do not keep the process alive. */
   after(delayMs: number, task: () => void): () => void;
   /** The clock of `pause` and `within`, where `after` runs nothing once the owner of this clock has ended: a caller waits for them. */
   readonly waits?: Clock;

@@ -1,6 +1,6 @@
 import { type Infer, named, oneOf } from './schema.ts';
 
-/** What operators are woken for. */
+/** Conditions that need an operator. */
 export const CONDITION = named(
   'Condition',
   oneOf([

@@ -280,7 +280,7 @@ export interface Ownership {
   own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;
   /** Whether a process without an owner may become this client's: not where an earlier owner was newer than it. */
   mayAdopt(server: Server, client: ClientProfile): boolean;
-  /** Runs it once, when this node next has its lease; the returned function calls that off. Null while it has one. */
+  /** Runs it once, when this node next has its lease; the returned function cancels that. Null while it has one. */
   whenHeld(run: () => void): (() => void) | null;
 }
 

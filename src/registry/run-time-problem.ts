@@ -4,7 +4,7 @@ import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
 /** Why a change of servers at run time, or a decision about definitions, was refused. Nothing of it was done. */
 export type RunTimeCode =
-  /** Not good: `problems` says everything that is wrong, as of a file. */
+  /** Invalid: `problems` says everything that is wrong, as of a file. */
   | 'definition_invalid'
   | 'definition_too_large'
   | 'name_taken'
@@ -24,7 +24,7 @@ export type RunTimeCode =
   | 'definition_outdated'
   /** A decision about definitions cannot be stored. */
   | 'decision_not_stored'
-  /** The disk takes nothing. */
+  /** The disk is full. */
   | 'store_full'
   /** The store broke off in the middle: whether the change was made could not be found out. */
   | 'outcome_unknown'

@@ -5,7 +5,7 @@ import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
 
-/** What operators are woken for: begins with its reason, and is over with null. `server`: null for the gateway itself. */
+/** Conditions that need an operator: each begins with its reason, and is over with null. `server`: null for the gateway itself. */
 export interface ConditionNews {
   condition(name: ConditionName, server: string | null, reason: string | null): void;
 }

@@ -94,7 +94,7 @@ test('the doctor looks at the cluster from a machine without a gateway, and from
       );
       has(
         await examined(['--data-dir', join(folder, 'data'), join(folder, 'trunkline.json')], folder),
-        /^bus failed: .*; look after the way of that node to NATS/,
+        /^bus failed: .*; check that node's connection to NATS/,
       );
       await nodes.nats.run();
     },

@@ -42,7 +42,7 @@ test('fault:F30 fault:F31 a session is not unknown because the only node with it
       }
       const [counter] = (await a.control<Shown>('/api/v1/servers')).servers;
       assert.deepEqual([counter?.name, counter?.state], ['counter', 'unreachable']);
-      const why = /^node b, which has it, does not answer; it was seen last at \S+Z: look after .*forgotten at \S+Z$/;
+      const why = /^node b, which has it, does not answer; it was seen last at \S+Z: check .*forgotten at \S+Z$/;
       assert.match(counter?.reason ?? '', why);
       b.kill('SIGCONT');
       await callable(a, 'counter');

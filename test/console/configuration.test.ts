@@ -52,7 +52,7 @@ test('a mistake in one server reaches the overview and the history as it is made
   gateway.rewrite({ mcpServers: { memory }, sessions: { max: 1 } });
   await page.getByRole('region', { name: 'Problems' }).waitFor({ state: 'detached', timeout: 30_000 });
   await browser.visit('#/');
-  // What operators are woken for, as it begins and when it is over.
+  // Conditions that need an operator, as they begin and end.
   await WireClient.open(gateway.mcpUrl);
   await page.getByText('There are nearly as many sessions as allowed').waitFor();
   const { sessions } = await gateway.control<Json>('/api/v1/sessions');

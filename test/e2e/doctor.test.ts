@@ -149,7 +149,7 @@ test('the machine: files, ports, the data folder', async () => {
   assert.match(out, new RegExp(`FAIL +port +127\\.0\\.0\\.1:${port} is in use by another process`));
   assert.match(out, /FAIL +data .*a part of its path is no folder\n +fix: name a folder/);
   assert.match(out, /ok +program +trunkline \d.*Node\.js 24/);
-  assert.match(out, /this machine needs something; 1 of 1 servers well\n$/);
+  assert.match(out, /this machine has problems; 1 of 1 servers healthy\n$/);
   writeFileSync(join(folder, 'broken.json'), '{ "mcpServers": ');
   const broken = await trunkline(['doctor', 'broken.json'], { cwd: folder });
   assert.equal(broken.code, 4);

@@ -71,7 +71,7 @@ function natsStep({ servers }: ClusterSettings, bus: Bus, lacks: readonly string
   const { state, server, version, lastError } = bus.status;
   if (state !== 'connected') {
     const fix = /auth|permission|user|nkey/i.test(lastError)
-      ? 'correct cluster.credentials, or what NATS allows this user'
+      ? 'correct cluster.credentials, or the permissions of this NATS user'
       : /cert|tls|ssl/i.test(lastError)
         ? 'correct cluster.tls, or the certificate of NATS'
         : 'start nats-server -js there, or correct cluster.nats';
@@ -117,9 +117,7 @@ async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<reado
   try {
     answers = (await Promise.all([ask('listNodes'), ask('getGateway')])) as [NodesAnswer, GatewayAnswer];
   } catch (error) {
-    return [
-      failed('nodes', `a node does not answer: ${(error as Error).message}`, 'look after its machine and its log'),
-    ];
+    return [failed('nodes', `a node does not answer: ${(error as Error).message}`, 'check its machine and its log')];
   }
   const [{ nodes, shared }, { conditions }] = answers;
   const states = nodes.map(({ node, state }) => (state === 'ready' ? node : `${node} (${state})`));
@@ -141,11 +139,12 @@ async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<reado
   return [...steps, ...ill.map(({ part, detail }) => failed(part, detail, REMEDIES[part]))];
 }
 
-const LOST = 'start them again, or look after their machines and their way to NATS; what they alone had is unreachable';
+const LOST =
+  'restart them, or check their machines and their connection to NATS; servers that only they had are unreachable';
 const REMEDIES: Readonly<Record<SharedPart['part'], string>> = {
-  bus: 'look after the way of that node to NATS',
-  lease: 'look after its way to NATS, and after JetStream there',
-  store: 'look after the database or JetStream; until then what was read last holds',
+  bus: "check that node's connection to NATS",
+  lease: 'check its connection to NATS, and JetStream there',
+  store: 'check the database or JetStream; until then the last state that was read applies',
   configuration: 'make the definitions in the files of the nodes alike',
 };
 

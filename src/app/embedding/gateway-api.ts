@@ -60,7 +60,7 @@ export interface GatewayEvents {
    */
   loginNeeded: (server: string, principal: string | null, advice: string | null) => void;
   /**
-   * Something that operators are woken for has begun (`reason`), or is over (null): a server is down for a minute or for good, asks
+   * A condition that needs an operator has begun (`reason`), or is over (null): a server is down for a minute or for good, asks
    * for a login or lists what has to be approved; a node, the bus or the store is gone; disk, memory or a limit runs out.
    * `server`: null for the gateway itself.
    */

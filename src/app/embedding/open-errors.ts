@@ -1,7 +1,7 @@
 import { type ConfigProblem, renderProblem } from '../../config/problem/problem.ts';
 import type { OpenProblem } from '../app-options.ts';
 
-/** A configuration or definition that is not good; `problems` says everything that is wrong, each with its place. */
+/** An invalid configuration or definition; `problems` says everything that is wrong, each with its place. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
 

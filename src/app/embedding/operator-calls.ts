@@ -14,7 +14,7 @@ import type { Answer, Progress, ToolArguments } from './mcp-types.ts';
 import { ServerError } from './server-error.ts';
 
 export interface CallOptions {
-  /** Calls the request off: it rejects with GatewayError CANCELLED, and the server gets a cancellation. */
+  /** Cancels the request: it rejects with GatewayError CANCELLED, and the server gets a cancellation. */
   readonly signal?: AbortSignal;
   /** A deadline shorter than the server's own, which holds in any case. Rejects with GatewayError TIMEOUT. */
   readonly timeoutMs?: number;
@@ -47,7 +47,7 @@ export async function answered(operator: Operator, question: Question, options: 
   return inClientWords(question, await send(operator, question, options));
 }
 
-/** The outcome as it is; never rejects, unless it is called off before it begins. */
+/** The outcome as it is; never rejects, unless it is cancelled before it begins. */
 export async function send(
   operator: Operator,
   { endpoint, method, params }: Question,

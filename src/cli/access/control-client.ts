@@ -23,7 +23,7 @@ export class ControlClient {
     return this.send('POST', path, body);
   }
 
-  /** Tells the data of each event, one after the other, until the stream ends or is called off. */
+  /** Tells the data of each event, one after the other, until the stream ends or is cancelled. */
   async stream(path: string, signal: AbortSignal, tell: (data: string) => void | Promise<void>): Promise<void> {
     try {
       for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) await tell(data);
@@ -33,7 +33,7 @@ export class ControlClient {
     }
   }
 
-  /** The last event of what a request sets in motion; `tell` gets each as it comes. The signal calls it off. */
+  /** The last event of what a request sets in motion; `tell` gets each as it comes. The signal cancels it. */
   async steps(path: string, body: string, signal: AbortSignal, tell: (data: string) => void): Promise<string> {
     const response = await this.#fetch('POST', path, body, signal);
     let last: string | null = null;

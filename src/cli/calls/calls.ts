@@ -14,7 +14,7 @@ interface CallsInput extends CommandInput {
   readonly filter: readonly string[];
   readonly follow: boolean;
   readonly lines: number;
-  /** Calls off following; Ctrl-C where there is none. */
+  /** Ends following; Ctrl-C where there is none. */
   readonly signal?: AbortSignal;
 }
 

@@ -61,7 +61,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const ill = servers.filter(({ steps }) => !isWell(steps)).length;
   const well = isWell(machine) && isWell(cluster) && ill === 0;
   const text = () =>
-    `${isWell(cluster) ? '' : 'the cluster needs something; '}${summary(isWell(machine), servers.length, ill)}`;
+    `${isWell(cluster) ? '' : 'the cluster has problems; '}${summary(isWell(machine), servers.length, ill)}`;
   print(given, { ok: well, machine, cluster, servers }, text);
   return well ? EXIT.ok : EXIT.unreachable;
 }
@@ -156,6 +156,6 @@ function section(title: string, steps: readonly DoctorStep[], stderr: readonly s
 }
 
 function summary(machine: boolean, count: number, ill: number): string {
-  const servers = `${count - ill} of ${count} servers well`;
-  return `${machine ? '' : 'this machine needs something; '}${servers}\n`;
+  const servers = `${count - ill} of ${count} servers healthy`;
+  return `${machine ? '' : 'this machine has problems; '}${servers}\n`;
 }

@@ -69,7 +69,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
   }
 }
 
-/** Ctrl-C calls it off at its server too; a second one ends this process. Progress is shown in place, on a terminal. */
+/** Ctrl-C cancels it at its server too; a second one ends this process. Progress is shown in place, on a terminal. */
 async function untilInterrupted(
   { timeoutMs, flags, terminal }: CallInput,
   call: (options: ShellCallOptions) => Promise<string>,

@@ -392,7 +392,7 @@ test('the status of a lost server is the last reported one, without what can no 
   );
   assert.equal(
     reason,
-    'node b, which has it, does not answer; it was seen last at 1970-01-01T00:00:01Z: look after that node and its way to NATS. Otherwise this server is forgotten at 1970-01-01T01:00:01Z',
+    'node b, which has it, does not answer; it was seen last at 1970-01-01T00:00:01Z: check that node and its connection to NATS. Otherwise this server is forgotten at 1970-01-01T01:00:01Z',
   );
   assert.match(of(true).reason!, /node b, which has it, has left; it was seen last at .*: start it again/);
   assert.match(of(true, false).reason!, /this node does not reach NATS.*from here/);

@@ -141,9 +141,9 @@ export function whyLost({ node, left, heard }: LostInstance, reached: boolean): 
 }
 
 function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
-  if (!reached) return 'look after the way to NATS from here';
-  if (heard) return 'wait a moment; if it stays so, look after that node';
-  return left ? 'start it again' : 'look after that node and its way to NATS';
+  if (!reached) return 'check the connection to NATS from here';
+  if (heard) return 'wait a moment; if it stays so, check that node';
+  return left ? 'start it again' : 'check that node and its connection to NATS';
 }
 
 /** The last advertised status, without what cannot hold any more. */

@@ -54,7 +54,7 @@ export function askClient(
 }
 
 /**
- * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
+ * The server cancels one of its requests: ends the ask and gives the notification with the id that the client knows.
  * Null when no such ask is open, and so nothing is to be said.
  */
 function callOffAsk(

@@ -24,7 +24,7 @@ export interface SessionChannel {
   readonly open: boolean;
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
-  /** Notifies the client that a question it was asked is called off. */
+  /** Notifies the client that a question it was asked is cancelled. */
   calledOff(cancellation: Buffer): void;
   /** Ends the streams; the session is over or the gateway stops. */
   close(): void;

@@ -54,7 +54,7 @@ export class PendingAsks {
     return this.#open.size;
   }
 
-  /** Registers an ask; `id` is the lexeme to send it under, and to call it off by when it has `expired`. */
+  /** Registers an ask; `id` is the lexeme to send it under, and to cancel it by when it has `expired`. */
   open(
     owner: AskOwner | null,
     name: AskName,
@@ -79,12 +79,12 @@ export class PendingAsks {
     return this.#wasIssued(id) ? 'late' : 'unknown';
   }
 
-  /** The server called its request off: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
+  /** The server cancelled its request: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
   callOff(exchange: object | null, name: AskName): string | null {
     for (const [id, ask] of this.#open) {
       if ((ask.owner?.exchange ?? null) !== exchange || !isSame(ask.name, name)) continue;
       this.#end(id, ask);
-      ask.reject(new GatewayError('CANCELLED', 'the server called its request off'));
+      ask.reject(new GatewayError('CANCELLED', 'the server cancelled its request'));
       return id;
     }
     return null;

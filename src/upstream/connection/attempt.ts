@@ -2,7 +2,7 @@ import type { CloseReason } from '../transport/transport.ts';
 
 /** What an attempt has, or waits for, in the queue in which processes start. */
 export interface StartPlace {
-  /** Resolves when the attempt has the place, or was called off. */
+  /** Resolves when the attempt has the place, or was cancelled. */
   readonly given: Promise<void>;
   /** A call waits for this start. */
   prioritize(): void;
@@ -74,7 +74,7 @@ export class Attempt {
     if (this.#part === part) this.#part = null;
   }
 
-  /** Replaces what `cancel` undoes; at once if it was called off already. */
+  /** Replaces what `cancel` undoes; at once if it was cancelled already. */
   undoBy(undo: ((how: CloseReason) => void) | null): void {
     this.#undo = undo;
     if (this.#how !== null) undo?.(this.#how);

@@ -184,13 +184,13 @@ export class Handshake {
   }
 
   async #open(wire: Transport['kind']): Promise<Connection> {
-    if (this.#attempt.cancelled) throw this.#failed('the start was called off');
+    if (this.#attempt.cancelled) throw this.#failed('the start was cancelled');
     const connection = this.#make(wire);
     this.#attempt.undoBy((how) => void connection.close(how));
     await connection.open();
     if (this.#attempt.cancelled) {
       await connection.close(this.#attempt.how);
-      throw this.#failed('the start was called off');
+      throw this.#failed('the start was cancelled');
     }
     return connection;
   }
@@ -334,7 +334,7 @@ export class Handshake {
   }
 
   #done(connection: Connection, handshake: HandshakeResult): Connection {
-    if (this.#attempt.cancelled) throw this.#failed('the start was called off');
+    if (this.#attempt.cancelled) throw this.#failed('the start was cancelled');
     this.#attempt.undoBy(null);
     connection.negotiated(handshake);
     return connection;

@@ -26,7 +26,7 @@ export interface CatalogEntry {
   pausedUntil: number;
   /** In a row. */
   failures: number;
-  /** Calls off the next attempt. */
+  /** Cancels the next attempt. */
   disarm: () => void;
 }
 

@@ -40,7 +40,7 @@ export class StartQueue {
     this.#clock = clock;
   }
 
-  /** Resolves when the attempt has a place, or was called off. One that has a place keeps it. */
+  /** Resolves when the attempt has a place, or was cancelled. One that has a place keeps it. */
   take(attempt: Attempt): Promise<void> {
     if (attempt.cancelled) return Promise.resolve();
     if (attempt.place !== null) return attempt.place.given;

@@ -236,7 +236,7 @@ export class Supervisor {
     if (generation === this.#generation && this.state === 'suspended') this.#machine.move('unknown', null);
   }
 
-  /** Stop, grace period, start. A stop at any moment calls it off. */
+  /** Stop, grace period, start. A stop at any moment cancels it. */
   restart(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
     const restarting = this.#restart().finally(() => {

@@ -95,11 +95,11 @@ export class PlayedRun {
       await answerPlay({
         name: this.#name,
         ...atNode(this.request.node),
-        body: { cancel: 'called off in the console' },
+        body: { cancel: 'cancelled in the console' },
       });
   }
 
-  /** The page does not want it any more: what is under way is called off. */
+  /** The page does not want it any more: what is under way is cancelled. */
   leave(): void {
     if (this.busy) this.#stream.abort();
   }
