@@ -43,7 +43,7 @@ export function openApi(version: string): object {
 }
 
 function describe(operation: ApiOperation, schemas: Components): object {
-  const { id, open, here, path, query = {}, body, status = 200, streams, schema, errors = {}, summary } = operation;
+  const { id, open, runsAt, path, query = {}, body, status = 200, streams, schema, errors = {}, summary } = operation;
   const parameters = [
     ...(path.includes('{name}') ? [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }] : []),
     ...Object.entries(query).map(([name, parameter]) => ({
@@ -52,7 +52,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
       description: parameter.description,
       schema: parameterSchema(parameter),
     })),
-    ...(here === true ? [] : [{ $ref: '#/components/parameters/node' }]),
+    ...(runsAt === 'this-node' ? [] : [{ $ref: '#/components/parameters/node' }]),
   ];
   const type = streams === true ? 'text/event-stream' : 'application/json';
   const good = { description: streams === true ? 'An event stream.' : 'Done.', content: content(type, schema) };

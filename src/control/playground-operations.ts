@@ -1,7 +1,10 @@
+import { anyObject, faultIn, object, optional } from '../model/schema.ts';
 import { MOST_APP_BYTES } from './app-frames.ts';
 import { bodyOf } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem } from './operation.ts';
 import { ANSWERED, APP_DOCUMENT, APP_FRAME, PLAY, PLAY_ANSWER, PLAY_STEP } from './playground-schemas.ts';
+
+const PARAMS = object({ _meta: optional(anyObject) });
 
 /** Calls that people make in the place of clients. */
 export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
@@ -17,7 +20,8 @@ export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
     errors: { 400: 'The body is not what it should be.' },
     run({ body, gone }, { playground }) {
       const play = bodyOf(PLAY, body);
-      if (typeof play === 'string') return problem(400, 'play_malformed', play);
+      const wrong = typeof play === 'string' ? play : faultIn(PARAMS, play.params ?? {}, 'params');
+      if (wrong !== null) return problem(400, 'play_malformed', wrong);
       return { steps: async (tell) => Buffer.from(await playground.run(body, gone, tell)) };
     },
   }),

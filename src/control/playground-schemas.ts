@@ -19,7 +19,7 @@ export const PLAY = named(
   'Play',
   object({
     method: described(text, 'Of the protocol: `tools/call`, `prompts/get`, `resources/read`, a list, …'),
-    params: optional({ ...anyObject, properties: { _meta: anyObject } }),
+    params: optional(anyObject),
     revision: described(oneOf(REVISIONS), 'The revision of the protocol that the client speaks.'),
     server: described(optional(nullable(text)), 'Its endpoint; that of all servers where it is null.'),
     principal: described(optional(nullable(text)), 'An agent of the configuration, or `anonymous`; else the operator.'),

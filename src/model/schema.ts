@@ -103,7 +103,7 @@ export function matches<T>(schema: Schema<T>, value: unknown): value is T {
 
 /** What keeps a value from outside from being what the schema describes, with the path of the part; null where nothing does. */
 export function faultIn(schema: Schema, value: unknown, path = ''): string | null {
-  const { properties = {}, required = [], items, additionalProperties } = schema as Parts;
+  const { properties = {}, required = [], items, additionalProperties } = schema as SchemaParts;
   const alternatives = alternativesOf(schema)?.filter((one) => isOfKind(one, value)) ?? [];
   if (alternatives.length > 0) {
     const faults = alternatives.map((one) => faultIn(one, value, path));
@@ -123,7 +123,7 @@ export function faultIn(schema: Schema, value: unknown, path = ''): string | nul
   return null;
 }
 
-interface Parts {
+interface SchemaParts {
   readonly properties?: Properties;
   readonly required?: readonly string[];
   readonly items?: Schema;

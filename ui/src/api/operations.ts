@@ -15,7 +15,7 @@ readonly processes: Processes;
 readonly configProblem: string | null;
 /** What should run and does not, or could not be read: of the files, of the store. */
 readonly desiredProblems: readonly (string)[];
-/** What operators are woken for, as long as it holds. */
+/** Conditions that need an operator, as long as they hold. */
 readonly conditions: readonly ({
 readonly name: Condition;
 /** Null for the gateway itself. */
@@ -490,6 +490,7 @@ readonly events: string;
 readonly calls: string
 } | {
 readonly topic: "events";
+readonly node: string | null;
 readonly event: Event
 } | {
 readonly topic: "logs";
@@ -638,7 +639,7 @@ readonly question?: string;
 readonly result?: Readonly<Record<string, unknown>>;
 /** With `code` and `message`, in place of a result. */
 readonly error?: Readonly<Record<string, unknown>>;
-/** Calls the call off, for this reason; nothing else is needed then. */
+/** Cancels the call, for this reason; nothing else is needed then. */
 readonly cancel?: string
 };
 
@@ -1261,7 +1262,7 @@ readonly clients: readonly (ClientView)[]
   return request('GET', `api/v1/tools/clients${query({ client: input.client, gateway: input.gateway, tool: input.tool, node: input.node })}`, undefined, options);
 }
 
-/** Calls a method as a client of any revision, and streams what goes over its wire; ending the stream calls it off. */
+/** Calls a method as a client of any revision, and streams what goes over its wire; ending the stream cancels the call. */
 export function play(input: { readonly node?: string | undefined; readonly body: Play }, options: StreamOptions<{
 /** Milliseconds since the call began. */
 readonly ms: number;
@@ -1289,7 +1290,7 @@ readonly done: PlayEnd
   return stream('POST', `api/v1/playground${query({ node: input.node })}`, input.body, options);
 }
 
-/** Answers a question of a call that `play` has begun, or calls it off. */
+/** Answers a question of a call that `play` has begun, or cancels the call. */
 export function answerPlay(input: { readonly name: string; readonly node?: string | undefined; readonly body: PlayAnswer }, options: CallOptions = {}): Promise<{
 readonly taken: boolean
 }> {
@@ -1353,13 +1354,13 @@ export function stopRecording(input: { readonly name: string; readonly node?: st
 /** Sends the recorded requests to a server again, one after the other and as the operator, and compares the answers. Tools run. */
 export function replayRecording(input: { readonly node?: string | undefined; readonly body: {
 /** Id of a recording that is kept here. */
-readonly recording?: string;
+readonly recording?: string | null;
 /** The text of one, in its place. */
-readonly jsonl?: string;
+readonly jsonl?: string | null;
 /** The server to replay it against. */
 readonly server: string;
 /** The recorded server, where the recording is of a client of several. */
-readonly of?: string;
+readonly of?: string | null;
 /** Paths whose differences do not count, such as `$.result.content[*].text`. */
 readonly ignore?: readonly (string)[]
 } }, options: CallOptions = {}): Promise<Replay> {
@@ -1369,13 +1370,13 @@ readonly ignore?: readonly (string)[]
 /** Writes a test for `node --test` that sends the recorded requests to the endpoint of a server, with the key in `TRUNKLINE_KEY` if it is set, and asserts the answers. */
 export function writeReplayTest(input: { readonly node?: string | undefined; readonly body: {
 /** Id of a recording that is kept here. */
-readonly recording?: string;
+readonly recording?: string | null;
 /** The text of one, in its place. */
-readonly jsonl?: string;
+readonly jsonl?: string | null;
 /** The server to replay it against. */
 readonly server: string;
 /** The recorded server, where the recording is of a client of several. */
-readonly of?: string;
+readonly of?: string | null;
 /** Paths whose differences do not count, such as `$.result.content[*].text`. */
 readonly ignore?: readonly (string)[]
 } }, options: CallOptions = {}): Promise<ReplayTest> {
