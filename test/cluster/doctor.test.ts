@@ -81,7 +81,7 @@ test('the doctor looks at the cluster from a machine without a gateway, and from
       const { folder } = a.gateway;
       const own = await examined(['--data-dir', join(folder, 'data'), join(folder, 'trunkline.json')], folder);
       assert.equal(own.ok, false);
-      has(own, /^nodes ok: (?=.*a)(?=.*c)(?=.*d)/, /^nodes failed: gone without leaving: b; start them again/);
+      has(own, /^nodes ok: (?=.*a)(?=.*c)(?=.*d)/, /^nodes failed: gone without leaving: b; restart them/);
       has(own, /^versions warning: (?=.*d 0\.0\.9).*; bring all nodes to one version/);
 
       await nodes.nats.kill();
