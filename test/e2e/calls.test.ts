@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { request as ask, createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
 import { PersonTerminal } from '../support/person-terminal.ts';
 import type { Json } from '../support/raw-http.ts';
@@ -126,6 +129,38 @@ describe('the calls of clients', () => {
     } finally {
       clearInterval(calling);
     }
+  });
+
+  test('`top` reads the servers when their states may have changed, once for what comes in a row', async (t) => {
+    let reads = 0;
+    const between = createServer((request, response) => {
+      if (request.url === '/api/v1/servers') reads++;
+      const { method, headers } = request;
+      const to = ask(new URL(request.url!, gateway.controlUrl), { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(response);
+      });
+      to.on('error', () => response.destroy());
+      response.on('close', () => to.destroy());
+      request.pipe(to);
+    });
+    await new Promise<void>((done) => between.listen(0, '127.0.0.1', done));
+    t.after(() => between.close());
+    const url = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    const token = join(gateway.folder, 'data', 'control.token');
+    const top = startTrunkline(['top', '--server', url, '--token-file', token], { cwd: gateway.folder });
+    await said(top, /"topic":"stats"/);
+    const before = reads;
+    for (let times = 0; times < 5; times++) {
+      const { id } = await gateway.control<Json>('/api/v1/recordings', 'POST', JSON.stringify({ client: 'x' }));
+      await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
+    }
+    await said(top, /(?:.*"topic":"stats".*\n){3}/);
+    assert.equal(reads, before);
+    await gateway.control('/api/v1/servers/slow/restart', 'POST');
+    await until(() => reads > before, 'a reading after the restart');
+    top.process.kill('SIGINT');
+    assert.equal(await top.exited, 0, top.err);
   });
 
   test('one line of the log for each, bounded per second; failures always', async () => {

@@ -13,7 +13,11 @@ const SILENT_MS = 5_000;
 type Live =
   | NodeStats
   | { readonly topic: 'calls'; readonly calls: readonly CallRecord[] }
-  | { readonly topic: 'events' };
+  | { readonly topic: 'events'; readonly event: { readonly type: string } };
+
+/** Events of a row are looked after once. */
+const LOOK_AFTER_MS = 300;
+const CHANGES_STATES: ReadonlySet<string> = new Set(['state', 'added', 'replaced', 'removed', 'gap']);
 
 /** The last calls that are kept for the rows below the servers. */
 const RECENT = 100;
@@ -38,14 +42,22 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
     for (const { name, state } of servers) states.set(name, state);
   };
   await look();
+  let due: NodeJS.Timeout | undefined;
+  const lookSoon = (): void => {
+    due ??= setTimeout(() => {
+      due = undefined;
+      void look().catch(() => {});
+    }, LOOK_AFTER_MS);
+  };
   const draw = (): void =>
     screen?.draw(topRows({ nodes: [...nodes.values()], states, totals, recent }, screen.columns, screen.height));
   process.stdout.on('resize', draw);
   const ended = await follow(running, '/api/v1/live', input.signal, (json) => {
     const event = JSON.parse(json) as Live;
     if (event.topic === 'calls') recent.push(...event.calls.slice(-RECENT));
-    else if (event.topic === 'events') void look().catch(() => {});
-    else if (event.topic === 'stats') {
+    else if (event.topic === 'events') {
+      if (CHANGES_STATES.has(event.event.type)) lookSoon();
+    } else if (event.topic === 'stats') {
       const at = performance.now();
       nodes.set(event.node ?? '', { ...event, at });
       for (const [node, stats] of nodes) if (at - stats.at > SILENT_MS) nodes.delete(node);
@@ -55,6 +67,7 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
     }
     recent.splice(0, recent.length - RECENT);
   });
+  clearTimeout(due);
   process.stdout.off('resize', draw);
   screen?.rest(true);
   return ended;
