@@ -12,6 +12,7 @@ import { OfferedServers } from '../registry/offered-servers.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
+import { clientName } from '../telemetry/call-log.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { labelOf } from '../upstream/connection/session-key.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
@@ -172,7 +173,7 @@ function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | 
   };
 }
 
-function sessionView(record: SessionRecord, { downstream, upstreams }: Rooms): SessionView {
+function sessionView(record: SessionRecord, { downstream, upstreams, options }: Rooms): SessionView {
   const key = labelOf({ kind: 'session', sessionId: record.id });
   const own = upstreams.statuses().filter(({ connections }) => connections.some((one) => one.key === key));
   return {
@@ -180,6 +181,7 @@ function sessionView(record: SessionRecord, { downstream, upstreams }: Rooms): S
     principal: record.principal,
     endpoint: record.endpoint,
     revision: record.revision,
+    client: clientName(record.info, (text) => options.logger.redact(text)),
     clientInfo: record.info === null ? null : JSON.parse(record.info),
     capabilities: JSON.parse(record.capabilities),
     here: downstream.sessions.get(record.id) !== undefined,

@@ -3,12 +3,13 @@
  * their users say. A version of a client may differ.
  */
 
+import { CLIENT_TITLES, type KnownClient } from '../model/client-titles.ts';
+
 /** What a client does with a name that is too long: leaves the tool out, shortens the name, or the model's API refuses all tools. */
 export type LongName = 'dropped' | 'shortened' | 'refused';
 
 interface ClientRule {
-  readonly id: string;
-  readonly title: string;
+  readonly id: KnownClient;
   /** The name as the model gets it, before it is shortened. `gateway`: what the client's file calls the gateway. */
   readonly shown: (gateway: string, tool: string) => string;
   readonly limit: number;
@@ -26,7 +27,6 @@ const plain = (name: string): string => name.replace(/[^A-Za-z0-9_-]/g, '_');
 const RULES: readonly ClientRule[] = [
   {
     id: 'claude-code',
-    title: 'Claude Code',
     shown: (gateway, tool) => `mcp__${plain(gateway)}__${plain(tool)}`,
     limit: 64,
     beyond: 'refused',
@@ -36,7 +36,6 @@ const RULES: readonly ClientRule[] = [
   },
   {
     id: 'codex',
-    title: 'Codex',
     shown: (gateway, tool) => `mcp__${plain(gateway)}__${plain(tool)}`.replaceAll('-', '_'),
     limit: 64,
     beyond: 'shortened',
@@ -45,7 +44,6 @@ const RULES: readonly ClientRule[] = [
   },
   {
     id: 'cursor',
-    title: 'Cursor',
     shown: (_gateway, tool) => tool,
     uncounted: (gateway) => gateway.length,
     limit: 60,
@@ -55,7 +53,6 @@ const RULES: readonly ClientRule[] = [
   },
   {
     id: 'gemini',
-    title: 'Gemini CLI',
     shown: (gateway, tool) => `mcp_${gateway}_${tool}`.replace(/[^A-Za-z0-9_.:-]/g, '_'),
     limit: 63,
     beyond: 'shortened',
@@ -64,7 +61,6 @@ const RULES: readonly ClientRule[] = [
   },
   {
     id: 'vscode',
-    title: 'VS Code',
     // The prefix is 18 characters at most.
     shown: (gateway, tool) => `${`mcp_${plain(gateway).toLowerCase()}`.slice(0, 17)}_${plain(tool)}`,
     limit: 64,
@@ -74,7 +70,6 @@ const RULES: readonly ClientRule[] = [
   },
   {
     id: 'opencode',
-    title: 'opencode',
     shown: (gateway, tool) => `${plain(gateway)}_${plain(tool)}`,
     limit: 64,
     beyond: 'refused',
@@ -122,7 +117,7 @@ export function clientViews(tools: readonly CountedTool[], gateway: string, clie
     const tokens = offered.reduce((sum, tool) => sum + tool.tokens, 0);
     return {
       client: rule.id,
-      title: rule.title,
+      title: CLIENT_TITLES[rule.id],
       limit: rule.limit,
       maxTools: rule.maxTools,
       offered: offered.length,

@@ -59,6 +59,15 @@ export const OPERATIONS: readonly ApiOperation[] = [
     run: (_request, plane) => ok({ ...plane.facts(), ...plane.readiness() }),
   }),
   operation({
+    id: 'listGateways',
+    method: 'GET',
+    path: '/api/v1/gateways',
+    summary: 'The same of each node of the cluster.',
+    schema: schemas.GATEWAYS,
+    merge: (answers) => ({ gateways: answers.flatMap(({ gateways }) => gateways) }),
+    run: (_request, plane) => ok({ gateways: [{ node: plane.calls.node, ...plane.facts(), ...plane.readiness() }] }),
+  }),
+  operation({
     id: 'stopGateway',
     method: 'POST',
     path: '/api/v1/gateway/stop',

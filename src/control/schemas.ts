@@ -240,6 +240,7 @@ const SESSION = named(
     principal: text,
     endpoint: text,
     revision: text,
+    client: described(nullable(text), 'Name and version, as in `Call`.'),
     clientInfo: anyValue,
     capabilities: described(anyObject, 'What the client declared that it can do.'),
     here: described(flag, 'The node that answers has it in use.'),
@@ -283,6 +284,11 @@ export type GatewayFacts = Infer<typeof GATEWAY_FACTS>;
 /** Whether calls can be accepted; independent of single servers. */
 export type Readiness = Infer<typeof READY>;
 export const GATEWAY = named('Gateway', object({ ...FACTS, ...READINESS }));
+export const GATEWAYS = object({
+  gateways: list(
+    named('GatewayOfNode', object({ node: described(nullable(text), 'Null for a lone one.'), ...FACTS, ...READINESS })),
+  ),
+});
 
 export const OUTCOME = named(
   'Outcome',

@@ -1,5 +1,8 @@
 import type { CallAttempt, CallRecord } from './call-record.ts';
 
+/** A client that does not say what it is. */
+export const UNNAMED_CLIENT = 'unnamed client';
+
 /** What a call was made of: the tool with its server, or the method; in quotation marks what leads to nothing of a server. */
 export function callName({ server, name, asked, method }: CallRecord): string {
   if (asked !== undefined) return `${method === 'tools/call' ? '' : `${method} `}"${asked}"`;

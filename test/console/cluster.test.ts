@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { ClusterProcesses, counterServer, type NodeProcess } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
@@ -101,6 +101,33 @@ test('a server that fails at the other node only, its log, and the calls and ses
   await browser.visit('#/cluster');
 });
 
+test('what is wrong with another node needs attention here, as it begins and when it is over', async () => {
+  const { page } = browser;
+  const green = nodes.nodes[1]!;
+  const config = JSON.parse(readFileSync(join(green.gateway.folder, 'trunkline.json'), 'utf8'));
+  const { other, ...servers } = config.mcpServers;
+  await browser.visit('#/');
+  const attention = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
+  const mistake = attention.filter({ hasText: 'The configuration file has a mistake at green' });
+  const full = attention.filter({ hasText: 'There are nearly as many sessions as allowed at green' });
+  const wrong = { ...servers, other: { ...other, comand: 'x' } };
+  green.gateway.rewrite({ ...config, sessions: { max: 1 }, mcpServers: wrong });
+  await mistake.getByText('at node green:trunkline check').waitFor({ timeout: 30_000 });
+  await full.getByText(/ of 1 sessions/).waitFor();
+  await mistake.getByRole('link', { name: 'Look' }).click();
+  await page
+    .getByRole('region', { name: 'Problems' })
+    .getByText(/TL1301/)
+    .waitFor();
+  assert.equal(await page.getByLabel('Of the node').inputValue(), 'green');
+  await browser.visit('#/');
+  await mistake.waitFor();
+  green.gateway.rewrite(config);
+  await mistake.waitFor({ state: 'detached', timeout: 30_000 });
+  await full.waitFor({ state: 'detached' });
+  await browser.visit('#/cluster');
+});
+
 test('the log of the gateway itself has a page: of all nodes or of one, as it is written', async () => {
   const { page } = browser;
   const log = page.getByRole('log', { name: 'Log' });
@@ -111,6 +138,8 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
   await log.getByText(/blue node_lease_held/).waitFor();
   await log.getByText(/green node_lease_held/).waitFor();
   assert.equal(await log.getByText('green is broken').count(), 0);
+  // By then the stream has begun at all nodes, and nothing more is read for it.
+  await page.waitForTimeout(1_000);
   const asked: string[] = [];
   const onRequest = (request: { url(): string }): void => void asked.push(request.url());
   page.on('request', onRequest);
@@ -133,13 +162,23 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
   await browser.visit('#/cluster');
 });
 
-test('a node is drained from the page of another one', async () => {
+test('a node is drained from the page of another one; the overview shows it as it drains', async (t) => {
   const { page } = browser;
+  const overview = await ConsoleBrowser.open(blue.gateway, '#/');
+  t.after(() => overview.close());
+  const picture = overview.page.getByRole('region', { name: 'What is connected' });
+  await picture.getByRole('link', { name: /^green ready/ }).waitFor();
+  const file = join(nodes.folder, 'let-go');
+  const waiting = (await WireClient.open(blue.serverUrl('other'))).callText('wait', { file });
+  await until(() => existsSync(`${file}.begun`), 'the call to begin');
   const green = page.getByRole('region', { name: 'Node green' });
   await green.getByText('trunkline drain green').waitFor();
   await green.getByRole('button', { name: 'Drain', exact: true }).click();
   await green.getByRole('button', { name: 'Drain: sure?', exact: true }).click();
-  await page.getByText('green takes nothing new').waitFor();
+  await page.getByText('green is draining').waitFor();
+  await picture.getByRole('link', { name: /^green draining/ }).waitFor();
+  writeFileSync(file, '');
+  await waiting;
   assert.equal(await nodes.nodes[1]!.exited, 0);
   await green.waitFor({ state: 'detached', timeout: 30_000 });
 });

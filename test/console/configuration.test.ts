@@ -54,13 +54,17 @@ test('a mistake in one server reaches the overview and the history as it is made
   await browser.visit('#/');
   // Conditions that need an operator, as they begin and end.
   await WireClient.open(gateway.mcpUrl);
-  await page.getByText('There are nearly as many sessions as allowed').waitFor();
+  const full = page.getByRole('listitem').filter({ hasText: 'There are nearly as many sessions as allowed' });
+  await full.getByRole('link', { name: 'Look' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Sessions' }).waitFor();
+  await browser.visit('#/');
+  await full.waitFor();
   const { sessions } = await gateway.control<Json>('/api/v1/sessions');
   await gateway.control(`/api/v1/sessions/${sessions[0].label}`, 'DELETE');
-  await page.getByText('Nothing: all servers do what they should.').waitFor();
+  await page.getByText('Nothing needs attention.').waitFor();
   gateway.rewrite({ mcpServers: { memory: { ...memory, comand: 'x' } } });
-  await page.getByText('The configuration file has a mistake').waitFor({ timeout: 30_000 });
-  await browser.visit('#/configuration');
+  const mistake = page.getByRole('listitem').filter({ hasText: 'The configuration file has a mistake' });
+  await mistake.getByRole('link', { name: 'Look' }).click({ timeout: 30_000 });
   const newest = page.getByRole('region', { name: 'History' }).getByRole('listitem').first();
   await newest.getByText(/TL1301 .*comand/).waitFor();
 });

@@ -64,3 +64,69 @@ test('the overview: what needs attention with its remedy, what is connected, rat
     await locked.stop();
   }
 });
+
+test('lists are read when they change, once for what comes in a row; an older answer does not undo a newer one', async (t) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready('good');
+  const browser = await ConsoleBrowser.open(gateway);
+  t.after(() => browser.close());
+  const { page } = browser;
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname.replace('/api/v1', '')));
+  await page.waitForTimeout(1_500);
+  asked.length = 0;
+  // Events that change nothing of what the page shows.
+  for (let times = 0; times < 5; times++) {
+    const { id } = await gateway.control<{ id: string }>('/api/v1/recordings', 'POST', JSON.stringify({ client: 'x' }));
+    await gateway.control(`/api/v1/recordings/${id}`, 'DELETE');
+  }
+  await page.waitForTimeout(1_500);
+  assert.deepEqual(asked, []);
+
+  await browser.visit('#/sessions');
+  const row = (name: string) => page.getByRole('table', { name: 'Sessions' }).getByRole('link', { name });
+  const open = (name: string) => WireClient.open(gateway.mcpUrl, { name });
+  await open('first');
+  await row('first').waitFor();
+  await page.route('**/api/v1/sessions', (route) => route.fulfill({ status: 503, json: { error: {} } }));
+  const refused = page.waitForResponse((response) => response.status() === 503);
+  await open('second');
+  await refused;
+  await page.waitForTimeout(200);
+  assert.equal(await row('first').count(), 1, 'what was read stays where it cannot be read again');
+  await page.unroute('**/api/v1/sessions');
+
+  const held = Promise.withResolvers<void>();
+  const isHeld = Promise.withResolvers<void>();
+  await page.route(
+    '**/api/v1/sessions',
+    async (route) => {
+      const response = await route.fetch();
+      isHeld.resolve();
+      await held.promise;
+      await route.fulfill({ response });
+    },
+    { times: 1 },
+  );
+  await open('third');
+  await isHeld.promise;
+  await open('fourth');
+  await row('fourth').waitFor();
+  held.resolve();
+  await page.waitForTimeout(500);
+  assert.equal(await row('fourth').count(), 1);
+
+  // As each node of a cluster begins its part of the stream.
+  const hello = `data: ${JSON.stringify({ topic: 'hello', node: 'n', events: '', calls: '' })}\n\n`;
+  let streams = 0;
+  await page.route('**/api/v1/live*', (route) => {
+    streams++;
+    return route.fulfill({ contentType: 'text/event-stream', body: hello.repeat(20) });
+  });
+  await page.reload();
+  asked.length = 0;
+  await page.waitForTimeout(2_000);
+  const read = asked.filter((path) => path === '/servers').length;
+  assert.ok(read > 0 && read <= streams, `${read} times in ${streams} streams`);
+});

@@ -83,7 +83,7 @@ test('the palette finds a server by a few letters and acts on it', async () => {
   await page.keyboard.type('suspend memory');
   await palette.getByText('trunkline suspend memory', { exact: true }).waitFor();
   await page.keyboard.press('Enter');
-  await palette.getByText('Suspend memory: sure?').waitFor();
+  await palette.getByText('Confirm: Suspend memory').waitFor();
   await page.keyboard.press('ArrowUp');
   await palette.getByText('Suspend memory', { exact: true }).waitFor();
   assert.notEqual(await state(), 'suspended');

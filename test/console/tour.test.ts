@@ -30,7 +30,7 @@ after(async () => {
 test("a newcomer's tour: four servers, a call, a server that breaks, why, and its repair", async () => {
   const { page } = browser;
   const navigation = page.getByRole('navigation', { name: 'Pages' });
-  await page.getByText('Nothing: all servers do what they should.').waitFor({ timeout: 45_000 });
+  await page.getByText('Nothing needs attention.').waitFor({ timeout: 45_000 });
   await navigation.getByRole('link', { name: 'Servers' }).click();
   const table = page.getByRole('table', { name: 'Servers' });
   for (const name of Object.keys(FOUR_SERVERS.mcpServers)) {
@@ -60,5 +60,5 @@ test("a newcomer's tour: four servers, a call, a server that breaks, why, and it
   write(FOUR_SERVERS);
   await heading.getByText('running').waitFor({ timeout: 45_000 });
   await navigation.getByRole('link', { name: 'Overview' }).click();
-  await page.getByText('Nothing: all servers do what they should.').waitFor();
+  await page.getByText('Nothing needs attention.').waitFor();
 });

@@ -106,6 +106,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     const post = (path: string, route = path, body?: object): Promise<Json> =>
       answered(v1 + path, v1 + route, 'post', body);
     await get('/gateway');
+    assert.equal((await get('/gateways')).gateways[0].node, null);
     await post('/gateway/stop?now=2', '/gateway/stop');
     const { servers } = await get('/servers');
     assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['dead', 'good', 'locked', 'many', 'web']);

@@ -177,10 +177,14 @@ describe('the control listener of a running gateway', () => {
     assert.equal(sessions.length, 1);
     assert.equal(sessions[0].clientInfo.name, 'wire');
     assert.ok(!JSON.stringify(sessions).includes(client.sessionId!));
-    const other = await WireClient.open(gateway.mcpUrl);
+    assert.equal(sessions[0].client, 'wire 1');
+    const other = await WireClient.open(gateway.mcpUrl, { name: 'o'.repeat(1_000) });
+    await other.callText('good__echo', { text: 'x' });
     await new Promise((done) => setTimeout(done, 200));
     const all = (await gateway.control<{ sessions: Json[] }>('/api/v1/sessions')).sessions;
-    const { label } = all.find((one) => one.label !== sessions[0].label);
+    const { label, client: named } = all.find((one) => one.label !== sessions[0].label);
+    const { calls } = await gateway.control<{ calls: Json[] }>(`/api/v1/calls?filter=session:${label}`);
+    assert.deepEqual(new Set(calls.map((call) => call.client)), new Set([named]));
     await gateway.control(`/api/v1/sessions/${label}`, 'DELETE');
     assert.equal((await other.request('tools/list')).status, 404);
     assert.equal((await client.request('tools/list')).status, 200);

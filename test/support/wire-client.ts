@@ -4,6 +4,8 @@ export interface WireClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly capabilities?: object;
   readonly revision?: string;
+  /** What the client calls itself. */
+  readonly name?: string;
 }
 
 /** Methods whose requests name something in `Mcp-Name`. */
@@ -52,8 +54,8 @@ export class WireClient {
   }
 
   async initialize(): Promise<Json> {
-    const { capabilities = {} } = this.#options;
-    const clientInfo = { name: 'wire', version: '1' };
+    const { capabilities = {}, name = 'wire' } = this.#options;
+    const clientInfo = { name, version: '1' };
     const answer = await this.request('initialize', { protocolVersion: this.revision, capabilities, clientInfo });
     await this.notify('notifications/initialized');
     return answer.message.result;

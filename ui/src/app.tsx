@@ -113,7 +113,7 @@ function Content({ page }: { page: Page | undefined }) {
     return (
       <Empty title="There is no such page">
         <p>
-          The address may be of another version of the console. <a href="#/">Overview</a>
+          The link may belong to another version of the console. <a href="#/">Overview</a>
         </p>
       </Empty>
     );

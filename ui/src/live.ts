@@ -6,11 +6,13 @@ const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
 /** The gateway says something every second. A connection whose other end is gone, as after a sleep, says nothing more. */
 const SILENT_MS = 10_000;
+/** Each node of a cluster says `hello` for itself, soon after the first: those that come together count as one. */
+const HELLOS_MS = 250;
 /** A tab in the background gives its connection back: browsers have six for all tabs of an origin. */
 const HIDDEN_MS = 60_000;
 
 type Topic = Live['topic'];
-export type LiveMessage<T extends Topic> = Extract<Live, { readonly topic: T }>;
+type LiveMessage<T extends Topic> = Extract<Live, { readonly topic: T }>;
 type Listener = (message: never) => void;
 
 const listeners = new Map<Topic, Set<Listener>>();
@@ -31,6 +33,13 @@ export function onLive<T extends Topic>(topic: T, listener: (message: LiveMessag
   listeners.set(topic, set);
   set.add(listener as Listener);
   return () => void set.delete(listener as Listener);
+}
+
+/** One function that calls all of these. */
+export function untilAll(...stops: readonly (() => void)[]): () => void {
+  return () => {
+    for (const stop of stops) stop();
+  };
 }
 
 /** Asks for the log of this server as well, until the returned function is called. */
@@ -80,6 +89,8 @@ async function follow(server: string | undefined): Promise<void> {
   while (!ended.signal.aborted) {
     const silent = new AbortController();
     let alarm: ReturnType<typeof setTimeout> | undefined;
+    let begun = false;
+    let later: ReturnType<typeof setTimeout> | undefined;
     const heard = (): void => {
       clearTimeout(alarm);
       alarm = setTimeout(() => silent.abort(), SILENT_MS);
@@ -96,7 +107,16 @@ async function follow(server: string | undefined): Promise<void> {
           },
           onEvent(message) {
             heard();
-            for (const listener of listeners.get(message.topic) ?? []) listener(message as never);
+            if (message.topic !== 'hello') tell(message);
+            else if (begun) {
+              later ??= setTimeout(() => {
+                later = undefined;
+                tell(message);
+              }, HELLOS_MS);
+            } else {
+              begun = true;
+              tell(message);
+            }
           },
         },
       );
@@ -104,6 +124,7 @@ async function follow(server: string | undefined): Promise<void> {
       // Whatever broke it, the next try shows whether it lasts.
     } finally {
       clearTimeout(alarm);
+      clearTimeout(later);
     }
     if (ended.signal.aborted || csrf.peek() === null) break;
     liveState.value = 'lost';
@@ -111,4 +132,8 @@ async function follow(server: string | undefined): Promise<void> {
     retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
   }
   if (running === ended) running = null;
+}
+
+function tell(message: Live): void {
+  for (const listener of listeners.get(message.topic) ?? []) listener(message as never);
 }

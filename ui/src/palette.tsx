@@ -136,12 +136,12 @@ export function Palette() {
             aria-selected={index === at.value}
             onClick={() => choose(choice)}
           >
-            <span>{asked.value === choice.id ? `${choice.text}: sure?` : choice.text}</span>{' '}
+            <span>{asked.value === choice.id ? `Confirm: ${choice.text}` : choice.text}</span>{' '}
             <small>{choice.command === undefined ? choice.kind : <code>{choice.command}</code>}</small>
           </div>
         ))}
       </div>
-      {shown.value.length === 0 ? <p>Nothing is called so.</p> : null}
+      {shown.value.length === 0 ? <p>No results.</p> : null}
     </dialog>
   );
 }

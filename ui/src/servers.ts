@@ -10,6 +10,7 @@ import {
 } from './api/operations.ts';
 import { ApiError } from './api/request.ts';
 import { onLive } from './live.ts';
+import { reader } from './parts/reading.ts';
 
 /** Steps of a start come in a row: the server is read once for all of them. */
 const READ_AFTER_MS = 120;
@@ -20,7 +21,7 @@ export const servers = signal<ReadonlyMap<string, Server> | null>(null);
 const instances = signal<readonly Instance[]>([]);
 export const gateway = signal<Gateway | null>(null);
 /** Why the list could not be read; null when it was. */
-export const serversError = signal<Error | null>(null);
+const error = signal<Error | null>(null);
 export const serverList = computed<readonly Server[]>(() =>
   [...(servers.value?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1)),
 );
@@ -40,16 +41,18 @@ export function nodesOf(server: string): readonly string[] {
   return (byServer.value.get(server) ?? []).flatMap(({ node }) => node ?? []).sort();
 }
 
-export async function readServers(): Promise<void> {
-  try {
-    const [list, facts] = await Promise.all([listServers(), getGateway()]);
+const all = reader(
+  () => Promise.all([listServers(), getGateway()]),
+  ([list, facts]) => {
     servers.value = new Map(list.servers.map((server) => [server.name, server]));
     gateway.value = facts;
-    serversError.value = null;
-  } catch (error) {
-    serversError.value = error as Error;
-  }
-}
+    error.value = null;
+  },
+  (cause) => {
+    error.value = cause;
+  },
+);
+export const serversReading = { error, again: all.now };
 
 async function readInstances(server?: string): Promise<void> {
   if (!inCluster) return;
@@ -58,11 +61,6 @@ async function readInstances(server?: string): Promise<void> {
   if (found === null) return;
   const others = server === undefined ? [] : instances.value.filter((one) => one.server !== server);
   instances.value = [...others, ...found.instances];
-}
-
-async function readGateway(): Promise<void> {
-  // Where it does not answer, the live stream ends too, and its next `hello` reads everything.
-  gateway.value = await getGateway().catch(() => gateway.value);
 }
 
 /** Puts in what an operation answered with, before an event says the same. */
@@ -75,25 +73,23 @@ const due = new Map<string, ReturnType<typeof setTimeout>>();
 
 /** Has the list follow the live stream. */
 export function followServers(): void {
+  const readAll = (): void => {
+    all.now();
+    void readInstances();
+  };
   onLive('hello', ({ node }) => {
     inCluster = node !== null;
-    void readServers();
-    void readInstances();
+    readAll();
   });
   onLive('events', ({ event }) => {
     if (event.type === 'gap') {
-      void readServers();
-      void readInstances();
+      readAll();
       return;
     }
     const { server: name } = event;
-    if (event.type === 'condition') void readGateway();
     // It is about the gateway, or about a list that a page reads.
     if (name === '') {
-      if (event.type === 'changed' && (event.list === 'configuration' || event.list === 'nodes')) {
-        void readGateway();
-        if (event.list === 'nodes') void readInstances();
-      }
+      if (event.type === 'changed' && event.list === 'nodes') void readInstances();
       return;
     }
     if (due.has(name)) return;
@@ -109,8 +105,8 @@ export function followServers(): void {
 export async function readServer(name: string): Promise<void> {
   try {
     putServer(await getServer({ name }));
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) return;
+  } catch (cause) {
+    if (!(cause instanceof ApiError) || cause.status !== 404) return;
     const left = new Map(servers.value ?? []);
     left.delete(name);
     servers.value = left;

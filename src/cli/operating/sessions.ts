@@ -1,3 +1,4 @@
+import { UNNAMED_CLIENT } from '../../model/call-words.ts';
 import { printable } from '../../model/printable.ts';
 import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -8,7 +9,7 @@ interface ListedSession {
   readonly principal: string;
   readonly endpoint: string;
   readonly revision: string;
-  readonly clientInfo: { readonly name?: string; readonly version?: string } | null;
+  readonly client: string | null;
   readonly lastSeenAt: string;
 }
 
@@ -37,8 +38,7 @@ export async function end(input: CommandInput & { readonly label: string }): Pro
   return EXIT.ok;
 }
 
-function sessionLine({ label, principal, endpoint, revision, clientInfo, lastSeenAt }: ListedSession): string {
-  const { name = 'unknown', version = '' } = clientInfo ?? {};
-  const client = `${name} ${version}`.trim();
-  return `${printable([label, client.padEnd(24), revision, endpoint, principal, `used ${lastSeenAt}`].join('  '))}\n`;
+function sessionLine({ label, principal, endpoint, revision, client, lastSeenAt }: ListedSession): string {
+  const name = client ?? UNNAMED_CLIENT;
+  return `${printable([label, name.padEnd(24), revision, endpoint, principal, `used ${lastSeenAt}`].join('  '))}\n`;
 }

@@ -37,6 +37,36 @@ readonly limit: number
 
 export type Condition = "server_down" | "login_needed" | "drift_blocked" | "node_lost" | "bus_lost" | "store_unreachable" | "configuration_unreadable" | "disk_not_writable" | "memory_short" | "processes_near_limit" | "sessions_near_limit";
 
+export type GatewayOfNode = {
+/** Null for a lone one. */
+readonly node: string | null;
+readonly version: string;
+readonly pid: number;
+readonly startedAt: string;
+readonly mcpUrl: string;
+readonly controlUrl: string;
+readonly files: readonly (string)[];
+/** Increases with every change of the desired state. */
+readonly configVersion: number;
+readonly processes: Processes;
+/** What was wrong with the last reading of the configuration. */
+readonly configProblem: string | null;
+/** What should run and does not, or could not be read: of the files, of the store. */
+readonly desiredProblems: readonly (string)[];
+/** Conditions that need an operator, as long as they hold. */
+readonly conditions: readonly ({
+readonly name: Condition;
+/** Null for the gateway itself. */
+readonly server: string | null;
+readonly reason: string
+})[];
+readonly ready: boolean;
+/** Why it is not ready; empty when it is. */
+readonly reason: string;
+/** What of the cluster is away; calls that do not need it succeed. */
+readonly degraded: readonly (string)[]
+};
+
 /** A server as this node observes it. */
 export type Server = {
 readonly name: string;
@@ -412,6 +442,8 @@ readonly label: string;
 readonly principal: string;
 readonly endpoint: string;
 readonly revision: string;
+/** Name and version, as in `Call`. */
+readonly client: string | null;
 readonly clientInfo: unknown;
 /** What the client declared that it can do. */
 readonly capabilities: Readonly<Record<string, unknown>>;
@@ -1123,6 +1155,13 @@ readonly problems?: readonly (DefinitionProblem)[]
 /** What runs here: version, addresses, configuration files, readiness. */
 export function getGateway(options: CallOptions = {}): Promise<Gateway> {
   return request('GET', `api/v1/gateway`, undefined, options);
+}
+
+/** The same of each node of the cluster. */
+export function listGateways(options: CallOptions = {}): Promise<{
+readonly gateways: readonly (GatewayOfNode)[]
+}> {
+  return request('GET', `api/v1/gateways`, undefined, options);
 }
 
 /** Has this gateway take nothing new, finish its calls and end, as SIGTERM does. */

@@ -11,7 +11,7 @@ import {
 } from '../api/operations.ts';
 import { useCalls } from '../parts/calls.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { clock, useReading } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -26,9 +26,7 @@ export default function Access() {
     lists: ['configuration', 'drift'],
     events: ['added', 'replaced', 'removed', 'state'],
   });
-  if (access.error.value !== null && access.value.value === null)
-    return <Failure what="Access could not be read" error={access.error.value} again={access.again} />;
-  if (access.value.value === null) return <Loading what="access" />;
+  if (access.value.value === null) return <Unread of={access} what="access" />;
   const table = access.value.value;
   const [chosen, server] = route.value.rest;
   const caller = table.callers.find(({ principal }) => principal === chosen);
@@ -276,10 +274,8 @@ function Verdict({ found }: { found: Explanation }) {
 
 /** The calls that were refused, as they come. */
 function Refusals() {
-  const { calls, error, again } = useCalls('outcome:REFUSED', KEPT_REFUSALS);
-  if (error.value !== null && calls.value === null)
-    return <Failure what="Refused calls could not be read" error={error.value} again={again} />;
-  if (calls.value === null) return <Loading what="refused calls" />;
+  const { calls, ...reading } = useCalls('outcome:REFUSED', KEPT_REFUSALS);
+  if (calls.value === null) return <Unread of={reading} what="refused calls" />;
   const rows: readonly Call[] = calls.value.toReversed();
   return (
     <section aria-label="Refused calls">

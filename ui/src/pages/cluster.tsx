@@ -6,7 +6,7 @@ import { onLive } from '../live.ts';
 import { Action } from '../parts/action.tsx';
 import { Command, shellWord } from '../parts/command.tsx';
 import { NodeChoice } from '../parts/node-choice.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -25,11 +25,10 @@ export default function Cluster() {
   const found = useReading(() => listNodes({ node: of }), of ?? '', {
     lists: ['nodes', 'configuration'],
     events: ['added', 'replaced', 'removed'],
+    // With these, nodes own something else.
+    sessions: true,
   });
-  useEffect(() => followOwned(found.again), [of]);
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The nodes could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="nodes" />;
+  if (found.value.value === null) return <Unread of={found} what="nodes" />;
   const { nodes, conflicts, owned, shared } = found.value.value;
   if (nodes.length === 0) {
     return (
@@ -118,26 +117,6 @@ export default function Cluster() {
   );
 }
 
-/** Nodes own something else when a session calls a server for the first time, and when sessions begin or end. */
-function followOwned(changed: () => void): () => void {
-  const known = new Set<string>();
-  const sessions = new Map<string | null, number>();
-  const ends = [
-    onLive('calls', ({ calls }) => {
-      const before = known.size;
-      for (const { session, server } of calls) if (session !== null) known.add(`${session} ${server}`);
-      if (known.size > before) changed();
-    }),
-    onLive('stats', ({ node, sessions: now }) => {
-      if ((sessions.get(node) ?? now) !== now) changed();
-      sessions.set(node, now);
-    }),
-  ];
-  return () => {
-    for (const end of ends) end();
-  };
-}
-
 function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; after: () => void }) {
   const { node: name, peer, here, state, version, epoch, calls, busy, owned, full, servers, startedAt } = node;
   const rate = useSignal<number | null>(null);
@@ -193,7 +172,7 @@ function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; a
           careful
           disabled={state === 'draining'}
           run={() => drainNode({ name: peer })}
-          done={`${name} takes nothing new, hands over and ends`}
+          done={`${name} is draining`}
           after={after}
         />
       </div>

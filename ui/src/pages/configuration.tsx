@@ -9,7 +9,7 @@ import {
 import { Action } from '../parts/action.tsx';
 import { Command } from '../parts/command.tsx';
 import { NodeChoice } from '../parts/node-choice.tsx';
-import { Failure, Loading } from '../parts/notes.tsx';
+import { Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
@@ -25,9 +25,7 @@ const RESULTS: Readonly<Record<ConfigurationRecord['result'], Tone>> = {
 export default function Configuration() {
   const node = route.value.query.get('node') ?? undefined;
   const found = useReading(() => getConfiguration({ node }), node ?? '', FOLLOWED);
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The configuration could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="the configuration" />;
+  if (found.value.value === null) return <Unread of={found} what="configuration" />;
   const { version, problems, warnings, unread, history } = found.value.value;
   return (
     <>
@@ -111,10 +109,8 @@ function Plan({ node }: { node: string | undefined }) {
       <h2>
         Plan: the files against what is in force <Command text="trunkline plan" node={node} />
       </h2>
-      {plan.error.value !== null ? (
-        <Failure what="The plan could not be made" error={plan.error.value} again={plan.again} />
-      ) : plan.value.value === null ? (
-        <Loading what="the plan" />
+      {plan.value.value === null ? (
+        <Unread of={plan} what="plan" />
       ) : plan.value.value.servers.length + plan.value.value.settings.length === 0 ? (
         <p class="soft">
           {plan.value.value.problems.length === 0

@@ -1,6 +1,6 @@
 import { type ClientLink, listClients } from '../api/operations.ts';
 import { Command } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { useReading } from '../parts/reading.ts';
 import { toast } from '../parts/toasts.tsx';
 import { href, navigate, replace, route } from '../router.ts';
@@ -10,9 +10,7 @@ export default function Connect() {
   const { rest, query } = route.value;
   const agent = query.get('agent') ?? undefined;
   const found = useReading(() => listClients({ agent }), agent ?? '', { lists: ['configuration'] });
-  if (found.error.value !== null)
-    return <Failure what="The clients could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="clients" />;
+  if (found.value.value === null) return <Unread of={found} what="clients" />;
   const { url, key, agents, clients } = found.value.value;
   const chosen = clients.find(({ id }) => id === rest[0]);
   const here = clients.filter(({ installed }) => installed);

@@ -1,7 +1,7 @@
 import { type Credential, listCredentials, revokeCredential } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status, type Tone } from '../parts/status.tsx';
@@ -20,9 +20,7 @@ export default function Connections() {
   const found = useReading(listCredentials, '', {
     events: ['login', 'login_ended', 'state', 'added', 'replaced', 'removed'],
   });
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The credentials could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="credentials" />;
+  if (found.value.value === null) return <Unread of={found} what="credentials" />;
   const { credentials } = found.value.value;
   const asking = serverList.value.filter(
     ({ name, state }) => state === 'auth_required' && !credentials.some(({ server }) => server === name),

@@ -9,7 +9,7 @@ import {
 import { Action } from '../parts/action.tsx';
 import { useCalls } from '../parts/calls.ts';
 import { shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { Paged } from '../parts/paged.tsx';
 import { ago, clock, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
@@ -30,9 +30,7 @@ const OFFERED: Readonly<Record<WaitingDefinition['offered'], string>> = {
 export default function Drift() {
   const drift = useReading(listDrift, '', { lists: ['drift'], events: ['added', 'replaced', 'removed', 'state'] });
   const chosen = route.value.rest[0];
-  if (drift.error.value !== null && drift.value.value === null)
-    return <Failure what="The drift could not be read" error={drift.error.value} again={drift.again} />;
-  if (drift.value.value === null) return <Loading what="drift" />;
+  if (drift.value.value === null) return <Unread of={drift} what="drift" />;
   const { servers } = drift.value.value;
   const open = servers.filter(
     ({ waiting, findings, problem }) => waiting.length + findings.length > 0 || problem !== null,
@@ -230,9 +228,7 @@ function Users({ server, tool }: { server: string; tool: string }) {
 
 function History({ server }: { server: string }) {
   const history = useReading(() => getDriftHistory({ name: server }), server, { lists: ['drift'] });
-  if (history.error.value !== null && history.value.value === null)
-    return <Failure what="The history could not be read" error={history.error.value} again={history.again} />;
-  if (history.value.value === null) return <Loading what="the history" />;
+  if (history.value.value === null) return <Unread of={history} what="history" />;
   const { events } = history.value.value;
   return (
     <section class="panel" aria-label="History">

@@ -1,8 +1,10 @@
 import './overview/overview.css';
 import { useEffect } from 'preact/hooks';
 import { duration } from '../../../src/model/call-words.ts';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
-import { readServers, serverList, servers, serversError } from '../servers.ts';
+import { listNodes } from '../api/operations.ts';
+import { Empty, Unread } from '../parts/notes.tsx';
+import { useReading } from '../parts/reading.ts';
+import { serverList, servers, serversReading } from '../servers.ts';
 import { Attention } from './overview/attention.tsx';
 import { LatencyChart } from './overview/latency-chart.tsx';
 import { followRates, totals } from './overview/rates.ts';
@@ -10,9 +12,12 @@ import { Topology } from './overview/topology.tsx';
 
 export default function Overview() {
   useEffect(followRates, []);
-  if (serversError.value !== null)
-    return <Failure what="The servers could not be read" error={serversError.value} again={() => void readServers()} />;
-  if (servers.value === null) return <Loading what="servers" />;
+  const found = useReading(() => listNodes({}), '', {
+    lists: ['nodes', 'configuration'],
+    events: ['added', 'replaced', 'removed'],
+  });
+  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
+  const { nodes, conflicts } = found.value.value ?? { nodes: [], conflicts: [] };
   if (serverList.value.length === 0) {
     return (
       <>
@@ -30,8 +35,8 @@ export default function Overview() {
     <>
       <h1>Overview</h1>
       <Figures />
-      <Attention />
-      <Topology />
+      <Attention conflicts={conflicts} />
+      <Topology nodes={nodes} />
       <section aria-labelledby="latency">
         <h2 id="latency">Latency</h2>
         <LatencyChart />

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Boundary } from '../parts/boundary.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { route, setQuery } from '../router.ts';
 import { AnswerView, WireView } from './playground/answer-view.tsx';
 import { AppView, appUriOf } from './playground/app-view.tsx';
@@ -13,7 +13,7 @@ import { listAll, PlayedRun } from './playground/play.ts';
 import { Question } from './playground/question.tsx';
 import { type Fault, type FormSchema, faultsOf, initialOf } from './playground/schema.ts';
 import { SchemaForm } from './playground/schema-form.tsx';
-import { definitionOf, followTools, readTools, tools, toolsError } from './tools/catalog.ts';
+import { definitionOf, followTools, tools, toolsReading } from './tools/catalog.ts';
 import './tools/tools.css';
 import './playground/playground.css';
 
@@ -22,10 +22,7 @@ export default function Playground() {
   useEffect(followTools, []);
   const run = useSignal<PlayedRun | null>(null);
   useEffect(() => () => run.value?.leave(), []);
-  if (tools.value === null) {
-    if (toolsError.value === null) return <Loading what="tools" />;
-    return <Failure what="The tools could not be read" error={toolsError.value} again={() => void readTools()} />;
-  }
+  if (tools.value === null) return <Unread of={toolsReading} what="tools" />;
   const { query } = route.value;
   const method = query.get('method') ?? 'tools/call';
   return (

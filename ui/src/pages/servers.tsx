@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import type { Server } from '../api/operations.ts';
-import { Failure, Loading } from '../parts/notes.tsx';
+import { Unread } from '../parts/notes.tsx';
 import { ServerStatus } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, route, setQuery } from '../router.ts';
-import { readServers, serverList, servers, serversError } from '../servers.ts';
+import { serverList, servers, serversReading } from '../servers.ts';
 import { AddServer } from './servers/add-server.tsx';
 import { NotWellAt } from './servers/not-well-at.tsx';
 import { ServerDetail } from './servers/server-detail.tsx';
@@ -62,10 +62,7 @@ const COLUMNS: readonly Column<Server>[] = [
 export default function Servers() {
   const { rest, query } = route.value;
   const filter = useSignal(query.get('filter') ?? '');
-  if (serversError.value !== null && servers.value === null) {
-    return <Failure what="The servers could not be read" error={serversError.value} again={() => void readServers()} />;
-  }
-  if (servers.value === null) return <Loading what="servers" />;
+  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
   const [name] = rest;
   if (name !== undefined) return <ServerDetail key={name} name={name} />;
   if (query.get('add') === '1') return <AddServer />;

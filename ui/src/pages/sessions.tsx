@@ -3,24 +3,19 @@ import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { endSession, type Session, startRecording } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
-import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
+import { Empty, Gone, Unread } from '../parts/notes.tsx';
 import { ago, span } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
 import { href, navigate, route } from '../router.ts';
 import { RecordingList } from './sessions/recording-list.tsx';
-import { clientName, followSessions, readSessions, sessions, sessionsError } from './sessions/sessions-store.ts';
+import { clientOf, followSessions, readSessions, sessions, sessionsReading } from './sessions/sessions-store.ts';
 
 /** The open sessions of clients, one of them in detail, and the recordings. */
 export default function Sessions() {
   useEffect(followSessions, []);
   const chosen = useComputed(() => sessions.value?.find(({ label }) => label === route.value.rest[0]) ?? null);
-  if (sessionsError.value !== null) {
-    return (
-      <Failure what="The sessions could not be read" error={sessionsError.value} again={() => void readSessions()} />
-    );
-  }
-  if (sessions.value === null) return <Loading what="sessions" />;
+  if (sessions.value === null) return <Unread of={sessionsReading} what="sessions" />;
   const now = Date.now();
   const [label] = route.value.rest;
   return (
@@ -37,8 +32,8 @@ export default function Sessions() {
             id: 'client',
             title: 'Client',
             width: 'minmax(8rem, 2fr)',
-            cell: (session) => <a href={href(['sessions', session.label])}>{clientName(session)}</a>,
-            order: clientName,
+            cell: (session) => <a href={href(['sessions', session.label])}>{clientOf(session)}</a>,
+            order: clientOf,
           },
           {
             id: 'principal',
@@ -104,7 +99,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
   const { label, principal, endpoint, revision, capabilities, servers, createdAt, lastSeenAt, here } = session;
   return (
     <section class="panel" aria-label={`Session ${label}`}>
-      <h2>{clientName(session)}</h2>
+      <h2>{clientOf(session)}</h2>
       <dl class="facts">
         <dt>Session</dt>
         <dd>
@@ -132,7 +127,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
           command={`trunkline record --session ${label} -o session.jsonl`}
           run={() => startRecording({ body: { session: label } })}
           done={({ id }) => `Recording ${id} has begun`}
-          after={() => void readSessions()}
+          after={readSessions}
         />
         <Action
           label="End session"
@@ -142,7 +137,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
           done="The session has ended"
           after={() => {
             navigate(['sessions']);
-            void readSessions();
+            readSessions();
           }}
         />
       </div>

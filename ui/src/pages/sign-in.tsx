@@ -1,11 +1,11 @@
 import { getSignIn, type SignInStep } from '../api/operations.ts';
 import { NodeChoice } from '../parts/node-choice.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
-import { serverList, servers } from '../servers.ts';
+import { serverList, servers, serversReading } from '../servers.ts';
 import { Check } from './sign-in/check.tsx';
 import { MEANING, Request } from './sign-in/request.tsx';
 
@@ -20,7 +20,7 @@ export default function SignInDebugger() {
 }
 
 function Choice() {
-  if (servers.value === null) return <Loading what="servers" />;
+  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
   const remote = serverList.value.filter(({ endpoint }) => endpoint !== null);
   if (remote.length === 0) {
     return (
@@ -46,9 +46,7 @@ function Steps({ server }: { server: string }) {
   const found = useReading(() => getSignIn({ name: server, node }), `${server} ${node}`, {
     events: ['login', 'login_ended', 'state', 'replaced', 'removed'],
   });
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The sign-in could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="the sign-in" />;
+  if (found.value.value === null) return <Unread of={found} what="sign-in" />;
   const { possible, reason, auth, credentials, steps } = found.value.value;
   const challenge = servers.value?.get(server)?.authChallenge ?? null;
   return (

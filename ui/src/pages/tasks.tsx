@@ -1,7 +1,7 @@
 import { cancelTask, listTasks, type Task } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { Command } from '../parts/command.tsx';
-import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
+import { Empty, Gone, Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -19,9 +19,7 @@ const ENDED: readonly Task['status'][] = ['completed', 'failed', 'cancelled'];
 
 export default function Tasks() {
   const found = useReading(listTasks, '', { lists: ['tasks'] });
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The tasks could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="tasks" />;
+  if (found.value.value === null) return <Unread of={found} what="tasks" />;
   const tasks = found.value.value.tasks.toReversed();
   const [key] = route.value.rest;
   const chosen = tasks.find((task) => task.key === key);

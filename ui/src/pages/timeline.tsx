@@ -4,21 +4,20 @@ import { useEffect, useRef } from 'preact/hooks';
 import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Gone, Loading } from '../parts/notes.tsx';
+import { Empty, Gone, Unread } from '../parts/notes.tsx';
 import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { replace, route, setQuery } from '../router.ts';
 import { CallDetail, toneOfCall } from './timeline/call-detail.tsx';
 import {
+  callsReading,
   filterError,
   filterText,
   followCalls,
   isRead,
   missing,
   paused,
-  readCalls,
-  readError,
   resume,
   shown,
   type TimedCall,
@@ -102,9 +101,7 @@ export default function Timeline() {
     return () => clearInterval(timer);
   }, [zoomed === null]);
 
-  if (readError.value !== null)
-    return <Failure what="The calls could not be read" error={readError.value} again={() => void readCalls()} />;
-  if (!isRead.value) return <Loading what="calls" />;
+  if (!isRead.value) return <Unread of={callsReading} what="calls" />;
   const calls = shown.value;
   const lastMinute = { from: now.value - DEFAULT_SPAN_MS, to: now.value };
   const range = zoomed === 'all' ? extent(calls) : (zoomed ?? lastMinute);

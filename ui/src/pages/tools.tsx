@@ -1,25 +1,24 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { CLIENT_TITLES } from '../../../src/model/client-titles.ts';
 import { LINKED_NAME } from '../../../src/model/names.ts';
 import type { Tool } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Loading } from '../parts/notes.tsx';
+import { Empty, Unread } from '../parts/notes.tsx';
 import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, replace, route, setQuery } from '../router.ts';
 import {
-  CLIENTS,
   definitionOf,
   followTools,
   hiddenTools,
   readShown,
-  readTools,
   type ShownTools,
   shares,
   thousands,
   tools,
-  toolsError,
+  toolsReading,
 } from './tools/catalog.ts';
 import { ToolDetail } from './tools/tool-detail.tsx';
 import './tools/tools.css';
@@ -32,10 +31,7 @@ export default function Tools() {
   const as = query.get('as') ?? '';
   const gatewayName = query.get('name') ?? LINKED_NAME;
   const shown = useShown(as, gatewayName);
-  if (tools.value === null) {
-    if (toolsError.value === null) return <Loading what="tools" />;
-    return <Failure what="The tools could not be read" error={toolsError.value} again={() => void readTools()} />;
-  }
+  if (tools.value === null) return <Unread of={toolsReading} what="tools" />;
   const words = (query.get('q') ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const rows = tools.value.filter((tool) => (server === '' || tool.server === server) && matches(tool, words));
   const open = tools.value.find((tool) => tool.server === server && tool.name === name);
@@ -72,7 +68,7 @@ export default function Tools() {
           onChange={({ currentTarget }) => setQuery({ as: currentTarget.value })}
         >
           <option value="">As the gateway exposes them to a client without capabilities</option>
-          {Object.entries(CLIENTS).map(([id, title]) => (
+          {Object.entries(CLIENT_TITLES).map(([id, title]) => (
             <option key={id} value={id}>
               As {title} shows them
             </option>

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { getLogs, type LogLine } from '../api/operations.ts';
-import { onLive, wantLogs } from '../live.ts';
+import { onLive, untilAll, wantLogs } from '../live.ts';
 import { Failure } from './notes.tsx';
 import { clock } from './reading.ts';
 
@@ -51,7 +51,7 @@ export function LogView({ label, server, node: only }: LogViewProps) {
   };
   useEffect(() => {
     // Asking for the log begins the stream anew; what was written before its `hello` is read then.
-    const stops = [
+    const stop = untilAll(
       wantLogs(server ?? '*'),
       onLive('hello', read),
       onLive('logs', ({ node, entry }) => {
@@ -61,11 +61,9 @@ export function LogView({ label, server, node: only }: LogViewProps) {
         if (held.current === null) add([line]);
         else held.current.push(line);
       }),
-    ];
+    );
     read();
-    return () => {
-      for (const stop of stops) stop();
-    };
+    return stop;
   }, []);
   useEffect(() => {
     const element = box.current;

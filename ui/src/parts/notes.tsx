@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import type { Reading } from './reading.ts';
 import { errorText } from './toasts.tsx';
 
 /** Something could not be read: what, why, and a way to try it again. */
@@ -14,6 +15,12 @@ export function Failure({ what, error, again }: { what: string; error: unknown; 
       )}
     </div>
   );
+}
+
+/** In the place of a list that was not read yet: that it is being read, or why it cannot be. */
+export function Unread({ of, what }: { of: Pick<Reading<unknown>, 'error' | 'again'>; what: string }) {
+  if (of.error.value === null) return <Loading what={what} />;
+  return <Failure what={`The ${what} could not be read`} error={of.error.value} again={of.again} />;
 }
 
 /** There is nothing of this kind: why, and what makes some. */

@@ -1,16 +1,18 @@
-import { type Signal, useSignal } from '@preact/signals';
+import { type ReadonlySignal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { onLive } from '../live.ts';
+import { onLive, untilAll } from '../live.ts';
 
 /** Changes come in a row: the list is read once for all of them. */
 const READ_AFTER_MS = 150;
 /** Calls never end. */
 const READ_AFTER_CALLS_MS = 1_000;
+/** Of uses of servers by sessions that are known; older ones are taken for new again. */
+const KNOWN_USES = 10_000;
 
 /** A list of the API that a page shows: null until it was read. `again` reads it anew. */
 export interface Reading<T> {
-  readonly value: Signal<T | null>;
-  readonly error: Signal<Error | null>;
+  readonly value: ReadonlySignal<T | null>;
+  readonly error: ReadonlySignal<Error | null>;
   readonly again: () => void;
 }
 
@@ -21,14 +23,94 @@ export interface Follows {
   readonly lists?: readonly string[];
   /** Calls change it. */
   readonly calls?: boolean;
+  /** Sessions change it that begin, end, or call a server for the first time. */
+  readonly sessions?: boolean;
+  /** How long changes of a row are waited for. */
+  readonly afterMs?: number;
+}
+
+interface Reader {
+  now(): void;
+  /** At most once within the time. */
+  within(ms: number): void;
+  /** Takes nothing more of what was asked for. */
+  end(): void;
+}
+
+/** Reads something again and again. An answer that a later question has overtaken is not taken. */
+export function reader<T>(read: () => Promise<T>, take: (value: T) => void, failed: (error: Error) => void): Reader {
+  let due: ReturnType<typeof setTimeout> | undefined;
+  let asked = 0;
+  let taken = 0;
+  const now = async (): Promise<void> => {
+    const number = ++asked;
+    const isNew = (): boolean => {
+      if (number <= taken) return false;
+      taken = number;
+      return true;
+    };
+    try {
+      const value = await read();
+      if (isNew()) take(value);
+    } catch (error) {
+      if (isNew()) failed(error as Error);
+    }
+  };
+  return {
+    now: () => void now(),
+    within(ms) {
+      due ??= setTimeout(() => {
+        due = undefined;
+        void now();
+      }, ms);
+    },
+    end() {
+      clearTimeout(due);
+      due = undefined;
+      taken = asked;
+    },
+  };
+}
+
+/** Has the reader read now, when the stream begins anew, and after what it follows; the returned function ends that. */
+export function follow({ now, within, end }: Reader, follows: Follows): () => void {
+  const { events = [], lists = [], calls = false, sessions = false, afterMs = READ_AFTER_MS } = follows;
+  now();
+  return untilAll(
+    end,
+    onLive('hello', () => within(afterMs)),
+    onLive('calls', () => calls && within(READ_AFTER_CALLS_MS)),
+    onLive('events', ({ event }) => {
+      const of = event.type === 'changed' ? lists.includes(event.list) : events.includes(event.type);
+      if (of || event.type === 'gap') within(afterMs);
+    }),
+    sessions ? onSessions(() => within(afterMs)) : () => {},
+  );
+}
+
+/** No event says so: the nodes count sessions, and calls say what they use. */
+function onSessions(changed: () => void): () => void {
+  const counts = new Map<string | null, number>();
+  const known = new Set<string>();
+  return untilAll(
+    onLive('stats', ({ node, sessions }) => {
+      if ((counts.get(node) ?? sessions) !== sessions) changed();
+      counts.set(node, sessions);
+    }),
+    onLive('calls', ({ calls }) => {
+      for (const { session, server } of calls) {
+        const use = `${session} ${server}`;
+        if (session === null || known.has(use)) continue;
+        if (known.size === KNOWN_USES) known.delete(known.values().next().value!);
+        known.add(use);
+        changed();
+      }
+    }),
+  );
 }
 
 /** Reads a list when the page opens, when `key` is another, when the stream begins anew, and after what it follows. */
-export function useReading<T>(
-  read: () => Promise<T>,
-  key: string,
-  { events = [], lists = [], calls = false }: Follows,
-): Reading<T> {
+export function useReading<T>(read: () => Promise<T>, key: string, follows: Follows): Reading<T> {
   const value = useSignal<T | null>(null);
   const error = useSignal<Error | null>(null);
   const trigger = useSignal<() => void>(() => {});
@@ -36,39 +118,18 @@ export function useReading<T>(
     // What was read for another key is not shown under this one.
     value.value = null;
     error.value = null;
-    let closed = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const now = async (): Promise<void> => {
-      try {
-        const found = await read();
-        if (closed) return;
+    const list = reader(
+      read,
+      (found) => {
         value.value = found;
         error.value = null;
-      } catch (cause) {
-        if (!closed) error.value = cause as Error;
-      }
-    };
-    const later = (afterMs = READ_AFTER_MS): void => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void now();
-      }, afterMs);
-    };
-    trigger.value = () => void now();
-    void now();
-    const stops = [
-      onLive('hello', () => later()),
-      onLive('calls', () => calls && later(READ_AFTER_CALLS_MS)),
-      onLive('events', ({ event }) => {
-        const of = event.type === 'changed' ? lists.includes(event.list) : events.includes(event.type);
-        if (of || event.type === 'gap') later();
-      }),
-    ];
-    return () => {
-      closed = true;
-      clearTimeout(timer);
-      for (const stop of stops) stop();
-    };
+      },
+      (cause) => {
+        error.value = cause;
+      },
+    );
+    trigger.value = list.now;
+    return follow(list, follows);
   }, [key]);
   return { value, error, again: () => trigger.value() };
 }

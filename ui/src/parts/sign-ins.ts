@@ -1,5 +1,5 @@
 import { listCredentials, type StartedLogin } from '../api/operations.ts';
-import { onLive } from '../live.ts';
+import { onLive, untilAll } from '../live.ts';
 
 /** So long a person has for it. */
 const LOGIN_MS = 600_000;
@@ -7,7 +7,10 @@ const LOGIN_MS = 600_000;
 /** Resolves when the login has left a credential, also while no page shows it; rejects with why it has not. */
 export function signedIn({ id, server, expiresAt }: StartedLogin, principal: string | null): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const late = setTimeout(() => reject(new Error(`Nobody signed in to ${server} within ten minutes`)), LOGIN_MS);
+  const late = setTimeout(
+    () => reject(new Error(`The sign-in to ${server} was not completed within ten minutes`)),
+    LOGIN_MS,
+  );
   // While this tab was in the background, the end may have been told to nobody.
   const look = async (): Promise<void> => {
     const { credentials } = await listCredentials().catch(() => ({ credentials: [] }));
@@ -20,7 +23,7 @@ export function signedIn({ id, server, expiresAt }: StartedLogin, principal: str
     );
     if (isThere) resolve();
   };
-  const ends = [
+  const stop = untilAll(
     onLive('hello', () => void look()),
     onLive('events', ({ event }) => {
       if (event.type === 'gap') void look();
@@ -28,9 +31,9 @@ export function signedIn({ id, server, expiresAt }: StartedLogin, principal: str
       if (event.reason === null) resolve();
       else reject(new Error(event.reason));
     }),
-  ];
+  );
   return promise.finally(() => {
     clearTimeout(late);
-    for (const end of ends) end();
+    stop();
   });
 }

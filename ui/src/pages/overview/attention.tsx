@@ -1,100 +1,53 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { type Gateway, type Instance, listNodes, listTools, restartServer, type Server } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import {
+  type DefinitionConflict,
+  type Instance,
+  listGateways,
+  restartServer,
+  type Server,
+} from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
-import { Status, type Tone } from '../../parts/status.tsx';
+import { Unread } from '../../parts/notes.tsx';
+import { useReading } from '../../parts/reading.ts';
+import { Status } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
-import { gateway, observed, putServer, serverList } from '../../servers.ts';
+import { observed, putServer, serverList } from '../../servers.ts';
+import { type GatewayProblem, gatewayProblems } from './gateway-problems.ts';
 
-/** Cursor refuses tools whose name, with that of the server, is longer. */
-const MAX_NAME = 60;
 const SLOW_START_MS = 10_000;
 const DOWN: Readonly<Partial<Record<Server['state'], string>>> = {
   failed: 'has failed',
   unreachable: 'is unreachable',
   misconfigured: 'is misconfigured',
-  defect: 'has met a defect of the gateway',
-};
-
-/** Of the gateway itself; what is not here shows in another way. */
-const CONDITIONS: Readonly<Partial<Record<Gateway['conditions'][number]['name'], string>>> = {
-  node_lost: 'A node is gone',
-  disk_not_writable: 'The disk cannot be written',
-  memory_short: 'Memory is short',
-  processes_near_limit: 'There are nearly as many processes as allowed',
-  sessions_near_limit: 'There are nearly as many sessions as allowed',
+  defect: 'was stopped by a gateway defect',
 };
 
 /** What a person has to look at, the worst first, each with what can be done about it. */
-export function Attention() {
-  const longNames = useSignal<ReadonlyMap<string, number>>(new Map());
-  const conflicts = useSignal<readonly string[]>([]);
+export function Attention({ conflicts }: { readonly conflicts: readonly DefinitionConflict[] }) {
+  const gateways = useReading(() => listGateways(), '', {
+    events: ['condition'],
+    lists: ['configuration', 'nodes'],
+  });
   const now = useSignal(Date.now());
   useEffect(() => {
-    const read = (): void => {
-      void listTools().then(
-        ({ tools }) => (longNames.value = countLong(tools)),
-        () => {},
-      );
-      void listNodes().then(
-        (answer) => (conflicts.value = answer.conflicts.map(({ server }) => server)),
-        () => {},
-      );
-    };
     const timer = setInterval(() => (now.value = Date.now()), 1_000);
-    const stops = [
-      onLive('hello', read),
-      onLive('events', ({ event }) => {
-        if (event.type !== 'state' || event.to === 'running' || event.to === 'connected') read();
-      }),
-    ];
-    read();
-    return () => {
-      clearInterval(timer);
-      for (const stop of stops) stop();
-    };
+    return () => clearInterval(timer);
   }, []);
-  const { configProblem = null, desiredProblems = [], degraded = [], conditions = [] } = gateway.value ?? {};
   const servers = serverList.value;
   const items = [
-    ...(configProblem === null
-      ? []
-      : [
-          <Note
-            key="config"
-            tone="bad"
-            title="The configuration file has a mistake"
-            text={configProblem}
-            more="The parts with a mistake stay as they were before."
-            command="trunkline check"
-            page="configuration"
-          />,
-        ]),
-    ...degraded.map((text) => (
-      <Note
-        key={text}
-        tone="warn"
-        title="The cluster is degraded"
-        text={text}
-        command="trunkline nodes"
-        page="cluster"
-      />
+    ...gatewayProblems(gateways.value.value?.gateways ?? []).map(({ title, text, ...problem }) => (
+      <Note key={`${title} ${text}`} title={title} text={text} {...problem} />
     )),
-    ...conditions.flatMap(({ name, server, reason }) => {
-      const title = server === null ? CONDITIONS[name] : undefined;
-      if (title === undefined) return [];
-      return <Note key={name} tone="bad" title={title} text={reason} command="trunkline status" page="cluster" />;
-    }),
-    ...conflicts.value.map((server) => (
+    ...conflicts.map(({ server }) => (
       <Note
         key={`conflict ${server}`}
         tone="warn"
         title={`${server} is defined differently at some nodes`}
         text="Its calls go to one side only."
         command="trunkline nodes"
-        page="cluster"
+        link={href(['cluster'])}
       />
     )),
     ...observed.value
@@ -116,21 +69,9 @@ export function Attention() {
           title={`${name} is unhealthy${at(node)}`}
           text={reason ?? ''}
           command={`trunkline status ${shellWord(name)}`}
-          page="servers"
-          server={name}
+          link={href(['servers', name], { node: node ?? '' })}
         />
       )),
-    ...[...longNames.value].map(([name, count]) => (
-      <Note
-        key={`names ${name}`}
-        tone="warn"
-        title={`${count} tools of ${name} have names that some clients refuse`}
-        text={`They are longer than ${MAX_NAME} characters.`}
-        command={`trunkline tools ${shellWord(name)}`}
-        page="tools"
-        server={name}
-      />
-    )),
     ...servers
       .filter(({ startedInMs }) => startedInMs !== null && startedInMs > SLOW_START_MS)
       .map(({ name, startedInMs }) => (
@@ -140,57 +81,35 @@ export function Attention() {
           title={`${name} takes ${(startedInMs! / 1000).toFixed(0)} s to start`}
           text="Its first call waits for that."
           command={`trunkline doctor ${shellWord(name)}`}
-          page="servers"
-          server={name}
+          link={href(['servers', name])}
         />
       )),
-    ...desiredProblems.map((text) => (
-      <Note
-        key={text}
-        tone="warn"
-        title="Something that should run does not"
-        text={text}
-        command="trunkline status"
-        page="configuration"
-      />
-    )),
   ];
   return (
     <section aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
-      {items.length === 0 ? (
+      {items.length > 0 ? <ul class="attention">{items}</ul> : null}
+      {gateways.value.value === null ? (
+        <Unread of={gateways} what="problems of gateways" />
+      ) : items.length === 0 ? (
         <p>
-          <Status tone="good" text="Nothing: all servers do what they should." />
+          <Status tone="good" text="Nothing needs attention." />
         </p>
-      ) : (
-        <ul class="attention">{items}</ul>
-      )}
+      ) : null}
     </section>
   );
 }
 
-interface NoteProps {
-  readonly tone: Tone;
-  readonly title: string;
-  readonly text: string;
-  readonly more?: string;
-  readonly command: string;
-  readonly page: string;
-  readonly server?: string;
-}
-
-function Note({ tone, title, text, more = '', command, page, server }: NoteProps) {
+function Note({ tone, title, text, command, node, link }: GatewayProblem) {
   return (
     <li>
       <div>
         <Status tone={tone} text={title} />
-        <p>
-          {text} {more}
-        </p>
+        <p>{text}</p>
       </div>
       <div class="todo">
-        <a href={href(server === undefined ? [page] : [page, server])}>Look</a>
-        <Command text={command} />
+        <a href={link}>Look</a>
+        <Command text={command} node={node} />
       </div>
     </li>
   );
@@ -206,7 +125,7 @@ function Down({ instance, now }: { readonly instance: Instance; readonly now: nu
   const wait = nextRetryAt === null ? null : Math.ceil((nextRetryAt - now) / 1000);
   const retry =
     wait === null
-      ? 'It is not tried again by itself.'
+      ? 'It is not retried automatically.'
       : wait > 0
         ? `It is tried again in ${wait} s.`
         : 'It is being tried again.';
@@ -259,7 +178,7 @@ function Drifted({ server: { name, drift } }: { readonly server: Server }) {
         <Status tone="warn" text={`${name} has changed ${waiting} ${waiting === 1 ? 'definition' : 'definitions'}`} />
         <p>
           {withheld === 0
-            ? 'Clients get them as the server says them now.'
+            ? 'Clients get the changed definitions.'
             : `${withheld} of them are withheld until they are approved.`}
         </p>
       </div>
@@ -269,14 +188,4 @@ function Drifted({ server: { name, drift } }: { readonly server: Server }) {
       </div>
     </li>
   );
-}
-
-function countLong(
-  tools: readonly { readonly exposedName: string; readonly server: string }[],
-): ReadonlyMap<string, number> {
-  const long = new Map<string, number>();
-  for (const { exposedName, server } of tools) {
-    if (exposedName.length > MAX_NAME) long.set(server, (long.get(server) ?? 0) + 1);
-  }
-  return long;
 }

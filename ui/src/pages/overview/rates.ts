@@ -1,9 +1,10 @@
 import { computed, signal } from '@preact/signals';
+import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
 import type { Call, ServerRate } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import { onLive, untilAll } from '../../live.ts';
 
 /** One second of all nodes. */
-export interface Second {
+interface Second {
   /** Seconds since 1970. */
   readonly time: number;
   readonly calls: number;
@@ -29,7 +30,6 @@ const SILENT_MS = 5_000;
 const SMOOTH_SECONDS = 5;
 /** A client without a session is shown for so long after its last call. */
 const CALLER_MS = 60_000;
-export const UNNAMED = 'unnamed client';
 
 export const nodeStats = signal<ReadonlyMap<string, NodeStats>>(new Map());
 export const seconds = signal<readonly Second[]>([]);
@@ -60,7 +60,7 @@ let taken: Call[] = [];
 
 /** Follows the live stream while the overview is shown. */
 export function followRates(): () => void {
-  const stops = [
+  return untilAll(
     onLive('stats', ({ node, calls, sessions, servers }) => {
       const now = Date.now();
       const stats = new Map(nodeStats.value).set(node ?? '', { node, calls, sessions, servers, at: now });
@@ -82,18 +82,17 @@ export function followRates(): () => void {
       taken.push(...calls);
       const now = Date.now();
       const seen = new Map(callers.value);
-      for (const { client, revision } of calls) seen.set(client ?? UNNAMED, { revision, at: now });
+      for (const { client, revision } of calls) seen.set(client ?? UNNAMED_CLIENT, { revision, at: now });
       callers.value = seen;
-      for (const [key, own] of Map.groupBy(calls, ({ client, node }) => edgeOf.client(client ?? UNNAMED, node ?? ''))) {
+      for (const [key, own] of Map.groupBy(calls, ({ client, node }) =>
+        edgeOf.client(client ?? UNNAMED_CLIENT, node ?? ''),
+      )) {
         const times = own.map(({ ms }) => ms).sort((a, b) => a - b);
         const errors = own.filter(({ error }) => error !== null).length;
         keep(key, now, { calls: own.length, errors, p95: times[Math.floor(0.95 * times.length)]!, inFlight: 0 });
       }
     }),
-  ];
-  return () => {
-    for (const stop of stops) stop();
-  };
+  );
 }
 
 function keep(key: string, time: number, rate: Rate): void {

@@ -1,21 +1,17 @@
-import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import { duration } from '../../../../src/model/call-words.ts';
+import { duration, UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
 import { counted } from '../../../../src/model/counted.ts';
-import { listNodes, listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import { listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
+import { useReading } from '../../parts/reading.ts';
 import { toneOf } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { observed, serverList } from '../../servers.ts';
-import { callers, type Edge, edgeOf, edges, nodeStats, UNNAMED } from './rates.ts';
+import { callers, type Edge, edgeOf, edges, nodeStats } from './rates.ts';
 
 const WIDTH = 960;
 const BOX = { width: 200, height: 34, gap: 10 };
 const X = { clients: 0, nodes: (WIDTH - BOX.width) / 2, servers: WIDTH - BOX.width };
 /** More of them are one box that counts. */
 const MAX_BOXES = 24;
-/** Sessions come and go without an event: what the nodes count says when to look again. */
-const READ_AFTER_MS = 300;
 
 interface Box {
   readonly key: string;
@@ -27,39 +23,10 @@ interface Box {
 }
 
 /** Clients, nodes and servers, with what goes between them at the moment. */
-export function Topology() {
-  const sessions = useSignal<readonly Session[]>([]);
-  const nodes = useSignal<readonly Node[]>([]);
-  const open = [...nodeStats.value.values()].reduce((sum, stats) => sum + stats.sessions, 0);
-  const nodeNames = [...nodeStats.value.keys()].sort().join(' ');
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      void listSessions().then(
-        (answer) => (sessions.value = answer.sessions),
-        () => {},
-      );
-      void listNodes().then(
-        (answer) => (nodes.value = answer.nodes),
-        () => {},
-      );
-    }, READ_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, [open, nodeNames]);
-  useEffect(
-    () =>
-      onLive(
-        'hello',
-        () =>
-          void listSessions().then(
-            (answer) => (sessions.value = answer.sessions),
-            () => {},
-          ),
-      ),
-    [],
-  );
-
-  const clients = clientBoxes(sessions.value, callers.value);
-  const centre = nodeBoxes(nodes.value);
+export function Topology({ nodes }: { readonly nodes: readonly Node[] }) {
+  const sessions = useReading(() => listSessions(), '', { sessions: true });
+  const clients = clientBoxes(sessions.value.value?.sessions ?? [], callers.value);
+  const centre = nodeBoxes(nodes);
   const servers = serverBoxes(serverList.value);
   const height = Math.max(clients.length, centre.length, servers.length, 1) * (BOX.height + BOX.gap) + BOX.gap;
   return (
@@ -203,11 +170,7 @@ function placed(boxes: readonly Omit<Box, 'y'>[], rest: (count: number) => Omit<
 }
 
 function clientBoxes(sessions: readonly Session[], seen: typeof callers.value): Box[] {
-  const byName = Map.groupBy(sessions, ({ clientInfo }) => {
-    const { name, version } = (clientInfo ?? {}) as { name?: unknown; version?: unknown };
-    const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
-    return words.join(' ') || UNNAMED;
-  });
+  const byName = Map.groupBy(sessions, ({ client }) => client ?? UNNAMED_CLIENT);
   const connected = [...byName]
     .sort(([, a], [, b]) => b.length - a.length)
     .map(([name, own]) => ({
@@ -225,7 +188,7 @@ function clientBoxes(sessions: readonly Session[], seen: typeof callers.value): 
       label: name,
       detail: `no session, ${revision}`,
       tone: 'good',
-      href: href(['timeline'], { filter: name === UNNAMED ? '' : `client:"${name.replaceAll('"', '*')}"` }),
+      href: href(['timeline'], { filter: name === UNNAMED_CLIENT ? '' : `client:"${name.replaceAll('"', '*')}"` }),
     }));
   const boxes = [...connected, ...others];
   return placed(boxes, (count) => ({

@@ -1,5 +1,5 @@
 import { getServerConfiguration } from '../../api/operations.ts';
-import { Empty, Failure, Loading } from '../../parts/notes.tsx';
+import { Empty, Unread } from '../../parts/notes.tsx';
 import { useReading } from '../../parts/reading.ts';
 import { Table } from '../../parts/table.tsx';
 
@@ -8,9 +8,7 @@ export function ServerConfiguration({ name, node }: { readonly name: string; rea
   const found = useReading(() => getServerConfiguration({ name, node }), `${name} ${node}`, {
     lists: ['configuration', 'servers'],
   });
-  if (found.error.value !== null && found.value.value === null)
-    return <Failure what="The configuration could not be read" error={found.error.value} again={found.again} />;
-  if (found.value.value === null) return <Loading what="configuration" />;
+  if (found.value.value === null) return <Unread of={found} what="configuration" />;
   return (
     <Table
       label="Values"

@@ -70,7 +70,7 @@ function NextRecording({ servers }: { readonly servers: readonly Server[] }) {
         disabled={!named}
         run={() => startRecording({ body: { client: client.value || null, server: server.value || null } })}
         done={({ id }) => `Recording ${id} waits for messages`}
-        after={() => void readSessions()}
+        after={readSessions}
       />
     </div>
   );
@@ -102,7 +102,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
             command={`trunkline record stop ${id}`}
             run={() => stopRecording({ name: id })}
             done={`Recording ${id} has stopped`}
-            after={() => void readSessions()}
+            after={readSessions}
           />
         )}
         <Action
@@ -117,7 +117,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
           command={`trunkline record delete ${id}`}
           run={() => deleteRecording({ name: id })}
           done={`Recording ${id} is deleted`}
-          after={() => void readSessions()}
+          after={readSessions}
         />
         {state === 'stopped' ? (
           <button type="button" aria-expanded={replays.value} onClick={() => (replays.value = !replays.value)}>

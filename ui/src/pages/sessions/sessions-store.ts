@@ -1,80 +1,58 @@
 import { signal } from '@preact/signals';
+import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
 import { mergedRecording } from '../../../../src/model/recordings.ts';
 import { type Call, listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import { onLive, untilAll } from '../../live.ts';
+import { follow, reader } from '../../parts/reading.ts';
 
 /** Changes come in a row: a list is read once for all of them. */
 const READ_AFTER_MS = 250;
 
 export const sessions = signal<readonly Session[] | null>(null);
 export const recordings = signal<readonly Recording[]>([]);
-export const sessionsError = signal<Error | null>(null);
+const error = signal<Error | null>(null);
 
-export async function readSessions(): Promise<void> {
-  await Promise.all([readOpen(), readRecordings()]);
+const failed = (cause: Error): void => {
+  error.value = cause;
+};
+const open = reader(
+  () => listSessions(),
+  (found) => {
+    sessions.value = found.sessions;
+    error.value = null;
+  },
+  failed,
+);
+const kept = reader(
+  () => listRecordings(),
+  (found) => {
+    recordings.value = found.recordings;
+  },
+  failed,
+);
+
+export function readSessions(): void {
+  open.now();
+  kept.now();
 }
 
-async function readOpen(): Promise<void> {
-  try {
-    ({ sessions: sessions.value } = await listSessions());
-    sessionsError.value = null;
-  } catch (error) {
-    sessionsError.value = error as Error;
-  }
-}
+export const sessionsReading = { error, again: readSessions };
 
-async function readRecordings(): Promise<void> {
-  try {
-    ({ recordings: recordings.value } = await listRecordings());
-  } catch (error) {
-    sessionsError.value = error as Error;
-  }
-}
-
-/**
- * Keeps both lists current until the returned function is called. Calls say when a session was used; the sessions are read again
- * when one calls a server for the first time, and when there are more or fewer of them.
- */
+/** Keeps both lists current until the returned function is called. Calls say when a session was used. */
 export function followSessions(): () => void {
-  /** By node. */
-  const counts = new Map<string | null, number>();
   /** What the stream says of recordings, by id and node. */
   const parts = new Map<string, Recording>();
-  /** Sessions with the servers that they have called. */
-  const known = new Set<string>();
-  const open = reader(readOpen);
-  const kept = reader(readRecordings);
-  const all = (): void => {
-    open.within(READ_AFTER_MS);
-    kept.within(READ_AFTER_MS);
-  };
-  const ends = [
-    onLive('hello', all),
+  return untilAll(
+    follow(open, { sessions: true, afterMs: READ_AFTER_MS }),
+    follow(kept, { lists: ['recordings'], afterMs: READ_AFTER_MS }),
     onLive('calls', ({ calls }) => {
-      for (const { session, server } of calls) {
-        if (session === null || known.has(`${session} ${server}`)) continue;
-        known.add(`${session} ${server}`);
-        open.within(READ_AFTER_MS);
-      }
       sessions.value = used(sessions.value, calls);
     }),
-    onLive('events', ({ event }) => {
-      if (event.type === 'gap') all();
-      else if (event.type === 'changed' && event.list === 'recordings') kept.within(READ_AFTER_MS);
-    }),
-    onLive('stats', ({ node, sessions: now, recordings: told = [] }) => {
+    onLive('stats', ({ node, recordings: told = [] }) => {
       for (const part of told) parts.set(`${part.id} ${node}`, part);
       if (told.length > 0) recordings.value = recordings.value.map((one) => grown(one, parts));
-      if ((counts.get(node) ?? now) !== now) open.within(READ_AFTER_MS);
-      counts.set(node, now);
     }),
-  ];
-  void readSessions();
-  return () => {
-    open.end();
-    kept.end();
-    for (const end of ends) end();
-  };
+  );
 }
 
 /** The recording as all nodes that have a part of it say; as it was until all have said something. */
@@ -84,20 +62,6 @@ function grown(recording: Recording, parts: ReadonlyMap<string, Recording>): Rec
   return told.length === 0 || told.length < nodes.length ? recording : mergedRecording(told);
 }
 
-/** Reads at most once within the time that is asked for. */
-function reader(read: () => Promise<void>) {
-  let due: ReturnType<typeof setTimeout> | undefined;
-  return {
-    within(ms: number): void {
-      due ??= setTimeout(() => {
-        due = undefined;
-        void read();
-      }, ms);
-    },
-    end: () => clearTimeout(due),
-  };
-}
-
 /** The sessions as they are after the calls. */
 function used(open: readonly Session[] | null, calls: readonly Call[]): readonly Session[] | null {
   const last = new Map(calls.map(({ session, time, ms }) => [session, new Date(Date.parse(time) + ms).toISOString()]));
@@ -105,7 +69,6 @@ function used(open: readonly Session[] | null, calls: readonly Call[]): readonly
   return open.map((one) => ({ ...one, lastSeenAt: last.get(one.label) ?? one.lastSeenAt }));
 }
 
-export function clientName({ clientInfo }: Pick<Session, 'clientInfo'>): string {
-  const { name = 'unnamed', version = '' } = (clientInfo ?? {}) as { name?: string; version?: string };
-  return `${name} ${version}`.trimEnd();
+export function clientOf({ client }: Pick<Session, 'client'>): string {
+  return client ?? UNNAMED_CLIENT;
 }

@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 import { CallFilterError, callFilter } from '../../../../src/model/call-filter.ts';
 import { type Call, listCalls } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import { onLive, untilAll } from '../../live.ts';
 
 /** As many as a node keeps. */
 const KEPT = 10_000;
@@ -15,7 +15,7 @@ export interface TimedCall {
 
 /** The one that ended last is the last. */
 const all = signal<readonly TimedCall[]>([]);
-export const readError = signal<Error | null>(null);
+const error = signal<Error | null>(null);
 export const isRead = signal(false);
 /** Calls came faster than they were told. */
 export const missing = signal(false);
@@ -46,7 +46,7 @@ let reading = 0;
 /** The list has to be read when the picture goes on. */
 let isStale = false;
 
-export async function readCalls(): Promise<void> {
+async function readCalls(): Promise<void> {
   isStale = paused.value && isRead.value;
   if (isStale) return;
   heldBack = [];
@@ -54,29 +54,29 @@ export async function readCalls(): Promise<void> {
   try {
     const { calls } = await listCalls({ limit: KEPT });
     all.value = calls.map(timed);
-    readError.value = null;
+    error.value = null;
     missing.value = false;
-  } catch (error) {
-    readError.value = error as Error;
+    isRead.value = true;
+  } catch (cause) {
+    error.value = cause as Error;
+    missing.value = isRead.value;
   }
   reading--;
-  isRead.value = true;
   add([]);
 }
 
+export const callsReading = { error, again: () => void readCalls() };
+
 /** Has the calls follow the live stream; the returned function ends that. */
 export function followCalls(): () => void {
-  const stops = [
+  void readCalls();
+  return untilAll(
     onLive('hello', () => void readCalls()),
     onLive('calls', ({ calls, lost }) => {
       if (lost) missing.value = true;
       add(calls.map(timed));
     }),
-  ];
-  void readCalls();
-  return () => {
-    for (const stop of stops) stop();
-  };
+  );
 }
 
 export function resume(): void {

@@ -1,42 +1,39 @@
 import { computed, signal } from '@preact/signals';
 import { type ClientView, type HiddenTool, listClientTools, listTools, type Tool } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
+import { follow, reader } from '../../parts/reading.ts';
 
 /** What the gateway offers at the moment; null until it was read. */
 export const tools = signal<readonly Tool[] | null>(null);
 export const hiddenTools = signal<readonly HiddenTool[]>([]);
-export const toolsError = signal<Error | null>(null);
+const error = signal<Error | null>(null);
 
 /** Changes of several servers in a row are read once. */
 const READ_AFTER_MS = 400;
 
-export async function readTools(): Promise<void> {
-  try {
-    const { tools: all, notOffered } = await listTools();
+const list = reader(
+  () => listTools(),
+  ({ tools: all, notOffered }) => {
     tools.value = all;
     hiddenTools.value = notOffered;
-    toolsError.value = null;
-  } catch (error) {
-    toolsError.value = error as Error;
-  }
-}
+    error.value = null;
+  },
+  (cause) => {
+    error.value = cause;
+  },
+);
 
-/** Reads the tools now, and again whenever a server changes; the returned function ends that. */
+export const toolsReading = { error, again: list.now };
+
+/** Reads the tools now, and again whenever a server or what it offers changes; the returned function ends that. */
 export function followTools(): () => void {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const later = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(() => void readTools(), READ_AFTER_MS);
-  };
-  void readTools();
-  const ends = [onLive('events', later), onLive('hello', later)];
-  return () => {
-    clearTimeout(timer);
-    for (const end of ends) end();
-  };
+  return follow(list, {
+    events: ['state', 'added', 'replaced', 'removed', 'list_item_invalid'],
+    lists: ['drift', 'configuration'],
+    afterMs: READ_AFTER_MS,
+  });
 }
 
-export interface ServerShare {
+interface ServerShare {
   readonly server: string;
   readonly count: number;
   readonly tokens: number;
@@ -62,16 +59,7 @@ export async function readShown(client: string, gatewayName: string): Promise<Sh
   return { ...view, byName: new Map(view.tools.map((tool) => [tool.exposedName, tool])) };
 }
 
-export const CLIENTS: Readonly<Record<string, string>> = {
-  'claude-code': 'Claude Code',
-  codex: 'Codex',
-  cursor: 'Cursor',
-  gemini: 'Gemini CLI',
-  vscode: 'VS Code',
-  opencode: 'opencode',
-};
-
-export interface ToolDefinition {
+interface ToolDefinition {
   readonly title?: string;
   readonly description?: string;
   readonly inputSchema?: object;

@@ -1,0 +1,90 @@
+import type { GatewayOfNode } from '../../api/operations.ts';
+import type { Tone } from '../../parts/status.tsx';
+import { href } from '../../router.ts';
+
+/** Something that is wrong with a gateway. */
+export interface GatewayProblem {
+  readonly tone: Tone;
+  readonly title: string;
+  readonly text: string;
+  readonly command: string;
+  /** The first node that says so. */
+  readonly node?: string | undefined;
+  /** Where to look. */
+  readonly link: string;
+}
+
+interface Kind {
+  readonly tone: Tone;
+  readonly title: string;
+  /** What the nodes are to it that say so. */
+  readonly word?: string;
+  readonly command: string;
+  readonly page: string;
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+type Kinds<Name extends string> = Readonly<Record<Name, Kind>>;
+
+const NEAR_LIMIT = { tone: 'bad', command: 'trunkline status' } as const;
+const IN_LOG = { ...NEAR_LIMIT, page: 'log', query: { of: 'gateway' } } as const;
+const OF_CLUSTER = { word: ', seen by', command: 'trunkline nodes', page: 'cluster' } as const;
+const CONFIGURATION: Kind = {
+  tone: 'bad',
+  title: 'The configuration file has a mistake',
+  command: 'trunkline check',
+  page: 'configuration',
+};
+const DEGRADED: Kind = { ...OF_CLUSTER, tone: 'warn', title: 'The cluster is degraded' };
+/** What is not here shows in another way. */
+const CONDITIONS: Partial<Kinds<GatewayOfNode['conditions'][number]['name']>> = {
+  node_lost: { ...OF_CLUSTER, tone: 'bad', title: 'A node is gone' },
+  disk_not_writable: { ...IN_LOG, title: 'The disk cannot be written' },
+  memory_short: { ...IN_LOG, title: 'Memory is short' },
+  processes_near_limit: {
+    ...NEAR_LIMIT,
+    title: 'There are nearly as many processes as allowed',
+    page: 'servers',
+  },
+  sessions_near_limit: {
+    ...NEAR_LIMIT,
+    title: 'There are nearly as many sessions as allowed',
+    page: 'sessions',
+  },
+};
+const NOT_RUNNING: Kind = {
+  tone: 'warn',
+  title: 'Not everything that is configured is in force',
+  command: 'trunkline status',
+  page: 'configuration',
+};
+
+/** What all gateways say is wrong; what several say alike is said once, with their names. */
+export function gatewayProblems(gateways: readonly GatewayOfNode[]): readonly GatewayProblem[] {
+  const said = gateways.flatMap((gateway) => problemsOf(gateway).map((one) => ({ ...one, node: gateway.node })));
+  const alike = Map.groupBy(said, ({ kind, text }) => `${kind.title} ${text}`);
+  return [...alike.values()].map((same) => {
+    const { kind, text } = same[0]!;
+    const nodes = same.flatMap(({ node }) => node ?? []);
+    const { tone, command, word = ' at', page, query } = kind;
+    const title = nodes.length === 0 ? kind.title : `${kind.title}${word} ${nodes.join(', ')}`;
+    const [node] = nodes;
+    const link = href([page], { ...query, node: node ?? '' });
+    return { tone, title, text, command, link, ...(node === undefined ? {} : { node }) };
+  });
+}
+
+function problemsOf(gateway: GatewayOfNode): readonly { readonly kind: Kind; readonly text: string }[] {
+  const { configProblem, desiredProblems, degraded, conditions } = gateway;
+  return [
+    ...(configProblem === null
+      ? []
+      : [{ kind: CONFIGURATION, text: `${configProblem} The parts with a mistake stay as they were before.` }]),
+    ...degraded.map((text) => ({ kind: DEGRADED, text })),
+    ...conditions.flatMap(({ name, server, reason }) => {
+      const kind = server === null ? CONDITIONS[name] : undefined;
+      return kind === undefined ? [] : [{ kind, text: reason }];
+    }),
+    ...desiredProblems.map((text) => ({ kind: NOT_RUNNING, text })),
+  ];
+}
