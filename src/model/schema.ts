@@ -103,10 +103,10 @@ export function matches<T>(schema: Schema<T>, value: unknown): value is T {
 
 /** What keeps a value from outside from being what the schema describes, with the path of the part; null where nothing does. */
 export function faultIn(schema: Schema, value: unknown, path = ''): string | null {
-  const { properties = {}, required = [], items, additionalProperties } = schema as SchemaParts;
-  const alternatives = alternativesOf(schema)?.filter((one) => isOfKind(one, value)) ?? [];
-  if (alternatives.length > 0) {
-    const faults = alternatives.map((one) => faultIn(one, value, path));
+  const { variants = [], properties = {}, required = [], items, additionalProperties } = keywordsOf(schema);
+  const near = variants.filter((one) => isOfKind(one, value));
+  if (near.length > 0) {
+    const faults = near.map((one) => faultIn(one, value, path));
     return faults.includes(null) ? null : faults.join(', or ');
   }
   if (!isOfKind(schema, value)) return `${path || 'it'} has to be ${kindOf(schema)}`;
@@ -123,11 +123,23 @@ export function faultIn(schema: Schema, value: unknown, path = ''): string | nul
   return null;
 }
 
-interface SchemaParts {
+interface Keywords {
+  readonly enum?: readonly unknown[];
+  readonly type?: string | readonly string[];
+  readonly variants?: readonly Schema[];
   readonly properties?: Properties;
   readonly required?: readonly string[];
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
+  /** Of a number, or of the length of a list. */
+  readonly least?: number;
+  readonly most?: number;
+}
+
+function keywordsOf(schema: Schema): Keywords {
+  const { const: only, anyOf, oneOf: variants = anyOf, minimum, maximum } = schema;
+  const { minItems: least = minimum, maxItems: most = maximum, enum: choices } = schema;
+  return { ...schema, enum: only === undefined ? choices : [only], variants, least, most } as Keywords;
 }
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -135,42 +147,22 @@ const KINDS: Readonly<Record<string, string>> = {
   ...{ object: 'an object', array: 'a list', null: 'null' },
 };
 
-function alternativesOf({ anyOf, oneOf: variants }: Schema): readonly Schema[] | undefined {
-  return (anyOf ?? variants) as readonly Schema[] | undefined;
-}
-
-function choicesOf(schema: Schema): readonly unknown[] | undefined {
-  return 'const' in schema ? [schema['const']] : (schema['enum'] as readonly unknown[] | undefined);
-}
-
-function typesOf({ type }: Schema): readonly string[] {
-  return type === undefined ? [] : ([type].flat() as string[]);
-}
-
 /** Whether it is what the schema says of the value itself, whatever is in it. */
 function isOfKind(schema: Schema, value: unknown): boolean {
-  const alternatives = alternativesOf(schema);
-  if (alternatives !== undefined) return alternatives.some((one) => isOfKind(one, value));
-  if (choicesOf(schema)?.includes(value) === false) return false;
-  const types = typesOf(schema);
-  if (types.length > 0 && !types.some((one) => isOfType(one, value))) return false;
-  const [least = -Infinity, most = Infinity] = boundsOf(schema);
+  const { enum: choices, type = [], variants, least = -Infinity, most = Infinity } = keywordsOf(schema);
+  if (variants !== undefined) return variants.some((one) => isOfKind(one, value));
+  const types = [type].flat();
+  if (choices?.includes(value) === false || (types.length > 0 && !types.some((one) => isOfType(one, value))))
+    return false;
   const size = Array.isArray(value) ? value.length : typeof value === 'number' ? value : least;
   return size >= least && size <= most;
 }
 
-function boundsOf(schema: Schema): readonly (number | undefined)[] {
-  const { minimum, maximum, minItems = minimum, maxItems = maximum } = schema as Readonly<Record<string, number>>;
-  return [minItems, maxItems];
-}
-
 function kindOf(schema: Schema): string {
-  const choices = choicesOf(schema);
+  const { enum: choices, type = [], variants, least, most } = keywordsOf(schema);
   if (choices !== undefined) return choices.length === 1 ? `${choices[0]}` : `one of ${choices.join(', ')}`;
-  const kinds = alternativesOf(schema)?.map(kindOf) ?? typesOf(schema).map((type) => KINDS[type]);
-  const bounds = boundsOf(schema).flatMap((bound, i) =>
-    bound === undefined ? [] : `at ${i === 0 ? 'least' : 'most'} ${bound}`,
-  );
+  const kinds = variants?.map(kindOf) ?? [type].flat().map((one) => KINDS[one]);
+  const bounds = [least === undefined ? [] : `at least ${least}`, most === undefined ? [] : `at most ${most}`].flat();
   return `${kinds.join(' or ')}${bounds.length === 0 ? '' : ` of ${bounds.join(' and ')}`}`;
 }
 

@@ -48,9 +48,9 @@ export function followSessions(): () => void {
     onLive('calls', ({ calls }) => {
       sessions.value = used(sessions.value, calls);
     }),
-    onLive('stats', ({ node, recordings: told = [] }) => {
-      for (const part of told) parts.set(`${part.id} ${node}`, part);
-      if (told.length > 0) recordings.value = recordings.value.map((one) => grown(one, parts));
+    onLive('stats', ({ node, recordings: reported = [] }) => {
+      for (const part of reported) parts.set(`${part.id} ${node}`, part);
+      if (reported.length > 0) recordings.value = recordings.value.map((one) => grown(one, parts));
     }),
   );
 }
@@ -58,8 +58,8 @@ export function followSessions(): () => void {
 /** The recording as all nodes that have a part of it say; as it was until all have said something. */
 function grown(recording: Recording, parts: ReadonlyMap<string, Recording>): Recording {
   const { id, nodes } = recording;
-  const told = (nodes.length === 0 ? [null] : nodes).flatMap((node) => parts.get(`${id} ${node}`) ?? []);
-  return told.length === 0 || told.length < nodes.length ? recording : mergedRecording(told);
+  const known = (nodes.length === 0 ? [null] : nodes).flatMap((node) => parts.get(`${id} ${node}`) ?? []);
+  return known.length === 0 || known.length < nodes.length ? recording : mergedRecording(known);
 }
 
 /** The sessions as they are after the calls. */
