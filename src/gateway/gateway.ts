@@ -245,7 +245,9 @@ export class Gateway implements Exchanges, UpstreamEvents {
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
     if (key === null) this.#parts.catalogs.invalidate();
     else this.#parts.catalogs.setApart(key);
-    if (lists.length > 0) this.#parts.announcer.changed(server, fingerprint, lists, key);
+    if (lists.length === 0) return;
+    this.#parts.announcer.changed(server, fingerprint, lists, key);
+    this.#deps.listChanged?.('tools', server);
   }
 
   listedElsewhere(server: string): void {

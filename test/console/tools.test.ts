@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import { manySided } from '../support/many-sided.ts';
@@ -6,15 +9,28 @@ import { RunTimeClient } from '../support/run-time-client.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { ConsoleBrowser } from './console.ts';
 
+const CHANGING = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
+const folder = mkdtempSync(join(tmpdir(), 'trunkline-tools-page-'));
+const offered = join(folder, 'offer.json');
+
+/** What the server `plain` says of its tools from now on. */
+function offer(...names: readonly string[]): void {
+  const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }));
+  writeFileSync(`${offered}.new`, JSON.stringify({ tools }));
+  renameSync(`${offered}.new`, offered);
+}
+
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
 before(async () => {
+  offer('first');
   const { mcpServers } = FOUR_SERVERS as { mcpServers: Record<string, object> };
   gateway = await RunningGateway.start({
     config: {
       $schema: 'trunkline',
       mcpServers: {
         ...mcpServers,
+        plain: { command: process.execPath, args: [CHANGING, offered], drift: 'off' },
         many: manySided('many', { TOOLS: '1000' }, { excludeTools: ['fail'] }),
       },
     },
@@ -28,6 +44,7 @@ after(async () => {
     await browser?.close();
   } finally {
     await gateway?.dispose();
+    rmSync(folder, { recursive: true, force: true });
   }
 });
 
@@ -96,6 +113,19 @@ async function searchAndScroll(): Promise<void> {
     .waitFor();
   assert.ok((await page.locator('.table-row').count()) < 120, 'only rows in sight are in the page');
 }
+
+test('a tool that a running server adds arrives without a reload, though drift is not watched', async () => {
+  const { page } = browser;
+  await browser.visit('#/tools/plain');
+  await page.getByRole('link', { name: 'first', exact: true }).waitFor();
+  offer('first', 'second');
+  await page.getByRole('link', { name: 'second', exact: true }).waitFor();
+  await browser.visit('#/servers/plain');
+  await page.getByText(/^2 tools, /).waitFor();
+  offer('third');
+  await page.getByText(/^1 tools, /).waitFor();
+  await browser.visit('#/tools');
+});
 
 test('a new tool arrives without a reload, and what is not offered is said with its reason', async () => {
   const { page } = browser;
