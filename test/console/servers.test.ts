@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
+import { counterServer, until } from '../support/cluster-processes.ts';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
 
 const registry = resolve(import.meta.dirname, '../fixtures/registry');
@@ -18,6 +20,7 @@ before(async () => {
       mcpServers: {
         memory: { ...memory, env: { API_KEY: 'key-of-memory-1' } },
         broken: { command: 'no-such-program' },
+        counter: counterServer(),
         doubled: { ...everything, replicas: 2, isolation: 'shared' },
       },
     },
@@ -45,7 +48,7 @@ test('a server that cannot start says why, where it is defined and what was trie
     .first()
     .waitFor();
   await page.getByRole('region', { name: 'History' }).getByText('starting').first().waitFor();
-  await page.getByText(/^Defined in \/.*trunkline\.json:\d+; take it out there to remove it\.$/).waitFor();
+  await page.getByText(/^Defined in \/.*trunkline\.json:\d+; delete it there to remove the server\.$/).waitFor();
 });
 
 test('restart, suspend and resume have their effect, which arrives without a reload; secrets are masked', async () => {
@@ -53,7 +56,7 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await browser.visit('#/servers/memory');
   const heading = page.getByRole('heading', { level: 1 });
   await heading.getByText('running').waitFor();
-  await page.getByText(/^\d+ tools, .* to whichever client/).waitFor();
+  await page.getByText(/^\d+ tools, \d+ prompts, \d+ resources; /).waitFor();
   const values = page.getByRole('table', { name: 'Values' });
   for (const [key, value, where] of [
     ['env.API_KEY', '"[redacted]"', /trunkline\.json:\d+$/],
@@ -81,6 +84,27 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await page.getByRole('table', { name: 'Servers' }).getByText('memory').waitFor();
   await browser.assertAccessible();
   await browser.screenshots('servers');
+});
+
+test('connections to a server, and what they are used for, arrive without a reload', async () => {
+  const { page } = browser;
+  const first = await WireClient.open(gateway.serverUrl('counter'));
+  await first.callText('count');
+  await browser.visit('#/servers/counter');
+  const rows = page.getByRole('table', { name: 'Connections' }).getByRole('row');
+  await rows.nth(1).waitFor();
+  const before = await rows.count();
+  const second = await WireClient.open(gateway.serverUrl('counter'));
+  await second.callText('count');
+  const row = rows.nth(before);
+  await row.waitFor();
+  const shown = async (): Promise<string> => (await row.getByRole('cell').allTextContents()).join(' ');
+  const used = await shown();
+  await second.callText('count');
+  await until(async () => (await shown()) !== used, 'another request in the row');
+  const headers = { 'mcp-session-id': second.sessionId!, 'mcp-protocol-version': second.revision };
+  assert.ok((await fetch(second.url, { method: 'DELETE', headers })).ok);
+  await row.waitFor({ state: 'detached' });
 });
 
 test('what is pasted wrongly is refused at its place, and nothing of it is added', async () => {
@@ -115,7 +139,7 @@ test('what is pasted wrongly is refused at its place, and nothing of it is added
   }
   await browser.assertAccessible();
   const { servers } = await gateway.control<Json>('/api/v1/servers');
-  assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['broken', 'doubled', 'memory']);
+  assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['broken', 'counter', 'doubled', 'memory']);
   await page.getByLabel(/Exec token/).fill('');
 });
 

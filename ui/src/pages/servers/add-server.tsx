@@ -156,8 +156,10 @@ export function AddServer() {
         <button type="submit" disabled={busy.value}>
           Add all of it
         </button>{' '}
-        <Command text="trunkline import" />
-        <p class="soft">With the exec token, secrets in it go to the store of secrets.</p>
+        <Command text="trunkline import mcp.json" />
+        <p class="soft">
+          The command takes the text from a file. With the exec token, secrets in it go to the store of secrets.
+        </p>
       </form>
       <FromRegistry submit={(prepare) => attempt(async () => addAll([await prepare()]))} />
     </>

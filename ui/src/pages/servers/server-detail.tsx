@@ -9,6 +9,7 @@ import {
   type Server,
   suspendServer,
 } from '../../api/operations.ts';
+import { onLive } from '../../live.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { LogView } from '../../parts/log-view.tsx';
@@ -19,7 +20,7 @@ import { SignInButton } from '../../parts/sign-in-button.tsx';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate, route } from '../../router.ts';
-import { nodesOf, putServer, readServer, servers } from '../../servers.ts';
+import { nodesOf, putServer, servers } from '../../servers.ts';
 import { LastFailure } from './last-failure.tsx';
 import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
@@ -30,14 +31,15 @@ const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'],
 /** All that is known of one server, as one node observes it, and what can be done with it. */
 export function ServerDetail({ name }: { readonly name: string }) {
   const node = route.value.query.get('node') ?? undefined;
-  const there = useReading(async () => (node === undefined ? null : getServer({ name, node })), node ?? '', FOLLOWED);
+  const read = async (): Promise<Server> => {
+    const found = await getServer({ name, node });
+    if (node === undefined) putServer(found);
+    return found;
+  };
+  const there = useReading(read, `${name} ${node}`, FOLLOWED);
+  useEffect(() => followSessions(there.again), []);
   const listed = servers.value?.get(name);
-  const server = there.value.value ?? listed;
-  // Lists have no history of a server that only another node has.
-  const isPart = listed?.history.length === 0;
-  useEffect(() => {
-    if (isPart) void readServer(name);
-  }, [name, isPart]);
+  const server = (node === undefined ? null : there.value.value) ?? listed;
   if (server === undefined) {
     return (
       <Empty title={`There is no server ${name}`}>
@@ -58,7 +60,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
       </h1>
       <NodeChoice among={nodesOf(name)} />
       {there.error.value === null ? null : (
-        <Failure what={`What follows is not of ${node}`} error={there.error.value} again={there.again} />
+        <Failure what={notRead(node)} error={there.error.value} again={there.again} />
       )}
       {server.reason === null ? null : <p class="note tone-warn">{server.reason}</p>}
       {server.nextRetryAt === null ? null : <NextRetry at={server.nextRetryAt} />}
@@ -112,6 +114,20 @@ export function ServerDetail({ name }: { readonly name: string }) {
       </section>
     </>
   );
+}
+
+function notRead(node: string | undefined): string {
+  if (node === undefined) return 'The status could not be read again';
+  return `The status at node ${node} could not be read; another node's view is shown`;
+}
+
+/** Processes that are a session's end with it, of which no event tells. */
+function followSessions(changed: () => void): () => void {
+  const counts = new Map<string | null, number>();
+  return onLive('stats', ({ node, sessions }) => {
+    if ((counts.get(node) ?? sessions) !== sessions) changed();
+    counts.set(node, sessions);
+  });
 }
 
 function Replicas({ server: { replicas } }: { readonly server: Server }) {
@@ -181,7 +197,7 @@ function Actions({ server }: { readonly server: Server }) {
           careful
         />
       ) : desired?.source === 'file' ? (
-        <span class="soft">{`Defined in ${desired.origin}; take it out there to remove it.`}</span>
+        <span class="soft">{`Defined in ${desired.origin}; delete it there to remove the server.`}</span>
       ) : null}
     </div>
   );
@@ -207,7 +223,7 @@ function Definition({ server }: { readonly server: Server }) {
     [
       'Listed last',
       <span key="t">
-        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources, to whichever client;{' '}
+        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources;{' '}
         <a href={href(['tools', server.name])}>what the gateway offers of them</a>
       </span>,
     ],
