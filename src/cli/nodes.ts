@@ -1,4 +1,4 @@
-import type { DefinitionConflict, NodeEntry } from '../app/plane.ts';
+import type { DefinitionConflict, NodeEntry, NodesView } from '../app/plane.ts';
 import { counted } from '../model/counted.ts';
 import type { ControlClient } from './access/control-client.ts';
 import { runningClient } from './access/find-running.ts';
@@ -9,11 +9,6 @@ const POLL_MS = 100;
 /** A drain takes half a minute at most, and a bit. */
 const GONE_MS = 60_000;
 
-interface Nodes {
-  readonly nodes: readonly NodeEntry[];
-  readonly conflicts: readonly DefinitionConflict[];
-}
-
 /** `trunkline nodes`: who is in the cluster, in what state, and where definitions disagree. */
 export async function nodes(input: CommandInput): Promise<ExitCode> {
   const found = await read(await runningClient(input));
@@ -21,7 +16,7 @@ export async function nodes(input: CommandInput): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-function nodesText({ nodes: all, conflicts }: Nodes): string {
+function nodesText({ nodes: all, conflicts }: NodesView): string {
   if (all.length === 0) return 'this gateway is no node of a cluster\n';
   const width = Math.max(...all.map(({ node }) => node.length));
   const lines = [...all.map((node) => nodeLine(node, width)), ...conflicts.map(conflictLine)];
@@ -60,8 +55,8 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
   throw usage(message);
 }
 
-async function read(client: ControlClient): Promise<Nodes> {
-  return JSON.parse(await client.get('/api/v1/nodes')) as Nodes;
+async function read(client: ControlClient): Promise<NodesView> {
+  return JSON.parse(await client.get('/api/v1/nodes')) as NodesView;
 }
 
 /** The node that was asked to end says nothing any more when it has. */

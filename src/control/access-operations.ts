@@ -23,7 +23,7 @@ export const ACCESS_OPERATIONS: readonly ApiOperation[] = [
     schema: EXPLANATION,
     errors: { 400: 'The tool is not named.', 404: 'There is no server of that name, or the caller is not let in.' },
     run({ name, query }, { access, upstreams }) {
-      if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());
+      if (upstreams.status(name) === null) return noSuchServer(name, { upstreams });
       const tool = query.get('tool') ?? '';
       if (tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
       const principal = query.get('principal') ?? 'anonymous';

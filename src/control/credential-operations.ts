@@ -8,6 +8,7 @@ import { bodyOf } from './json-object.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
+  NO_SUCH_SERVER,
   NODE_PARAMETER,
   noSuchServer,
   ok,
@@ -17,7 +18,6 @@ import {
 import { REMOVED } from './schemas.ts';
 
 const WAIT_MS = 60_000;
-const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const REFUSED = {
   409: 'The server takes no login of this principal: the message says why.',
   422: 'The login cannot go on; the message says why and what to do.',
@@ -57,7 +57,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     errors: { 400: 'A member is malformed, or the redirect URI is not a URL.', ...NO_SUCH_SERVER, ...REFUSED },
     async run(request, plane) {
       const server = plane.server(request.name);
-      if (server === null) return noSuchServer(request.name, plane.upstreams.statuses());
+      if (server === null) return noSuchServer(request.name, plane);
       const wanted = bodyOf(BEGIN, request.body);
       if (typeof wanted === 'string') return problem(400, 'body_malformed', wanted);
       const { redirectUri = plane.loginCallback(), principal = null } = wanted;
@@ -87,7 +87,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     errors: NO_SUCH_SERVER,
     async run({ name }, plane) {
       const server = plane.server(name);
-      return server === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(await plane.signIn(server));
+      return server === null ? noSuchServer(name, plane) : ok(await plane.signIn(server));
     },
   }),
   operation({
@@ -101,7 +101,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     errors: { ...NO_SUCH_SERVER, 409: 'The gateway gets no tokens for the server: the message says why.' },
     run({ name }, plane) {
       const server = plane.server(name);
-      if (server === null) return noSuchServer(name, plane.upstreams.statuses());
+      if (server === null) return noSuchServer(name, plane);
       return refusable(async () => ok(await plane.checkSignIn(server)));
     },
   }),

@@ -6,6 +6,7 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  NO_SUCH_SERVER,
   noSuchServer,
   numberIn,
   ok,
@@ -21,7 +22,6 @@ const MAX_HISTORY = 500;
 const DEFAULT_HISTORY = 100;
 const OPERATOR = 'operator';
 
-const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const DECISION_ERRORS = {
   ...NO_SUCH_SERVER,
   400: 'The body is not what is described.',
@@ -115,7 +115,7 @@ export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
 
 /** Also of a server that is desired and has not been started. */
 function ofServer<T>({ name }: ControlRequest, plane: ControlPlane, run: () => Promise<ControlAnswer<T>>) {
-  return plane.upstreams.status(name) === null ? noSuchServer(name, plane.upstreams.statuses()) : run();
+  return plane.upstreams.status(name) === null ? noSuchServer(name, plane) : run();
 }
 
 /** Answers with the report of the server where the decision was taken. */

@@ -9,6 +9,7 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  NO_SUCH_SERVER,
   numberIn,
   ok,
   operation,
@@ -93,7 +94,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     body: DEFINITION,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: SERVER,
-    errors: { 400: BAD_REQUEST, 404: 'There is no server of that name.', ...WRITE_ERRORS },
+    errors: { 400: BAD_REQUEST, ...NO_SUCH_SERVER, ...WRITE_ERRORS },
     run: (request, plane) =>
       withDefinition(request, async () => {
         const definition = definitionOf(request, request.name);
@@ -147,7 +148,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
 function pick(...statuses: readonly number[]): Readonly<Record<number, string>> {
   const all: Readonly<Record<number, string>> = {
     400: 'A parameter is invalid.',
-    404: 'There is no server of that name.',
+    ...NO_SUCH_SERVER,
     ...WRITE_ERRORS,
   };
   return Object.fromEntries(statuses.map((status) => [status, all[status]!]));

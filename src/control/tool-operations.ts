@@ -1,6 +1,6 @@
 import { LINKED_NAME } from '../model/names.ts';
 import { text } from '../model/schema.ts';
-import { type ApiOperation, noSuchServer, ok, operation, problem, written } from './operation.ts';
+import { type ApiOperation, NO_SUCH_SERVER, noSuchServer, ok, operation, problem, written } from './operation.ts';
 import { CLIENT_VIEWS, TOOLS } from './tool-schemas.ts';
 
 /** What clients get to see of tools. */
@@ -12,11 +12,10 @@ export const TOOL_OPERATIONS: readonly ApiOperation[] = [
     summary: 'The tools of all servers, or of one, under their exposed and their own names; and those not offered.',
     query: { server: { description: 'Only the tools of this server.' } },
     schema: TOOLS,
-    errors: { 404: 'There is no server of that name.' },
+    errors: NO_SUCH_SERVER,
     async run({ query }, plane) {
       const server = query.get('server');
-      if (server !== null && plane.upstreams.status(server) === null)
-        return noSuchServer(server, plane.upstreams.statuses());
+      if (server !== null && plane.upstreams.status(server) === null) return noSuchServer(server, plane);
       const { tools, notOffered } = await plane.tools.list(server);
       const items = tools.map(
         ({ definition, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"definition":${definition}}`,

@@ -28,24 +28,21 @@ const HIDDEN_TOOL = named(
 );
 export type HiddenTool = Infer<typeof HIDDEN_TOOL>;
 
-export const TOOLS = object({
-  tools: list(
-    named(
-      'Tool',
-      object({
-        exposedName: text,
-        server: text,
-        name: text,
-        renamed: described(nullable(text), 'Why the exposed name is not `server__name`; null where it is.'),
-        bytes: described(count, 'Length of the definition as clients of `/mcp` get it.'),
-        tokens: described(count, 'Estimate of what the definition costs in a context: a quarter of its bytes.'),
-        lastUsed: described(nullable(isoTime), 'Of the calls that this node keeps, see `listCalls`; null for none.'),
-        definition: described(anyObject, 'As the server wrote it.'),
-      }),
-    ),
-  ),
-  notOffered: list(HIDDEN_TOOL),
-});
+const TOOL = named(
+  'Tool',
+  object({
+    exposedName: text,
+    server: text,
+    name: text,
+    renamed: described(nullable(text), 'Why the exposed name is not `server__name`; null where it is.'),
+    bytes: described(count, 'Length of the definition as clients of `/mcp` get it.'),
+    tokens: described(count, 'Estimate of what the definition costs in a context: a quarter of its bytes.'),
+    lastUsed: described(nullable(isoTime), 'Of the calls that this node keeps, see `listCalls`; null for none.'),
+    definition: described(anyObject, 'As the server wrote it.'),
+  }),
+);
+export type ListedTool = Infer<typeof TOOL>;
+export const TOOLS = object({ tools: list(TOOL), notOffered: list(HIDDEN_TOOL) });
 
 const CLIENT_VIEW = named(
   'ClientView',

@@ -34,7 +34,7 @@ test('the matrix has what each agent may use, and a tool leads to the policy tha
   await guest.getByText(/^\d+ of \d+$/).click();
   const tools = page.getByRole('table', { name: 'Tools that guest may call' });
   await tools.getByText('delete_entities', { exact: true }).click();
-  const why = page.getByRole('region', { name: 'Why' });
+  const why = page.getByRole('region', { name: 'Check a call' });
   await why.getByText('The call would be refused by toolFilter').waitFor();
   await why.getByText('trunkline access why guest memory delete_entities').waitFor();
   assert.match(page.url(), /#\/access\/agent%3Aguest\/memory\?tool=delete_entities$/);

@@ -5,7 +5,7 @@ import type { Wire } from '../../bus/wire.ts';
 import { BEATS } from '../../cluster/nodes/nodes.ts';
 import { PROBLEMS } from '../../config/problem/problem-catalogue.ts';
 import type { ControlPlane } from '../../control/control-plane.ts';
-import type { NodeEntry, SharedPart } from '../../control/schemas.ts';
+import type { NodesView, SharedPart } from '../../control/schemas.ts';
 import { systemClock } from '../../model/clock.ts';
 import { counted } from '../../model/counted.ts';
 import type { ClusterSettings } from '../../model/desired-state.ts';
@@ -25,10 +25,6 @@ const WINDOW_MS = 120_000;
 /** Answers of the control API of one node. */
 export type AskNode = (operation: 'listNodes' | 'getGateway') => Promise<unknown>;
 
-interface NodesAnswer {
-  readonly nodes: readonly NodeEntry[];
-  readonly shared: readonly SharedPart[];
-}
 type GatewayAnswer = ReturnType<ControlPlane['facts']>;
 
 /** What is heard of the nodes, by peer. */
@@ -113,9 +109,9 @@ const CLOCKS = 'set the clocks of all machines by NTP: from a minute on nodes re
 /** What a node says of all. */
 async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<readonly DoctorStep[]> {
   if (ask === null) return [ok('nodes', 'none is heard')];
-  let answers: readonly [NodesAnswer, GatewayAnswer];
+  let answers: readonly [NodesView, GatewayAnswer];
   try {
-    answers = (await Promise.all([ask('listNodes'), ask('getGateway')])) as [NodesAnswer, GatewayAnswer];
+    answers = (await Promise.all([ask('listNodes'), ask('getGateway')])) as [NodesView, GatewayAnswer];
   } catch (error) {
     return [failed('nodes', `a node does not answer: ${(error as Error).message}`, 'check its machine and its log')];
   }

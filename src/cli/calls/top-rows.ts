@@ -1,26 +1,15 @@
 import { styleText } from 'node:util';
+import type { Live, ServerRate } from '../../app/plane.ts';
 import type { CallRecord } from '../../model/call-record.ts';
 import { duration } from '../../model/call-words.ts';
 import { displayWidth, fitted } from '../screen/display-width.ts';
 import { callLine } from './call-line.ts';
 
-interface Rate {
-  readonly server: string;
-  readonly calls: number;
-  readonly errors: number;
-  readonly p50: number | null;
-  readonly p95: number | null;
-  readonly inFlight: number;
-}
-
 /** What a node says each second. */
-export interface NodeStats {
-  readonly topic: 'stats';
-  readonly node: string | null;
-  readonly calls: number;
-  readonly sessions: number;
-  readonly servers: readonly Rate[];
-}
+export type NodeStats = Pick<
+  Extract<Live, { readonly topic: 'stats' }>,
+  'topic' | 'node' | 'calls' | 'sessions' | 'servers'
+>;
 
 export interface TopFacts {
   readonly nodes: readonly NodeStats[];
@@ -47,9 +36,9 @@ const LEAST_NAME = 8;
 export function topRows({ nodes, states, totals, recent }: TopFacts, columns: number, height: number): string[] {
   const sum = (of: (stats: NodeStats) => number): number => nodes.reduce((all, stats) => all + of(stats), 0);
   const rates = nodes.flatMap(({ servers }) => servers);
-  const total = (server: string, of: (rate: Rate) => number): number =>
+  const total = (server: string, of: (rate: ServerRate) => number): number =>
     rates.reduce((all, rate) => (rate.server === server ? all + of(rate) : all), 0);
-  const worst = (server: string, of: (rate: Rate) => number | null): string => {
+  const worst = (server: string, of: (rate: ServerRate) => number | null): string => {
     const times = rates.filter((rate) => rate.server === server).flatMap((rate) => of(rate) ?? []);
     return times.length === 0 ? '-' : duration(Math.max(...times));
   };

@@ -13,27 +13,33 @@ interface ListedSession {
   readonly lastSeenAt: string;
 }
 
-type Sessions = { readonly sessions: readonly ListedSession[] };
+interface Sessions {
+  readonly sessions: readonly ListedSession[];
+  readonly total: number;
+}
 
 /** `trunkline sessions`: the open sessions of clients, those that were used last first. */
 export async function sessions(input: CommandInput): Promise<ExitCode> {
   const found = JSON.parse(await (await runningClient(input)).get('/api/v1/sessions')) as Sessions;
   const newest = found.sessions.toSorted((one, other) => (one.lastSeenAt < other.lastSeenAt ? 1 : -1));
   print(input, found, () => newest.map(sessionLine).join('') || 'there are no open sessions\n');
+  if (found.total > newest.length) input.terminal.err(`(${newest.length} of ${found.total} sessions)\n`);
   return EXIT.ok;
 }
 
 /** `trunkline sessions end <label>`. */
 export async function end(input: CommandInput & { readonly label: string }): Promise<ExitCode> {
   const client = await runningClient(input);
-  const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;
-  const labels = found.sessions.map(({ label }) => label);
   const { label } = input;
-  if (!labels.includes(label))
+  const path = `/api/v1/sessions/${encodeURIComponent(label)}`;
+  // It may be one that no list has.
+  const answer = await client.send('DELETE', path, null).catch(async (error: Error) => {
+    if ((error.cause as { code?: string }).code !== 'session_unknown') throw error;
+    const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;
+    const labels = found.sessions.map((one) => one.label);
     throw noSuch(`open session "${label}"`, label, labels, '; trunkline sessions lists them');
-  const ended = JSON.parse(
-    await client.send('DELETE', `/api/v1/sessions/${encodeURIComponent(label)}`, null),
-  ) as object;
+  });
+  const ended = JSON.parse(answer) as object;
   print(input, { ...ended, label }, () => `the session ${label} has ended\n`);
   return EXIT.ok;
 }

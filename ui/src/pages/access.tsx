@@ -11,7 +11,7 @@ import {
 } from '../api/operations.ts';
 import { useCalls } from '../parts/calls.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Unread } from '../parts/notes.tsx';
+import { Empty, NotAnswered, Unread } from '../parts/notes.tsx';
 import { clock, useReading } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
@@ -194,8 +194,8 @@ function Why({ table }: { table: AccessTable }) {
   const tools = table.servers.find((one) => one.server === server.value)?.tools ?? [];
   const caller = principal.value.replace(/^agent:/, '');
   return (
-    <section class="panel" aria-label="Why">
-      <h2>Why: what would become of a call</h2>
+    <section class="panel" aria-label="Check a call">
+      <h2>Check a call</h2>
       <form
         class="toolbar"
         onSubmit={(event) => {
@@ -240,7 +240,7 @@ function Why({ table }: { table: AccessTable }) {
       </form>
       {error.value === null ? null : <p role="alert">{errorText(error.value)}</p>}
       {found.value === null ? (
-        <p class="soft">The policies of calls are asked in their order. Nothing is sent, and nothing is counted.</p>
+        <p class="soft">Evaluates the call policies in order. No call is sent or counted.</p>
       ) : (
         <Verdict found={found.value} />
       )}
@@ -274,7 +274,7 @@ function Verdict({ found }: { found: Explanation }) {
 
 /** The calls that were refused, as they come. */
 function Refusals() {
-  const { calls, ...reading } = useCalls('outcome:REFUSED', KEPT_REFUSALS);
+  const { calls, silent, ...reading } = useCalls('outcome:REFUSED', KEPT_REFUSALS);
   if (calls.value === null) return <Unread of={reading} what="refused calls" />;
   const rows: readonly Call[] = calls.value.toReversed();
   return (
@@ -282,6 +282,7 @@ function Refusals() {
       <h2>
         Refused calls <Command text="trunkline calls outcome:REFUSED" />
       </h2>
+      <NotAnswered nodes={silent.value} again={reading.again} />
       <Table
         label="Refused calls, the newest first"
         rows={rows}

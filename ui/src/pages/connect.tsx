@@ -45,9 +45,7 @@ export default function Connect() {
         <Choice title={here.length === 0 ? 'Clients' : 'Others'} clients={others} chosen={chosen} agent={agent} />
       </div>
       {chosen === undefined ? (
-        <Empty title="Choose a client">
-          <p>Its command, or what its file has to hold, is shown here.</p>
-        </Empty>
+        <Empty title="Select a client to see its command or configuration." />
       ) : (
         <Client client={chosen} />
       )}
@@ -101,8 +99,8 @@ function Client({ client: { title, command, file, content, link, syntax } }: { c
       )}
       <h3>On the machine of the gateway</h3>
       <p>
-        <Command text={link} /> shows the change of the file before it writes it; <code>trunkline unlink</code> makes
-        the file what it was.
+        <Command text={link} /> shows the change of the file before it writes it; <code>trunkline unlink</code> restores
+        the file.
       </p>
       <h3>By hand</h3>
       <p>

@@ -27,7 +27,7 @@ export default function Tasks() {
     <>
       <h1>Tasks</h1>
       <p>
-        What calls have begun and clients ask after later, at all nodes. <Command text="trunkline tasks" />
+        Tasks started by tool calls, on all nodes. <Command text="trunkline tasks" />
       </p>
       <Table
         label="Tasks, the newest first"
@@ -82,7 +82,7 @@ export default function Tasks() {
           },
           {
             id: 'message',
-            title: 'Says',
+            title: 'Message',
             width: 'minmax(8rem, 2fr)',
             wideOnly: true,
             cell: ({ message }) => message ?? '',
@@ -121,7 +121,7 @@ function Details({ task, after }: { task: Task; after: () => void }) {
         </dd>
         <dt>Session</dt>
         <dd>{session === null ? 'none' : <a href={href(['sessions', session])}>{session}</a>}</dd>
-        <dt>Server speaks</dt>
+        <dt>Era</dt>
         <dd>{era ?? 'the gateway made the task'}</dd>
         <dt>Begun</dt>
         <dd>{startedAt}</dd>
@@ -132,7 +132,7 @@ function Details({ task, after }: { task: Task; after: () => void }) {
         </dd>
         {message === null ? null : (
           <>
-            <dt>Says</dt>
+            <dt>Message</dt>
             <dd>{message}</dd>
           </>
         )}
