@@ -1,23 +1,22 @@
 import { writtenValues } from '../config/server/written-values.ts';
 import { AppFrames } from '../control/app-frames.ts';
 import type { ControlPlane, DriftPlane } from '../control/control-plane.ts';
-import type { DesiredView, SessionView } from '../control/schemas.ts';
+import type { DesiredView } from '../control/schemas.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import { McpRegistry, namedRegistry, OFFICIAL_REGISTRY } from '../mcp-registry/mcp-registry.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
-import type { SessionRecord, SessionRecords } from '../model/ports.ts';
+import type { SessionRecords } from '../model/ports.ts';
 import { OfferedServers } from '../registry/offered-servers.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
-import { clientName } from '../telemetry/call-log.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { labelOf } from '../upstream/connection/session-key.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
 import { clientLinks } from './control-planes/client-links.ts';
 import { clusterPlane } from './control-planes/cluster-plane.ts';
+import { sessionViews } from './control-planes/session-views.ts';
 import { signInView } from './control-planes/sign-in-view.ts';
 import { taskPlane } from './control-planes/task-plane.ts';
 import { checkedSignIn } from './doctor/sign-in-steps.ts';
@@ -29,7 +28,7 @@ import { toolsPlane } from './tool-views.ts';
 
 /** For the commands, which read answers of the control API. */
 export type { CallLimits, ToolView } from '../control/control-plane.ts';
-export type { DefinitionConflict, NodeEntry } from '../control/schemas.ts';
+export type { DefinitionConflict, Live, NodeEntry, NodesView, ServerRate } from '../control/schemas.ts';
 export type { ShownClient } from '../control/tool-schemas.ts';
 
 /** What the control API works on, of this gateway. */
@@ -101,7 +100,7 @@ export function controlPlane(
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
     openSessions: () => downstream.sessions.size,
-    sessions: async () => (await records.all()).map((record) => sessionView(record, rooms)),
+    sessions: () => sessionViews(rooms),
     async endSession(label) {
       const id = await sessionOf(label, records);
       if (id === null) return false;
@@ -170,24 +169,6 @@ function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | 
     revision,
     expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString(),
     session: sessionId === null ? null : sessionLabel(sessionId),
-  };
-}
-
-function sessionView(record: SessionRecord, { downstream, upstreams, options }: Rooms): SessionView {
-  const key = labelOf({ kind: 'session', sessionId: record.id });
-  const own = upstreams.statuses().filter(({ connections }) => connections.some((one) => one.key === key));
-  return {
-    label: sessionLabel(record.id),
-    principal: record.principal,
-    endpoint: record.endpoint,
-    revision: record.revision,
-    client: clientName(record.info, (text) => options.logger.redact(text)),
-    clientInfo: record.info === null ? null : JSON.parse(record.info),
-    capabilities: JSON.parse(record.capabilities),
-    here: downstream.sessions.get(record.id) !== undefined,
-    servers: own.map(({ name }) => name),
-    createdAt: new Date(record.createdAt).toISOString(),
-    lastSeenAt: new Date(record.lastSeenAt).toISOString(),
   };
 }
 

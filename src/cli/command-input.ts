@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { InputPrompt } from '../config/document/inputs.ts';
+import { printable } from '../model/printable.ts';
 import type { ExitCode } from './exit-code.ts';
 import type { GatewayFlags } from './flags.ts';
 
@@ -29,6 +30,15 @@ export interface CommandParts {
   command(name: string, description: string, parent?: Command): Command;
   input(flags: GatewayFlags): CommandInput;
   done(code: ExitCode): void;
+}
+
+/** Names the nodes that a list of all nodes has nothing of; false where it has all. */
+export function tellSilent(
+  { terminal }: CommandInput,
+  { silent = [] }: { readonly silent?: readonly string[] },
+): boolean {
+  if (silent.length > 0) terminal.err(`(not answered: ${printable(silent.join(', '))})\n`);
+  return silent.length > 0;
 }
 
 /** Prints the facts, or JSON text, with `--json`; the text without. */

@@ -6,7 +6,7 @@ import { ControlClient } from './access/control-client.ts';
 import { findRunning, needRunning, notRunning, othersRunning } from './access/find-running.ts';
 import { follow as streamed } from './access/follow.ts';
 import { folderOfLoad } from './access/own-ports.ts';
-import type { CommandInput } from './command-input.ts';
+import { type CommandInput, tellSilent } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
 import { storedOptions } from './sources.ts';
 
@@ -32,7 +32,9 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
     terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as ParsedLogLine)}\n`);
   const query = new URLSearchParams({ lines: String(lines), ...(server === undefined ? {} : { server }) });
   const answer = await client.get(`/api/v1/logs?${query}`);
-  const { entries, cursor } = JSON.parse(answer) as { entries: ParsedLogLine[]; cursor: string };
+  const listed = JSON.parse(answer) as { entries: ParsedLogLine[]; cursor: string; silent?: string[] };
+  tellSilent(input, listed);
+  const { entries, cursor } = listed;
   for (const entry of entries) tell(JSON.stringify(entry));
   if (!follow) return EXIT.ok;
   query.set('after', cursor);

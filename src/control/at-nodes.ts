@@ -40,11 +40,21 @@ export async function runAtNodes(
     return { stream: (writer, ended) => new StreamOfNodes(writer, own, cluster, forwarded(operation, request), ended) };
   }
   if (operation.merge === undefined) return own;
-  const answers = await Promise.all(cluster.others().map((one) => askOne(cluster, one, operation, request)));
+  const others = cluster.others();
+  const answers = await Promise.all(others.map((one) => askOne(cluster, one, operation, request)));
   const good = [own, ...answers].filter(({ status }) => status === 200);
+  const failed = others.filter((_, at) => answers[at]!.status >= 500);
+  const changes = operation.method !== 'GET';
+  if (failed.length > 0 && (changes || (good.length === 0 && own.status === 404))) {
+    const done = changes && good.length > 0 ? '; the other nodes have done it' : '';
+    return problem(503, 'node_silent', `not answered: ${failed.join(', ')}${done}`);
+  }
+  const lostAt = plane.clock.wall();
+  const absent = [...failed.map((node) => ({ node, lostAt })), ...cluster.silent()];
   const merged = operation.merge(
     good.map(({ body }) => JSON.parse(body.toString())),
     request,
+    [...new Map(absent.map((one) => [one.node, one])).values()],
   );
   return merged === null ? own : { status: 200, body: JSON.stringify(merged) };
 }

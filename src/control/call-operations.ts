@@ -2,7 +2,7 @@ import { CallFilterError, callFilter } from '../model/call-filter.ts';
 import type { CallRecord } from '../model/call-record.ts';
 import { byTime } from '../telemetry/journal.ts';
 import { LiveStream } from './live-stream.ts';
-import { type ApiOperation, type ControlAnswer, numberIn, ok, operation, problem } from './operation.ts';
+import { type ApiOperation, type ControlAnswer, namesOf, numberIn, ok, operation, problem } from './operation.ts';
 import * as schemas from './schemas.ts';
 
 const DEFAULT_CALLS = 100;
@@ -23,9 +23,10 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
       limit: { description: 'How many at most; 100 by default.', between: [1, 10_000], code: 'limit_malformed' },
     },
     schema: schemas.CALLS,
-    merge(answers, { query }) {
+    merge(answers, { query }, absent) {
       const all = answers.flatMap(({ calls }) => calls).sort(byTime);
-      return { calls: all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS)), cursor: answers[0]!.cursor };
+      const calls = all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS));
+      return { calls, cursor: answers[0]!.cursor, silent: namesOf(absent) };
     },
     errors: { 400: 'The filter or the limit cannot be read.' },
     run({ query }, { calls }) {
@@ -43,7 +44,7 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     summary: 'One request of a client, by its id.',
     schema: schemas.CALL,
     merge: (answers) => answers[0] ?? null,
-    errors: { 404: 'No node keeps a call with that id.' },
+    errors: { 404: 'No node keeps a call with that id.', 503: 'A node that may keep it does not answer.' },
     run({ name }, { calls }) {
       const found = calls.get(name);
       return found === null ? problem(404, 'call_unknown', 'no call with this id is kept') : ok(found);

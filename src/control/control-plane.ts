@@ -25,28 +25,14 @@ import type {
   NodeEntry,
   OwnedView,
   Readiness,
-  SessionView,
+  SessionsView,
   SharedPart,
   WrittenValueView,
 } from './schemas.ts';
-import type { HiddenTool, ShownClient } from './tool-schemas.ts';
+import type { HiddenTool, ListedTool, ShownClient } from './tool-schemas.ts';
 
-/** A tool as clients of `/mcp` see it. */
-export interface ToolView {
-  readonly exposedName: string;
-  readonly server: string;
-  readonly name: string;
-  /** Why the exposed name is not the usual one; null where it is. */
-  readonly renamed: string | null;
-  /** Of the definition as clients get it. */
-  readonly bytes: number;
-  /** An estimate of what it costs in a context. */
-  readonly tokens: number;
-  /** Of the calls that this node keeps; null for none. */
-  readonly lastUsed: string | null;
-  /** The definition as the server wrote it, JSON text. */
-  readonly definition: string;
-}
+/** `definition`: as the server wrote it, JSON text. */
+export type ToolView = Omit<ListedTool, 'definition'> & { readonly definition: string };
 
 /** The tools of all servers, as people look at them. Implemented by `app/`. */
 export interface ToolsPlane {
@@ -119,10 +105,18 @@ export interface ClusterPlane {
   drain(node: string): Promise<boolean>;
   /** Names of the other nodes. */
   others(): readonly string[];
+  /** Those that were lost within the last hour, without leaving. */
+  silent(): readonly AbsentNode[];
   /** A node that has the server, which this one has not; null otherwise. */
   holder(server: string): string | null;
   /** Has another node run an operation; `tell` gets the events of a stream. */
   ask(node: string, request: ForwardedRequest, tell?: (id: string | null, json: Buffer) => void): AskedNode;
+}
+
+/** A node that does not answer, since that time of the wall clock. */
+export interface AbsentNode {
+  readonly node: string;
+  readonly lostAt: number;
 }
 
 /** What one node asks of another, on behalf of its operator. It never carries the right to run programs. */
@@ -201,7 +195,7 @@ export interface ControlPlane {
   readiness(): Readiness;
   /** Ends this gateway in good order, or `now`; false for one that a program has made, which ends it. */
   stop(now: boolean): boolean;
-  sessions(): Promise<readonly SessionView[]>;
+  sessions(): Promise<SessionsView>;
   /** Of clients, that this node has in memory. */
   openSessions(): number;
   /** Ends the session with this label; false when there is none. */

@@ -3,6 +3,7 @@ import { type JournalReading, JournalStream } from './journal-stream.ts';
 import {
   type ApiOperation,
   type ControlRequest,
+  namesOf,
   numberIn,
   operation,
   type StreamAnswer,
@@ -43,10 +44,10 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     query: { ...OF_SERVER, lines: LINES },
     schema: schemas.LOGS,
     errors: LINES_ERROR,
-    merge(answers, { query }) {
+    merge(answers, { query }, absent) {
       const all = answers.flatMap(({ entries }) => entries).sort(byTime);
       const cursor = joinCursors(answers.map((answer) => answer.cursor));
-      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor };
+      return { entries: all.slice(Math.max(0, all.length - linesIn(query))), cursor, silent: namesOf(absent) };
     },
     run({ query }, { logs, calls }) {
       const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => loggedBy(calls.node, json));

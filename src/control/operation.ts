@@ -3,7 +3,7 @@ import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ConsoleSession } from './console-logins.ts';
-import type { ControlPlane, TellStep } from './control-plane.ts';
+import type { AbsentNode, ControlPlane, TellStep } from './control-plane.ts';
 
 /** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
 export interface ControlRequest {
@@ -90,10 +90,10 @@ export interface ApiOperation<T = unknown> {
   /** The good answer repeats what its caller has sent, who needs it as it is: nothing in it is masked. */
   readonly echoes?: true;
   /**
-   * One answer of the good answers of all nodes, this one's first; null where they make none. With it the operation is run at
-   * all nodes, unless `?node=` names one.
+   * One answer of the good answers of all nodes, this one's first; null where they make none. `absent`: the nodes of which
+   * nothing is in it. With it the operation is run at all nodes, unless `?node=` names one.
    */
-  readonly merge?: (answers: readonly T[], request: ControlRequest) => T | null;
+  readonly merge?: (answers: readonly T[], request: ControlRequest, absent: readonly AbsentNode[]) => T | null;
   /** Further statuses, with their meaning. */
   readonly errors?: Readonly<Record<number, string>>;
   run(
@@ -120,8 +120,10 @@ export function problem(status: number, code: string, message: string): ControlA
   return { status, body: JSON.stringify({ error: { code, message } }) };
 }
 
-export function noSuchServer(name: string, known: readonly { readonly name: string }[]): ControlAnswer<never> {
-  const names = known.map((server) => server.name);
+export const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
+
+export function noSuchServer(name: string, { upstreams }: Pick<ControlPlane, 'upstreams'>): ControlAnswer<never> {
+  const names = upstreams.statuses().map((server) => server.name);
   const shown = JSON.stringify(name.slice(0, 64));
   if (names.includes(name)) {
     return problem(404, 'server_unknown', `no node has the server ${shown} now: the one that had it does not answer`);
@@ -172,6 +174,11 @@ export function shownProblem({ file: _, ...rest }: ConfigProblem) {
 export function numberIn(query: URLSearchParams, name: string): number | null {
   const value = query.get(name);
   return value === null ? null : Number(value);
+}
+
+/** The names of the nodes that a list of all nodes has nothing of. */
+export function namesOf(absent: readonly AbsentNode[]): readonly string[] {
+  return absent.map(({ node }) => node).sort();
 }
 
 /** Of operations about one node. */

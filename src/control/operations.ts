@@ -16,6 +16,8 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  NO_SUCH_SERVER,
+  namesOf,
   noSuchServer,
   numberIn,
   ok,
@@ -34,7 +36,6 @@ import { TASK_OPERATIONS } from './task-operations.ts';
 import { TOOL_OPERATIONS } from './tool-operations.ts';
 
 const OF_SERVER = { server: { description: 'Only of this server.' } };
-const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 const CALL = {
   tool: { description: "The tool's own name." },
@@ -99,7 +100,10 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'How each server does at each node that has it.',
     query: OF_SERVER,
     schema: schemas.INSTANCES,
-    merge: (answers) => ({ instances: answers.flatMap(({ instances }) => instances) }),
+    merge: (answers, _request, absent) => ({
+      instances: answers.flatMap(({ instances }) => instances),
+      silent: namesOf(absent),
+    }),
     run({ query }, { calls, ownStatuses }) {
       const server = query.get('server');
       const wanted = ownStatuses().filter(({ name }) => server === null || name === server);
@@ -125,7 +129,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     runsAt: 'holder',
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));
+      return status === null ? noSuchServer(name, plane) : ok(serverView(status, plane));
     },
   }),
   operation({
@@ -138,9 +142,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     runsAt: 'holder',
     run({ name }, plane) {
       const server = plane.server(name);
-      return server === null
-        ? noSuchServer(name, plane.upstreams.statuses())
-        : ok({ values: plane.writtenValues(server) });
+      return server === null ? noSuchServer(name, plane) : ok({ values: plane.writtenValues(server) });
     },
   }),
   operation({
@@ -156,7 +158,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     },
     async run({ name }, plane) {
       const before = plane.upstreams.status(name);
-      if (before === null) return noSuchServer(name, plane.upstreams.statuses());
+      if (before === null) return noSuchServer(name, plane);
       if (!before.definition.enabled) {
         const why = plane.desired(name)?.suspended === true ? 'suspended: resume it' : 'disabled by its definition';
         return problem(409, 'server_disabled', `${name} is ${why}`);
@@ -168,7 +170,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
         return problem(503, 'server_unreachable', error.message);
       }
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name, plane.upstreams.statuses()) : ok(serverView(status, plane));
+      return status === null ? noSuchServer(name, plane) : ok(serverView(status, plane));
     },
   }),
   operation({
@@ -214,9 +216,9 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'listSessions',
     method: 'GET',
     path: '/api/v1/sessions',
-    summary: 'The open sessions of clients.',
+    summary: 'The open sessions of clients; in a large cluster those of this node and those that were used last.',
     schema: schemas.SESSIONS,
-    run: async (_request, plane) => ok({ sessions: await plane.sessions() }),
+    run: async (_request, plane) => ok(await plane.sessions()),
   }),
   operation({
     id: 'endSession',
@@ -249,7 +251,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
 ];
 
 function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
-  if (upstreams.status(name) === null) return noSuchServer(name, upstreams.statuses());
+  if (upstreams.status(name) === null) return noSuchServer(name, { upstreams });
   if ((query.get('tool') ?? '') === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
   if (jsonObject(body) === null) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
   return null;

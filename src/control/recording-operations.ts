@@ -20,15 +20,19 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  namesOf,
   noSuchServer,
   ok,
   operation,
   problem,
 } from './operation.ts';
-import { REMOVED } from './schemas.ts';
+import { REMOVED, SILENT } from './schemas.ts';
 
 const NODE = { node: { description: 'Only the part of this node; by default those of all nodes.' } };
-const NO_SUCH_RECORDING = { 404: 'There is no recording of this id.' };
+const SILENT_ERRORS = {
+  404: 'There is no recording of this id.',
+  503: 'A node that may have a part of it does not answer.',
+};
 const { session, client, principal, server } = RECORDING_TARGET;
 const limit: Schema<number> = { ...count, minimum: 1 };
 const START = object({
@@ -52,16 +56,21 @@ const GET_RECORDING = operation({
   method: 'GET',
   path: '/api/v1/recordings/{name}',
   summary: 'A recording with its text, in JSON Lines.',
-  schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.') }),
+  schema: object({ recording: RECORDING, jsonl: described(text, 'One JSON text a line.'), silent: SILENT }),
   query: NODE,
-  errors: NO_SUCH_RECORDING,
-  merge: (answers) =>
-    answers.length === 0
-      ? null
-      : {
-          recording: mergedRecording(answers.map(({ recording }) => recording)),
-          jsonl: mergedParts(answers.map(({ jsonl }) => jsonl)),
-        },
+  errors: SILENT_ERRORS,
+  merge(answers, _request, absent) {
+    if (answers.length === 0) return null;
+    const recording = mergedRecording(answers.map((answer) => answer.recording));
+    const { node, startedAt } = recording;
+    // A node that was gone before has no part of it.
+    const silent = node === null ? namesOf(absent.filter(({ lostAt }) => lostAt >= Date.parse(startedAt))) : [];
+    const jsonl = mergedParts(
+      answers.map((answer) => answer.jsonl),
+      silent,
+    );
+    return { recording, jsonl, silent };
+  },
   run: ({ name }, plane) =>
     withRecording(name, plane, (recording) => ok({ recording: viewAt(recording, plane), jsonl: recording.jsonl })),
 });
@@ -74,10 +83,11 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/recordings',
     summary: 'The recordings, the oldest first.',
     query: NODE,
-    schema: object({ recordings: list(RECORDING) }),
-    merge: (answers) => {
+    schema: object({ recordings: list(RECORDING), silent: SILENT }),
+    merge: (answers, _request, absent) => {
       const parts = answers.flatMap(({ recordings }) => recordings);
-      return { recordings: [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording) };
+      const recordings = [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording);
+      return { recordings, silent: namesOf(absent) };
     },
     run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),
   }),
@@ -111,7 +121,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     summary: 'Ends a recording and keeps it.',
     schema: RECORDING,
     query: NODE,
-    errors: NO_SUCH_RECORDING,
+    errors: SILENT_ERRORS,
     merge: (parts) => (parts.length === 0 ? null : mergedRecording(parts)),
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
@@ -126,7 +136,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     summary: 'Removes a recording and its file.',
     schema: REMOVED,
     query: NODE,
-    errors: NO_SUCH_RECORDING,
+    errors: SILENT_ERRORS,
     merge: ([removed]) => removed ?? null,
     run: ({ name }, plane) =>
       withRecording(name, plane, (recording) => {
@@ -186,7 +196,7 @@ async function wantedReplay(
   const wanted = bodyOf(REPLAY_REQUEST, request.body);
   if (typeof wanted === 'string') return problem(400, 'replay_malformed', wanted);
   const { server, recording, ignore = [], of = null, jsonl = null } = wanted;
-  if (plane.upstreams.status(server) === null) return noSuchServer(server, plane.upstreams.statuses());
+  if (plane.upstreams.status(server) === null) return noSuchServer(server, plane);
   if (jsonl !== null) return { server, of, ignore, jsonl };
   const kept = await runAtNodes(
     GET_RECORDING,
@@ -208,7 +218,7 @@ async function start(
     return problem(400, 'recording_of_nothing', 'name a session, a client, a principal or a server');
   }
   if (server !== null && plane.upstreams.status(server) === null) {
-    return noSuchServer(server, plane.upstreams.statuses());
+    return noSuchServer(server, plane);
   }
   const sessionId = session === null ? null : await plane.sessionId(session);
   if (session !== null && sessionId === null) {

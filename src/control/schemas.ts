@@ -26,6 +26,11 @@ import { INVALID_ITEM } from '../model/server-catalog.ts';
 import { DEFINITION, OBSERVED, PROCESSES, RECOVERY_STEP, STATE_STEP, TRANSPORT } from '../model/server-state.ts';
 import { WATCHED_LIST } from '../model/watched-list.ts';
 
+/** Of lists of all nodes. */
+export const SILENT = optional(
+  described(list(text), 'The nodes that did not answer, or were lost within the hour: nothing of theirs is here.'),
+);
+
 /** The keys that programs written for the seeds read (S2.24, S3.15, S3.16), where ours are others. */
 const COMPAT = named(
   'CompatKeys',
@@ -114,7 +119,7 @@ const INSTANCE = named(
   }),
   'A server as one node observes it.',
 );
-export const INSTANCES = object({ instances: list(INSTANCE) });
+export const INSTANCES = object({ instances: list(INSTANCE), silent: SILENT });
 
 const GAP = named('Gap', object({ type: constant('gap'), reason: text }), 'Entries are missing here.');
 
@@ -188,10 +193,10 @@ const LOG_LINE = named(
   'As in the log of the gateway; further fields belong to the event. `server` is empty where the gateway logged of itself. `line` of `server_stderr` is what the server wrote.',
 );
 export const LOG_ENTRY = union(LOG_LINE, GAP);
-export const LOGS = object({ entries: list(LOG_LINE), cursor: text });
+export const LOGS = object({ entries: list(LOG_LINE), cursor: text, silent: SILENT });
 
 export { CALL };
-export const CALLS = object({ calls: list(CALL), cursor: text });
+export const CALLS = object({ calls: list(CALL), cursor: text, silent: SILENT });
 
 const SERVER_RATE = named(
   'ServerRate',
@@ -232,6 +237,7 @@ export const LIVE = named(
     }),
   ),
 );
+export type Live = Infer<typeof LIVE>;
 
 const SESSION = named(
   'Session',
@@ -251,7 +257,11 @@ const SESSION = named(
 );
 /** A client session as people see it; the id itself is a secret and is shown nowhere. */
 export type SessionView = Infer<typeof SESSION>;
-export const SESSIONS = object({ sessions: list(SESSION) });
+export const SESSIONS = object({
+  sessions: list(SESSION),
+  total: described(count, 'How many there are, up to half a minute ago.'),
+});
+export type SessionsView = Infer<typeof SESSIONS>;
 export const SESSION_ENDED = object({ ended: flag });
 
 const FACTS = {
@@ -363,6 +373,7 @@ export const NODES = object({
   owned: described(list(OWNED), 'What the node that answers owns.'),
   shared: described(list(SHARED_PART), 'What the nodes share, as the node that answers sees it.'),
 });
+export type NodesView = Infer<typeof NODES>;
 export const DRAINING = object({ draining: text });
 export const STOPPING = object({ stopping: described(count, 'Id of the process.') });
 

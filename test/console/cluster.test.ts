@@ -162,6 +162,26 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
   await browser.visit('#/cluster');
 });
 
+test('pages of all nodes name one that does not answer, until it does', async () => {
+  const { page } = browser;
+  const green = nodes.nodes[1]!;
+  const told = page.getByText('Not answered: green');
+  await browser.visit('#/timeline');
+  await page.getByRole('heading', { name: 'Timeline' }).waitFor();
+  green.kill('SIGSTOP');
+  for (const place of ['#/log', '#/sessions', '#/timeline']) {
+    await browser.visit('#/cluster');
+    await browser.visit(place);
+    await told.waitFor();
+    await page.getByRole('button', { name: 'Read again' }).click();
+    await told.waitFor();
+  }
+  await browser.assertAccessible();
+  green.kill('SIGCONT');
+  await told.waitFor({ state: 'detached', timeout: 30_000 });
+  await browser.visit('#/cluster');
+});
+
 test('a node is drained from the page of another one; the overview shows it as it drains', async (t) => {
   const { page } = browser;
   const overview = await ConsoleBrowser.open(blue.gateway, '#/');

@@ -57,6 +57,7 @@ export function clusterPlane(
     drain: (node) => cluster.drainNode(node),
     holder: (server) => cluster.known.server(server)?.nodes[0] ?? null,
     others: () => [...cluster.peers.others()].map(({ id }) => id),
+    silent: () => [...cluster.peers.silent].map(([node, lostAt]) => ({ node, lostAt })),
     ask: (node, request, tell) => askNode(connection.bus, cluster, node, request, tell),
   };
 }

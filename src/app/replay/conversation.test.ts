@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { mergedParts } from '../../telemetry/recorder/merged-parts.ts';
 import { readConversations } from './conversation.ts';
 
 const HEAD = '{"recording":1,"id":"x"}';
@@ -40,6 +41,14 @@ test('a request that is made again with the answers to what the server asked is 
   assert.deepEqual(JSON.parse(JSON.stringify(conversation!.asks)), [
     { method: 'elicitation/create', params: { message: '?' }, answer: { result: { action: 'accept' } } },
   ]);
+});
+
+test('a recording that lacks the parts of nodes is not replayed as if it were whole', () => {
+  const good = line('server', 'gateway', { id: 1, method: 'tools/call', params: { name: 't' } }, onServer);
+  const part = [HEAD, WHO, good, ''].join('\n');
+  assert.match(String(readConversations(mergedParts([part], ['b', 'c']), null)), /missing: b, c did not answer/);
+  assert.match(String(readConversations(mergedParts([part, part], ['b']), null)), /missing: b did not answer/);
+  assert.ok(typeof readConversations(mergedParts([part], []), null) !== 'string');
 });
 
 test('a part of a line at the end is what a killed process leaves; one before it is damage', () => {

@@ -257,6 +257,8 @@ function readLines(
       if (at === lines.length - 1) break;
       return `line ${at + 2} of the recording is no JSON: ${(error as Error).message}`;
     }
+    const missing = memberOf(read, 'missing');
+    if (Array.isArray(missing)) return `parts of the recording are missing: ${missing.join(', ')} did not answer`;
     const isEntry = memberOf(read, 'message') !== undefined;
     if (!isEntry && memberOf(read, 'capabilities') === undefined) continue;
     const fault = faultIn(read as ExactObject, isEntry ? TEXTS_OF_ENTRY : TEXTS_OF_INTRODUCTION);

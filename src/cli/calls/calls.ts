@@ -5,7 +5,7 @@ import { printable } from '../../model/printable.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
-import type { CommandInput } from '../command-input.ts';
+import { type CommandInput, tellSilent } from '../command-input.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { bytes, callLine } from './call-line.ts';
 
@@ -28,7 +28,9 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
   const earlier = async (): Promise<readonly CallRecord[]> => {
     if (lines === 0) return [];
     const answer = await new ControlClient(running).get(`/api/v1/calls?${query}&limit=${lines}`);
-    return (JSON.parse(answer) as { calls: CallRecord[] }).calls;
+    const listed = JSON.parse(answer) as { calls: CallRecord[]; silent?: string[] };
+    tellSilent(input, listed);
+    return listed.calls;
   };
   if (!input.follow) {
     const found = await earlier();

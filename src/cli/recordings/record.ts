@@ -5,7 +5,7 @@ import { printable } from '../../model/printable.ts';
 import type { RecordingView } from '../../model/recordings.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
-import { type CommandInput, print } from '../command-input.ts';
+import { type CommandInput, print, tellSilent } from '../command-input.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 
 export interface RecordFlags {
@@ -48,7 +48,8 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
   }
   await control.send('POST', `${path}/stop`, null);
   const view = await written(input, control, started.id, output);
-  await control.send('DELETE', path, null);
+  if (view.isWhole) await control.send('DELETE', path, null);
+  else terminal.err(`(the gateway keeps it: trunkline record get ${started.id})\n`);
   const words = view.reason === null || stop.signal.aborted ? '' : `: ${view.reason}`;
   terminal.err(`(${view.entries} messages of ${view.servers.join(', ') || 'no server'}${words})\n`);
   return EXIT.ok;
@@ -58,10 +59,9 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
 export async function recordings(input: CommandInput): Promise<ExitCode> {
   const control = new ControlClient(await needRunning(input));
   const json = await control.get('/api/v1/recordings');
-  print(input, json, () => {
-    const { recordings: all } = JSON.parse(json) as { recordings: RecordingView[] };
-    return all.length === 0 ? 'no recordings\n' : all.map(line).join('');
-  });
+  const { recordings: all, ...rest } = JSON.parse(json) as { recordings: RecordingView[]; silent?: string[] };
+  tellSilent(input, rest);
+  print(input, json, () => (all.length === 0 ? 'no recordings\n' : all.map(line).join('')));
   return EXIT.ok;
 }
 
@@ -91,14 +91,20 @@ async function viewOf(control: ControlClient, id: string): Promise<RecordingView
   return found;
 }
 
+/** `isWhole`: no node is missing that may have a part of it. */
 async function written(
-  { terminal }: CommandInput,
+  input: CommandInput,
   control: ControlClient,
   id: string,
   output: string | undefined,
-): Promise<RecordingView> {
+): Promise<RecordingView & { readonly isWhole: boolean }> {
+  const { terminal } = input;
   const answer = await control.get(`/api/v1/recordings/${encodeURIComponent(id)}`);
-  const { recording, jsonl } = JSON.parse(answer) as { recording: RecordingView; jsonl: string };
+  const { recording, jsonl, ...rest } = JSON.parse(answer) as {
+    recording: RecordingView;
+    jsonl: string;
+    silent?: string[];
+  };
   if (output === undefined) terminal.out(jsonl);
   else {
     try {
@@ -107,7 +113,7 @@ async function written(
       throw usage(`${(error as Error).message}; the gateway keeps the recording ${id}`);
     }
   }
-  return recording;
+  return { ...recording, isWhole: !tellSilent(input, rest) };
 }
 
 function line({ id, state, reason, entries, bytes, servers, session, client, principal }: RecordingView): string {

@@ -66,6 +66,28 @@ test('a node is gone after three missed heartbeats, and not while this process i
   await bench.dispose();
 });
 
+test('a node that went without leaving is named for an hour, or until it is back', () =>
+  onNodes(async (nodes) => {
+    const [a, b, c] = [await nodes.join('a', []), await nodes.join('b', []), await nodes.join('c', [])];
+    const silent = (): string[] => [...a.cluster.peers.silent.keys()];
+    b.cut();
+    c.cluster.peers.close();
+    const cutAt = nodes.clock.wall();
+    await nodes.pass(3_000);
+    assert.deepEqual(silent(), ['b'], 'c has left');
+    const lostAfter = a.cluster.peers.silent.get('b')! - cutAt;
+    assert.ok(lostAfter >= 900 && lostAfter <= 1_700, `lost after ${lostAfter} ms`);
+    b.restore();
+    await nodes.pass(1_000);
+    assert.deepEqual(silent(), []);
+    b.cut();
+    await nodes.pass(3_000);
+    assert.deepEqual(silent(), ['b']);
+    nodes.clock.skip(3_600_000);
+    await nodes.pass(200);
+    assert.deepEqual(silent(), []);
+  }));
+
 test('fault:F28 a node is gone for certain only where the bus has carried heartbeats meanwhile', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];

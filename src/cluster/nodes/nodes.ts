@@ -18,6 +18,8 @@ const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 /** Of nodes that are not understood; each is logged once. */
 const MAX_STRANGERS = 256;
 const MAX_ANNOUNCED = 8;
+/** As long as its servers are expected back. */
+const SILENT_MS = 3_600_000;
 /** How often a node sends its whole view although nothing changed. */
 const VIEW_MS = 10_000;
 const VIEWS = 'trunkline.node';
@@ -58,6 +60,7 @@ export class Nodes {
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
   readonly #announced = new Map<string, readonly string[]>();
+  readonly #silent = new Map<string, number>();
   /** Peers whose beats refer to a view that this node lacks. */
   readonly #wanted = new Set<string>();
   #lookedAt: number;
@@ -96,6 +99,11 @@ export class Nodes {
   /** Addresses by peer of the nodes heard last, also of those that this one lost together with the bus. */
   get announced(): ReadonlyMap<string, readonly string[]> {
     return this.#announced;
+  }
+
+  /** Names of nodes that were lost within the last hour, without leaving, with the wall-clock time of that. */
+  get silent(): ReadonlyMap<string, number> {
+    return this.#silent;
   }
 
   get(peer: string): NodeView | null {
@@ -212,6 +220,7 @@ export class Nodes {
     this.#wanted.delete(from);
     const known = this.#known.get(from);
     if (leaving !== true) this.#witnesses.received(from, testimony, view.state === 'fenced');
+    this.#silent.delete(view.id);
     if (leaving === true) {
       if (known === undefined) this.#node.nodeLeaves(view);
       else this.#gone(view, `node ${view.id} has left`, true);
@@ -266,11 +275,23 @@ export class Nodes {
     if (left) this.#announced.delete(view.peer);
     const { heardAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
+    if (!left) this.#keepSilent(view.id);
     this.#witnesses.silent(view.peer, heardAt);
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
     this.#node.nodeGone(view, left);
     this.#node.nodesChanged();
+  }
+
+  #keepSilent(id: string): void {
+    // Another process may have taken its place.
+    if (id === this.self.id || this.named(id) !== null) return;
+    const { clock } = this.#deps;
+    const lostAt = clock.wall();
+    this.#silent.set(id, lostAt);
+    clock.after(SILENT_MS, () => {
+      if (this.#silent.get(id) === lostAt) this.#silent.delete(id);
+    });
   }
 }
 

@@ -2,9 +2,13 @@ import { byTime } from '../journal.ts';
 
 const ENTRY = /^\{"seq":\d+,"time":"([^"]+)"/;
 
-/** One recording of the parts that nodes kept, this node's first: messages in the order of their times, numbered anew. */
-export function mergedParts([own = '', ...others]: readonly string[]): string {
-  if (others.length === 0) return own;
+/**
+ * One recording of the parts that nodes kept, this node's first: messages in the order of their times, numbered anew. It says
+ * which nodes may have parts that are missing.
+ */
+export function mergedParts([own = '', ...others]: readonly string[], missing: readonly string[]): string {
+  const lacks = missing.length === 0 ? '' : `${JSON.stringify({ missing })}\n`;
+  if (others.length === 0) return `${own}${lacks}`;
   const [head, ...lines] = [own, ...others].flatMap((part, at) => part.split('\n').slice(at === 0 ? 0 : 1, -1));
   const entries = lines
     .flatMap((line) => {
@@ -22,5 +26,5 @@ export function mergedParts([own = '', ...others]: readonly string[]): string {
     if (session !== undefined && !descriptions.get(session)?.includes('"endpoint":"/')) descriptions.set(session, line);
   }
   const all = [head, ...descriptions.values(), ...entries, ...(stopped === undefined ? [] : [stopped])];
-  return all.map((line) => `${line}\n`).join('');
+  return `${all.map((line) => `${line}\n`).join('')}${lacks}`;
 }

@@ -416,7 +416,7 @@ readonly server: string
 } | {
 readonly time: string;
 readonly type: "changed";
-readonly list: "drift" | "tasks" | "configuration" | "nodes" | "recordings";
+readonly list: "drift" | "tools" | "tasks" | "configuration" | "nodes" | "recordings";
 readonly server: string
 } | Gap;
 
@@ -1188,7 +1188,9 @@ export function addServer(input: { readonly ttlMs?: number | undefined; readonly
 
 /** How each server does at each node that has it. */
 export function listInstances(input: { readonly server?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
-readonly instances: readonly (Instance)[]
+readonly instances: readonly (Instance)[];
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/instances${query({ server: input.server, node: input.node })}`, undefined, options);
 }
@@ -1244,7 +1246,9 @@ export function streamEvents(input: { readonly server?: string | undefined; read
 /** The last of what servers wrote to their standard error and of what the gateway logged of them, of all nodes. */
 export function getLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly entries: readonly (LogLine)[];
-readonly cursor: string
+readonly cursor: string;
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/logs${query({ server: input.server, lines: input.lines, node: input.node })}`, undefined, options);
 }
@@ -1254,9 +1258,11 @@ export function streamLogs(input: { readonly server?: string | undefined; readon
   return stream('GET', `api/v1/logs/stream${query({ server: input.server, lines: input.lines, after: input.after, node: input.node })}`, undefined, options);
 }
 
-/** The open sessions of clients. */
+/** The open sessions of clients; in a large cluster those of this node and those that were used last. */
 export function listSessions(options: CallOptions = {}): Promise<{
-readonly sessions: readonly (Session)[]
+readonly sessions: readonly (Session)[];
+/** How many there are, up to half a minute ago. */
+readonly total: number
 }> {
   return request('GET', `api/v1/sessions`, undefined, options);
 }
@@ -1271,7 +1277,9 @@ readonly ended: boolean
 /** The last requests of clients, oldest first, of all nodes. A node keeps 10,000. */
 export function listCalls(input: { readonly filter?: string | undefined; readonly limit?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly calls: readonly (Call)[];
-readonly cursor: string
+readonly cursor: string;
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/calls${query({ filter: input.filter, limit: input.limit, node: input.node })}`, undefined, options);
 }
@@ -1346,7 +1354,9 @@ readonly path: string
 
 /** The recordings, the oldest first. */
 export function listRecordings(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
-readonly recordings: readonly (Recording)[]
+readonly recordings: readonly (Recording)[];
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/recordings${query({ node: input.node })}`, undefined, options);
 }
@@ -1373,7 +1383,9 @@ readonly maxBytes?: number
 export function getRecording(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly recording: Recording;
 /** One JSON text a line. */
-readonly jsonl: string
+readonly jsonl: string;
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/recordings/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
 }

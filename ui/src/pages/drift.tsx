@@ -1,6 +1,8 @@
+import { useComputed } from '@preact/signals';
 import {
   approveDefinitions,
   blockDefinitions,
+  type Call,
   type DriftReport,
   getDriftHistory,
   listDrift,
@@ -97,12 +99,7 @@ function Report({ report, after }: { report: DriftReport; after: () => void }) {
           />
         </div>
       ) : null}
-      <Paged
-        what="definitions"
-        rows={waiting}
-        keyOf={(one) => `${one.list} ${one.key} ${one.digest}`}
-        show={(one) => <Waiting server={server} one={one} after={after} />}
-      />
+      {waiting.length === 0 ? null : <AllWaiting server={server} waiting={waiting} after={after} />}
       {findings.length === 0 ? null : (
         <>
           <h3>Suspicious texts</h3>
@@ -123,11 +120,40 @@ function Report({ report, after }: { report: DriftReport; after: () => void }) {
   );
 }
 
+/** As many as a node keeps. */
+const KEPT_CALLS = 10_000;
+
+type Users = ReadonlyMap<string, readonly Call[]>;
+
+function AllWaiting({ server, waiting, after }: Pick<DriftReport, 'server' | 'waiting'> & { after: () => void }) {
+  const { calls, silent } = useCalls(`server:"${server}" method:tools/call`, KEPT_CALLS);
+  const byTool = useComputed(() => calls.value && Map.groupBy(calls.value, ({ name }) => name ?? ''));
+  return (
+    <>
+      <p class="soft">{silent.value.length === 0 ? '' : `Calls at ${silent.value.join(', ')} are not known.`}</p>
+      <Paged
+        what="definitions"
+        rows={waiting}
+        keyOf={(one) => `${one.list} ${one.key} ${one.digest}`}
+        show={(one) => <Waiting server={server} one={one} users={byTool.value} after={after} />}
+      />
+    </>
+  );
+}
+
 function seen({ list, key, digest }: WaitingDefinition) {
   return { list, key, digest };
 }
 
-function Waiting({ server, one, after }: { server: string; one: WaitingDefinition; after: () => void }) {
+interface WaitingProps {
+  readonly server: string;
+  readonly one: WaitingDefinition;
+  /** The calls of each tool; null until they were read. */
+  readonly users: Users | null;
+  readonly after: () => void;
+}
+
+function Waiting({ server, one, users, after }: WaitingProps) {
   const { list, key, change, severity, reasons, offered, fields, digest, before } = one;
   const name = key === '' ? 'instructions' : key;
   const word = shellWord(key === '' ? 'instructions' : list === 'tools' ? key : `${list}/${key}`);
@@ -142,7 +168,7 @@ function Waiting({ server, one, after }: { server: string; one: WaitingDefinitio
         {reasons.length === 0 ? '' : '. '}
         <span class="soft">Meanwhile {OFFERED[offered]}.</span>
       </p>
-      {list === 'tools' ? <Users server={server} tool={key} /> : null}
+      {list === 'tools' && users !== null ? <p class="soft">{usersText(users.get(key) ?? [])}</p> : null}
       <div class="diff">
         {fields.map((field) => (
           <div key={field.pointer}>
@@ -199,31 +225,12 @@ function pretty(json: string): string {
   }
 }
 
-/** As many as a node keeps. */
-const KEPT_CALLS = 10_000;
-
-/** Which clients have called the tool lately, of the calls that are kept. */
-function Users({ server, tool }: { server: string; tool: string }) {
-  const { calls } = useCalls(`server:"${server}" method:tools/call tool:"${tool.replaceAll('"', '*')}"`, KEPT_CALLS);
-  if (calls.value === null) return null;
-  const users = new Map<string, { count: number; last: string }>();
-  for (const { client, principal, time, name: called } of calls.value) {
-    // The filter takes capital letters for small ones.
-    if (called !== tool) continue;
-    const name = `${client ?? 'an unnamed client'} as ${principal}`;
-    const known = users.get(name);
-    users.set(name, {
-      count: (known?.count ?? 0) + 1,
-      last: known === undefined || time > known.last ? time : known.last,
-    });
-  }
-  return (
-    <p class="soft">
-      {users.size === 0
-        ? 'No client has called it lately.'
-        : `Called lately by ${[...users].map(([name, { count, last }]) => `${name} (${count}, last ${ago(last)})`).join(', ')}.`}
-    </p>
-  );
+/** Which clients have called the tool, of the calls that are kept; the one that ended last is the last. */
+function usersText(calls: readonly Call[]): string {
+  if (calls.length === 0) return 'No client has called it lately.';
+  const users = Map.groupBy(calls, ({ client, principal }) => `${client ?? 'an unnamed client'} as ${principal}`);
+  const texts = [...users].map(([name, own]) => `${name} (${own.length}, last ${ago(own.at(-1)!.time)})`);
+  return `Called lately by ${texts.join(', ')}.`;
 }
 
 function History({ server }: { server: string }) {
@@ -234,7 +241,7 @@ function History({ server }: { server: string }) {
     <section class="panel" aria-label="History">
       <h2>History</h2>
       {events.length === 0 ? (
-        <p class="soft">Nothing was seen of it yet.</p>
+        <p class="soft">No history yet.</p>
       ) : (
         <ol class="plain-list">
           {events.map(({ id, at, kind, name, by, severity, text }) => (

@@ -9,7 +9,14 @@ import { Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
 import { href, navigate, route } from '../router.ts';
 import { RecordingList } from './sessions/recording-list.tsx';
-import { clientOf, followSessions, readSessions, sessions, sessionsReading } from './sessions/sessions-store.ts';
+import {
+  clientOf,
+  followSessions,
+  readSessions,
+  sessionCount,
+  sessions,
+  sessionsReading,
+} from './sessions/sessions-store.ts';
 
 /** The open sessions of clients, one of them in detail, and the recordings. */
 export default function Sessions() {
@@ -83,6 +90,9 @@ export default function Sessions() {
           </Empty>
         }
       />
+      {sessionCount.value > sessions.value.length ? (
+        <p class="soft">{`${sessions.value.length} of ${sessionCount.value} sessions: those of this node, and those used last.`}</p>
+      ) : null}
       {chosen.value === null ? null : <OneSession session={chosen.value} now={now} />}
       {chosen.value !== null || label === undefined ? null : (
         <Gone what={`The session ${label}`}>

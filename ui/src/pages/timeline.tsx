@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { callName, duration, ending } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
-import { Empty, Gone, Unread } from '../parts/notes.tsx';
+import { Empty, Gone, NotAnswered, Unread } from '../parts/notes.tsx';
 import { clock } from '../parts/reading.ts';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -18,8 +18,10 @@ import {
   isRead,
   missing,
   paused,
+  readAgain,
   resume,
   shown,
+  silent,
   type TimedCall,
 } from './timeline/calls.ts';
 import { Lanes, type TimeWindow } from './timeline/lanes.tsx';
@@ -154,7 +156,15 @@ export default function Timeline() {
       <p id="filter-error" class="tone-bad" role="status">
         {filterError.value}
       </p>
-      {missing.value ? <p class="tone-warn">Some calls are missing: there were more than could be followed.</p> : null}
+      {missing.value ? (
+        <p class="tone-warn">
+          Some calls are missing: there were more than could be followed.{' '}
+          <button type="button" onClick={readAgain}>
+            Read again
+          </button>
+        </p>
+      ) : null}
+      <NotAnswered nodes={silent.value} again={readAgain} />
       {calls.length === 0 ? (
         <Empty title={words === '' ? 'No calls yet' : 'No call matches'}>
           <p>

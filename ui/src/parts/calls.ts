@@ -9,7 +9,11 @@ import { type Reading, useReading } from './reading.ts';
 export function useCalls(
   filter: string,
   limit: number,
-): Pick<Reading<unknown>, 'error' | 'again'> & { readonly calls: ReadonlySignal<readonly Call[] | null> } {
+): Pick<Reading<unknown>, 'error' | 'again'> & {
+  readonly calls: ReadonlySignal<readonly Call[] | null>;
+  /** The nodes that nothing was read of. */
+  readonly silent: ReadonlySignal<readonly string[]>;
+} {
   const { value, error, again } = useReading(() => listCalls({ filter, limit }), filter, {});
   // Apart from those that were read: they come while these are being read, too.
   const fresh = useSignal<readonly Call[]>([]);
@@ -28,5 +32,6 @@ export function useCalls(
     const known = new Set(read.map(({ id }) => id));
     return [...read, ...fresh.value.filter(({ id }) => !known.has(id))].slice(-limit);
   });
-  return { calls, error, again };
+  const silent = useComputed(() => value.value?.silent ?? []);
+  return { calls, silent, error, again };
 }

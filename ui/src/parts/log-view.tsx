@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { getLogs, type LogLine } from '../api/operations.ts';
 import { onLive, untilAll, wantLogs } from '../live.ts';
-import { Failure } from './notes.tsx';
+import { Failure, NotAnswered } from './notes.tsx';
 import { clock } from './reading.ts';
 
 const FIRST_LINES = 100;
@@ -20,6 +20,7 @@ interface LogViewProps {
 export function LogView({ label, server, node: only }: LogViewProps) {
   const lines = useSignal<readonly LogLine[]>([]);
   const error = useSignal<Error | null>(null);
+  const silent = useSignal<readonly string[]>([]);
   const box = useRef<HTMLPreElement>(null);
   /** What comes while the list is read; null while none is. */
   const held = useRef<LogLine[] | null>(null);
@@ -34,8 +35,9 @@ export function LogView({ label, server, node: only }: LogViewProps) {
     held.current = meanwhile;
     getLogs({ server: server ?? undefined, lines: FIRST_LINES, node: only })
       .then(
-        ({ entries }) => {
+        ({ entries, silent: nodes = [] }) => {
           lines.value = entries;
+          silent.value = nodes;
           listed.current = new Set(entries.map((entry) => JSON.stringify(entry)));
           error.value = null;
         },
@@ -72,6 +74,7 @@ export function LogView({ label, server, node: only }: LogViewProps) {
   return (
     <>
       {error.value === null ? null : <Failure what="The log could not be read" error={error.value} again={read} />}
+      <NotAnswered nodes={silent.value} again={read} />
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
       <pre ref={box} class="log" role="log" aria-live="off" tabIndex={0} aria-label={label}>
         {lines.value.length === 0

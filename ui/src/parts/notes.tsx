@@ -43,6 +43,19 @@ export function Gone({ what, children }: { what: string; children: ComponentChil
   );
 }
 
+/** A list of all nodes has nothing of these. */
+export function NotAnswered({ nodes = [], again }: { nodes?: readonly string[] | undefined; again: () => void }) {
+  if (nodes.length === 0) return null;
+  return (
+    <p class="tone-warn" role="status">
+      Not answered: {nodes.join(', ')}{' '}
+      <button type="button" onClick={again}>
+        Read again
+      </button>
+    </p>
+  );
+}
+
 export function Loading({ what }: { what: string }) {
   return (
     <p class="loading" role="status">

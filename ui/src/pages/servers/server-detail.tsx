@@ -9,7 +9,6 @@ import {
   type Server,
   suspendServer,
 } from '../../api/operations.ts';
-import { onLive } from '../../live.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { LogView } from '../../parts/log-view.tsx';
@@ -26,7 +25,7 @@ import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
 
 const TICK_MS = 1_000;
-const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true };
+const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true, sessions: true };
 
 /** All that is known of one server, as one node observes it, and what can be done with it. */
 export function ServerDetail({ name }: { readonly name: string }) {
@@ -37,7 +36,6 @@ export function ServerDetail({ name }: { readonly name: string }) {
     return found;
   };
   const there = useReading(read, `${name} ${node}`, FOLLOWED);
-  useEffect(() => followSessions(there.again), []);
   const listed = servers.value?.get(name);
   const server = (node === undefined ? null : there.value.value) ?? listed;
   if (server === undefined) {
@@ -119,15 +117,6 @@ export function ServerDetail({ name }: { readonly name: string }) {
 function notRead(node: string | undefined): string {
   if (node === undefined) return 'The status could not be read again';
   return `The status at node ${node} could not be read; another node's view is shown`;
-}
-
-/** Processes that are a session's end with it, of which no event tells. */
-function followSessions(changed: () => void): () => void {
-  const counts = new Map<string | null, number>();
-  return onLive('stats', ({ node, sessions }) => {
-    if ((counts.get(node) ?? sessions) !== sessions) changed();
-    counts.set(node, sessions);
-  });
 }
 
 function Replicas({ server: { replicas } }: { readonly server: Server }) {

@@ -9,18 +9,19 @@ import {
 } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { shellWord } from '../../parts/command.tsx';
-import { Empty } from '../../parts/notes.tsx';
+import { Empty, NotAnswered } from '../../parts/notes.tsx';
 import { Status } from '../../parts/status.tsx';
 import { serverList } from '../../servers.ts';
 import { download } from './download.ts';
 import { ReplayForm } from './replay-form.tsx';
-import { readSessions, recordings } from './sessions-store.ts';
+import { readSessions, recordings, silent } from './sessions-store.ts';
 
 /** What was recorded, and a form that records what comes next. */
 export function RecordingList() {
   return (
     <section class="panel" aria-labelledby="recordings">
       <h2 id="recordings">Recordings</h2>
+      <NotAnswered nodes={silent.value} again={() => void readSessions()} />
       <NextRecording servers={serverList.value} />
       {recordings.value.length === 0 ? (
         <Empty title="Nothing is recorded">
@@ -108,8 +109,16 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
         <Action
           label="Download"
           command={`trunkline record get ${id} -o ${id}.jsonl`}
-          run={async () => download(`${id}.jsonl`, (await getRecording({ name: id })).jsonl)}
-          done={`${id}.jsonl is downloaded`}
+          run={async () => {
+            const read = await getRecording({ name: id });
+            download(`${id}.jsonl`, read.jsonl);
+            return read;
+          }}
+          done={({ silent: nodes = [] }) =>
+            nodes.length === 0
+              ? `${id}.jsonl is downloaded`
+              : `${id}.jsonl is downloaded, without the parts of ${nodes.join(', ')}`
+          }
         />
         <Action
           label="Delete"

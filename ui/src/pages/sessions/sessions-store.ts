@@ -9,7 +9,11 @@ import { follow, reader } from '../../parts/reading.ts';
 const READ_AFTER_MS = 250;
 
 export const sessions = signal<readonly Session[] | null>(null);
+/** How many there are; a large cluster lists those that were used last. */
+export const sessionCount = signal(0);
 export const recordings = signal<readonly Recording[]>([]);
+/** The nodes whose recordings are not in the list. */
+export const silent = signal<readonly string[]>([]);
 const error = signal<Error | null>(null);
 
 const failed = (cause: Error): void => {
@@ -19,6 +23,7 @@ const open = reader(
   () => listSessions(),
   (found) => {
     sessions.value = found.sessions;
+    sessionCount.value = found.total;
     error.value = null;
   },
   failed,
@@ -27,6 +32,7 @@ const kept = reader(
   () => listRecordings(),
   (found) => {
     recordings.value = found.recordings;
+    silent.value = found.silent ?? [];
   },
   failed,
 );

@@ -17,6 +17,8 @@ export interface TimedCall {
 const all = signal<readonly TimedCall[]>([]);
 const error = signal<Error | null>(null);
 export const isRead = signal(false);
+/** The nodes that nothing was read of. */
+export const silent = signal<readonly string[]>([]);
 /** Calls came faster than they were told. */
 export const missing = signal(false);
 export const filterText = signal('');
@@ -50,12 +52,13 @@ async function readCalls(): Promise<void> {
   isStale = paused.value && isRead.value;
   if (isStale) return;
   heldBack = [];
+  missing.value = false;
   reading++;
   try {
-    const { calls } = await listCalls({ limit: KEPT });
+    const { calls, silent: nodes = [] } = await listCalls({ limit: KEPT });
     all.value = calls.map(timed);
+    silent.value = nodes;
     error.value = null;
-    missing.value = false;
     isRead.value = true;
   } catch (cause) {
     error.value = cause as Error;
@@ -77,6 +80,11 @@ export function followCalls(): () => void {
       add(calls.map(timed));
     }),
   );
+}
+
+export function readAgain(): void {
+  paused.value = false;
+  void readCalls();
 }
 
 export function resume(): void {
