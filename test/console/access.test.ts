@@ -32,7 +32,7 @@ test('the matrix has what each agent may use, and a tool leads to the policy tha
   const guest = page.getByRole('row', { name: /^guest/ });
   await guest.getByText('refused').waitFor();
   await guest.getByText(/^\d+ of \d+$/).click();
-  const tools = page.getByRole('table', { name: 'Tools that guest may call' });
+  const tools = page.getByRole('grid', { name: 'Tools that guest may call' });
   await tools.getByText('delete_entities', { exact: true }).click();
   const why = page.getByRole('region', { name: 'Check a call' });
   await why.getByText('The call would be refused by toolFilter').waitFor();
@@ -42,7 +42,7 @@ test('the matrix has what each agent may use, and a tool leads to the policy tha
   await why.getByLabel('Tool').fill('echo');
   await why.getByRole('button', { name: 'Evaluate', exact: true }).click();
   await why.getByText('The call would be refused by access').waitFor();
-  await why.getByLabel('Caller').selectOption('agent:writer');
+  await why.getByLabel('Principal').selectOption('agent:writer');
   await why.getByRole('button', { name: 'Evaluate', exact: true }).click();
   await why.getByText('The call would be sent').waitFor();
 });
@@ -57,7 +57,7 @@ test('a refused call arrives in the list without a reload', async () => {
   await refused.getByText('"everything__echo"', { exact: true }).waitFor();
   await refused.getByText(/cannot use tools from/).waitFor();
   await browser.visit('#/timeline?filter=outcome:REFUSED');
-  await page.getByRole('table', { name: 'Calls' }).getByText('"everything__echo"').click();
+  await page.getByRole('grid', { name: 'Calls' }).getByText('"everything__echo"').click();
   const detail = page.getByRole('region', { name: 'Call "everything__echo"' });
   await detail.getByText('everything__echo (unknown)').waitFor();
   await detail.getByText(/cannot use tools from/).waitFor();

@@ -3,7 +3,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
-import type { Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
 
@@ -30,8 +29,7 @@ test('a node that joins, what the nodes own and where their files disagree arriv
   await green.getByText('ready').waitFor({ timeout: 30_000 });
   await green.getByText('fragile, other, shared').waitFor();
   const conflicts = page.getByRole('region', { name: 'Conflicts' });
-  const known = (await blue.control<Json>('/api/v1/nodes')).conflicts;
-  if (known.length > 0) await conflicts.getByText('shared').waitFor();
+  await conflicts.getByText('shared').waitFor({ timeout: 30_000 });
   const wire = await WireClient.open(blue.mcpUrl);
   await wire.callText('counter__count');
   await page.getByRole('table', { name: 'What only this node may run' }).getByText('counter').first().waitFor();
@@ -92,7 +90,7 @@ test('a server that fails at the other node only, its log, and the calls and ses
     .waitFor()
     .finally(() => clearInterval(calling));
   await browser.visit('#/timeline?filter=server:other');
-  await page.getByRole('table', { name: 'Calls' }).getByText('count').first().click();
+  await page.getByRole('grid', { name: 'Calls' }).getByText('count').first().click();
   await page.getByText('node blue → other at node green').waitFor();
   await browser.visit('#/sessions');
   const { sessions } = await blue.control<{ sessions: { label: string; here: boolean }[] }>('/api/v1/sessions');

@@ -102,33 +102,39 @@ export class ConsoleBrowser {
     return Math.round(Math.max(...tasks.map(({ tdur = 0 }) => tdur)) / 1_000);
   }
 
-  /** Fails with axe's findings that are serious or critical, in both themes. */
+  /** Fails with axe's findings that are serious or critical, in both themes at both widths. */
   async assertAccessible(): Promise<void> {
-    for (const theme of THEMES) {
-      await this.#theme(theme);
-      // Outside of the page's policy: the test's own tool.
-      const session = await this.page.context().newCDPSession(this.page);
-      await session.send('Runtime.evaluate', { expression: AXE });
-      const { result } = await session.send('Runtime.evaluate', {
-        expression: 'axe.run().then(({ violations }) => JSON.stringify(violations))',
-        awaitPromise: true,
-      });
-      await session.detach();
-      const findings = (JSON.parse(result.value as string) as readonly AxeFinding[]).filter(
-        ({ impact }) => impact === 'serious' || impact === 'critical',
-      );
-      assert.deepEqual(
-        findings.map(({ id, nodes }) => `${theme} ${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`),
-        [],
-      );
-    }
+    // Outside of the page's policy: the test's own tool.
+    const session = await this.page.context().newCDPSession(this.page);
+    await session.send('Runtime.evaluate', { expression: AXE });
+    await this.#atWidths(async (width) => {
+      for (const theme of THEMES) {
+        await this.#theme(theme);
+        const { result } = await session.send('Runtime.evaluate', {
+          expression: 'axe.run().then(({ violations }) => JSON.stringify(violations))',
+          awaitPromise: true,
+        });
+        const findings = (JSON.parse(result.value as string) as readonly AxeFinding[]).filter(
+          ({ impact }) => impact === 'serious' || impact === 'critical',
+        );
+        assert.deepEqual(
+          findings.map(({ id, nodes }) => `${width} ${theme} ${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`),
+          [],
+        );
+      }
+    });
+    await session.detach();
   }
 
-  /** Asserts that nothing is wider than a phone; with TRUNKLINE_SCREENSHOTS=1 writes both themes at both widths to docs/screenshots. */
+  /**
+   * Dismisses the toasts and asserts that nothing is wider than a phone; with TRUNKLINE_SCREENSHOTS=1 writes both themes at
+   * both widths to docs/screenshots, one set for each name.
+   */
   async screenshots(name: string): Promise<void> {
     const writes = process.env['TRUNKLINE_SCREENSHOTS'] === '1';
-    for (const width of WIDTHS) {
-      await this.page.setViewportSize({ width, height: HEIGHT });
+    const dismiss = this.page.locator('.toast').getByRole('button', { name: 'Dismiss' });
+    for (const button of await dismiss.elementHandles()) await button.evaluate((one) => (one as HTMLElement).click());
+    await this.#atWidths(async (width) => {
       const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${name} is ${wide} px wider than a screen of ${width} px`);
       for (const theme of writes ? THEMES : []) {
@@ -137,13 +143,26 @@ export class ConsoleBrowser {
         const image = await this.page.screenshot({ animations: 'disabled' });
         writeFileSync(join(SCREENSHOTS, `${name}-${theme}-${width}.png`), image);
       }
-    }
-    await this.page.setViewportSize({ width: WIDTHS[0], height: HEIGHT });
+    });
   }
 
   async close(): Promise<void> {
     await this.#browser.close();
     assert.deepEqual(this.#problems, [], 'errors in the console of the browser');
+  }
+
+  /** The widest again at the end. */
+  async #atWidths(work: (width: number) => Promise<void>): Promise<void> {
+    try {
+      for (const width of WIDTHS) {
+        await this.page.setViewportSize({ width, height: HEIGHT });
+        // What is drawn for its width is drawn anew in the next frame.
+        await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+        await work(width);
+      }
+    } finally {
+      await this.page.setViewportSize({ width: WIDTHS[0], height: HEIGHT });
+    }
   }
 
   async #theme(theme: string): Promise<void> {

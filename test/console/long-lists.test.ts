@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -11,6 +12,8 @@ const AT_ONCE = 50;
 const MOST_ELEMENTS = 3_000;
 const LONGEST_TASK_MS = 100;
 const ROUNDS = 3;
+/** While a page is measured, calls come so often. */
+const CALL_EVERY_MS = 20;
 /** No page has this address. */
 const ELSEWHERE = '#/elsewhere';
 /** The gateway reports so many of a server at once. */
@@ -43,12 +46,13 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 
 let gateway: RunningGateway;
 let browser: ConsoleBrowser;
+let client: WireClient;
 before(async () => {
   gateway = await RunningGateway.start({
     config: { mcpServers: { many: { command: process.execPath, args: ['-e', SERVER] } } },
   });
   await gateway.ready();
-  const client = await WireClient.open(gateway.mcpUrl);
+  client = await WireClient.open(gateway.mcpUrl);
   for (let done = 0; done < CALLS; done += AT_ONCE) {
     await Promise.all(
       Array.from({ length: AT_ONCE }, (_, i) => client.callText(`many__tool-${(done + i) % TOOLS}`, {})),
@@ -61,8 +65,25 @@ after(async () => {
   await gateway?.dispose();
 });
 
-/** Shows the view and scrolls; of its rounds the best counts. */
+/** Shows the view and scrolls, while calls come; of its rounds the best counts. */
 async function measure(view: string, t: TestContext): Promise<void> {
+  let [calls, measuring] = [0, true];
+  const calling = (async () => {
+    for (; measuring; calls++) {
+      await client.request('tools/call', { name: `many__tool-${calls % TOOLS}`, arguments: {} });
+      await sleep(CALL_EVERY_MS);
+    }
+  })();
+  try {
+    await measureRounds(view, t);
+  } finally {
+    measuring = false;
+    await calling;
+  }
+  assert.ok(calls > 10, `${calls} calls`);
+}
+
+async function measureRounds(view: string, t: TestContext): Promise<void> {
   const { page } = browser;
   const heading = page.getByRole('heading', { level: 1 });
   const longest: number[] = [];
@@ -97,7 +118,6 @@ test('all pages, of 1,000 tools and 10,000 calls, keep few rows in the document,
 
 test('so does the page of drift when all 1,000 tools have other words, and shows the rest on demand', async (t) => {
   const { page } = browser;
-  const client = await WireClient.open(gateway.mcpUrl);
   await client.callText('many__tool-0', { words: 'Another tool ' });
   await browser.visit('#/drift');
   await page.getByRole('button', { name: `Approve all ${WAITING}` }).waitFor();

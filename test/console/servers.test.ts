@@ -78,10 +78,11 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await page.getByRole('button', { name: 'Resume', exact: true }).click();
   await heading.getByText('running').waitFor();
   await browser.assertAccessible();
+  await browser.screenshots('server');
   await browser.visit('#/servers/doubled');
   await page.getByRole('table', { name: 'Replicas' }).getByRole('row').nth(2).getByText('running').waitFor();
   await browser.visit('#/servers');
-  await page.getByRole('table', { name: 'Servers' }).getByText('memory').waitFor();
+  await page.getByRole('grid', { name: 'Servers' }).getByText('memory').waitFor();
   await browser.assertAccessible();
   await browser.screenshots('servers');
 });
@@ -275,6 +276,7 @@ test('a server of the registry is found, says what it needs, and is added with i
     )
     .waitFor();
   await browser.assertAccessible();
+  await browser.screenshots('add-server');
   await page.getByLabel(/Exec token/).fill('wrong');
   await form.getByRole('button', { name: 'Add graph', exact: true }).click();
   await page.getByRole('heading', { name: 'Nothing was added' }).waitFor();

@@ -20,7 +20,7 @@ test('the timeline: the attempts of a call whose process died, as spans of the c
   const browser = await ConsoleBrowser.open(gateway, '#/timeline');
   t.after(() => browser.close());
   const { page } = browser;
-  const rows = page.getByRole('table', { name: 'Calls' }).getByRole('row');
+  const rows = page.getByRole('grid', { name: 'Calls' }).getByRole('row');
   await rows.filter({ hasText: 'dies.who' }).click();
   await page.getByRole('region', { name: 'Call dies.who' }).waitFor();
   assert.equal(await page.getByText('Attempt 1').count(), 0, 'one attempt is the call itself');
@@ -51,7 +51,7 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     const browser = await ConsoleBrowser.open(gateway, '#/timeline');
     t.after(() => browser.close());
     const { page } = browser;
-    const rows = page.getByRole('table', { name: 'Calls' }).getByRole('row');
+    const rows = page.getByRole('grid', { name: 'Calls' }).getByRole('row');
     await rows.filter({ hasText: 'good.echo' }).first().waitFor();
 
     await client.request('tools/call', { name: 'slow__sleep', arguments: { ms: 5_000 } });

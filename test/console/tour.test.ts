@@ -32,7 +32,7 @@ test("a newcomer's tour: four servers, a call, a server that breaks, why, and it
   const navigation = page.getByRole('navigation', { name: 'Pages' });
   await page.getByText('Nothing needs attention.').waitFor({ timeout: 45_000 });
   await navigation.getByRole('link', { name: 'Servers' }).click();
-  const table = page.getByRole('table', { name: 'Servers' });
+  const table = page.getByRole('grid', { name: 'Servers' });
   for (const name of Object.keys(FOUR_SERVERS.mcpServers)) {
     await table.getByRole('row', { name }).getByText('running').waitFor();
   }

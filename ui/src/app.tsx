@@ -65,7 +65,7 @@ function Shell() {
         <span class="grow" />
         <Status tone={LIVE[liveState.value][0]} text={LIVE[liveState.value][1]} />
         <button type="button" class="search-button" onClick={openPalette}>
-          <span class="wide-only">Search or run</span> <kbd>Ctrl K</kbd>
+          <span>Search or run</span> <kbd>Ctrl K</kbd>
         </button>
         <button type="button" class="plain" title={`Theme: ${theme.value}`} onClick={nextTheme}>
           <span aria-hidden="true">{theme.value === 'dark' ? '☾' : theme.value === 'light' ? '☀' : '◐'}</span>

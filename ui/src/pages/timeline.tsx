@@ -222,15 +222,24 @@ type Range = TimeWindow | 'all' | null;
 function useRange(written: string | null): [Range, (next: Range) => void] {
   const range = useSignal(rangeOf(written));
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  /** What this page has written there: a later change may be under way already. */
+  const own = useRef<string | null>(null);
   useEffect(() => {
+    const isOwn = own.current === (written ?? '');
+    own.current = null;
+    if (isOwn) return;
+    clearTimeout(timer.current);
     range.value = rangeOf(written);
-    return () => clearTimeout(timer.current);
   }, [written]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   const zoom = (next: Range): void => {
     range.value = next;
     clearTimeout(timer.current);
     const text = next === null || next === 'all' ? (next ?? '') : `${next.from.toFixed(1)}-${next.to.toFixed(1)}`;
-    timer.current = setTimeout(() => setQuery({ range: text }), ADDRESS_MS);
+    timer.current = setTimeout(() => {
+      own.current = text;
+      setQuery({ range: text });
+    }, ADDRESS_MS);
   };
   return [range.value, zoom];
 }

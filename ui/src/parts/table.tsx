@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import './table.css';
 
 export interface Column<R> {
@@ -16,7 +16,7 @@ export interface Column<R> {
   readonly align?: 'end';
 }
 
-export interface TableProps<R> {
+interface TableProps<R> {
   readonly label: string;
   readonly rows: readonly R[];
   readonly columns: readonly Column<R>[];
@@ -27,25 +27,35 @@ export interface TableProps<R> {
   readonly empty: ComponentChildren;
 }
 
-/** As in table.css. */
+/** As in table.css; the head has the same height. */
 const ROW_PX = 36;
 const BEYOND = 8;
 const FIRST_HEIGHT = 600;
 
-/** A table of any length: only the rows in sight are in the document. Arrow keys move, Enter opens. */
+/** A row by its key, and where it was: rows come and go while it is chosen. */
+interface Place {
+  readonly key: string;
+  readonly index: number;
+}
+
+/**
+ * A table of any length: only the rows in sight are in the document. One whose rows open is a grid with the focus on it:
+ * arrow keys move its active row, Enter opens that.
+ */
 export function Table<R>({ label, rows, columns, keyOf, onOpen, selected, empty }: TableProps<R>) {
-  const body = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const id = useId();
   const top = useSignal(0);
   const height = useSignal(FIRST_HEIGHT);
-  const active = useSignal(0);
-  const sort = useSignal<{ readonly id: string; readonly down: boolean } | null>(null);
+  const place = useSignal<Place | null>(null);
+  const sort = useSignal<Sort>(null);
 
   useLayoutEffect(() => {
-    const element = body.current;
+    const element = box.current;
     if (element === null) return;
     // Another element than before the table was empty: it is not scrolled.
     top.value = element.scrollTop;
-    const observer = new ResizeObserver(() => (height.value = element.clientHeight));
+    const observer = new ResizeObserver(() => (height.value = element.clientHeight - ROW_PX));
     observer.observe(element);
     return () => observer.disconnect();
   }, [rows.length === 0]);
@@ -54,6 +64,9 @@ export function Table<R>({ label, rows, columns, keyOf, onOpen, selected, empty 
   const shown = sorted(rows, columns, sort.value);
   const first = Math.max(0, Math.floor(top.value / ROW_PX) - BEYOND);
   const last = Math.min(shown.length, Math.ceil((top.value + height.value) / ROW_PX) + BEYOND);
+  const opens = onOpen !== undefined;
+  const active = opens ? indexOf(place.value, shown, keyOf) : -1;
+  const rowId = (index: number): string => `${id}-${index}`;
   const tracks = {
     '--columns': columns.map(({ width }) => width).join(' '),
     '--narrow': columns
@@ -62,67 +75,65 @@ export function Table<R>({ label, rows, columns, keyOf, onOpen, selected, empty 
       .join(' '),
   };
   const move = (to: number): void => {
-    const element = body.current!;
-    active.value = Math.max(0, Math.min(shown.length - 1, to));
-    const at = active.value * ROW_PX;
+    const element = box.current!;
+    const index = Math.max(0, Math.min(shown.length - 1, to));
+    place.value = { key: keyOf(shown[index]!), index };
+    const at = index * ROW_PX;
     if (at < element.scrollTop) element.scrollTop = at;
-    else if (at + ROW_PX > element.scrollTop + element.clientHeight)
-      element.scrollTop = at + ROW_PX - element.clientHeight;
+    else if (at + ROW_PX > element.scrollTop + height.value) element.scrollTop = at + ROW_PX - height.value;
   };
   const onKey = (event: KeyboardEvent): void => {
+    if (event.target !== event.currentTarget) return;
     const page = Math.max(1, Math.floor(height.value / ROW_PX) - 1);
     const steps: Readonly<Record<string, number>> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
     const step = steps[event.key];
-    const row = shown[active.value];
-    if (step !== undefined) move(active.value + step);
+    if (step !== undefined) move(active + step);
     else if (event.key === 'Home') move(0);
     else if (event.key === 'End') move(shown.length - 1);
-    else if (event.key === 'Enter' && row !== undefined && event.target === event.currentTarget) onOpen?.(row);
+    else if (event.key === 'Enter') onOpen?.(shown[active]!);
     else return;
     event.preventDefault();
   };
+  const inSight = active >= first && active < last;
+  const kind = opens
+    ? { role: 'grid' as const, 'aria-activedescendant': inSight ? rowId(active) : undefined, onKeyDown: onKey }
+    : { role: 'table' as const };
+  // What scrolls has to be reached by keyboard.
+  const attributes = { ...kind, 'aria-label': label, 'aria-rowcount': shown.length + 1, tabIndex: 0, style: tracks };
   return (
-    <div class="table" role="table" aria-label={label} aria-rowcount={shown.length + 1} style={tracks}>
+    <div ref={box} class="table" onScroll={(event) => (top.value = event.currentTarget.scrollTop)} {...attributes}>
       <div class="table-head" role="row" aria-rowindex={1}>
         {columns.map((column) => (
           <Head key={column.id} column={column} sort={sort.value} onSort={(next) => (sort.value = next)} />
         ))}
       </div>
-      <div
-        ref={body}
-        class="table-body"
-        role="rowgroup"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard
-        tabIndex={0}
-        onKeyDown={onKey}
-        onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
-      >
-        <div class="table-space" role="presentation" style={{ height: `${shown.length * ROW_PX}px` }}>
-          {shown.slice(first, last).map((row, at) => {
-            const index = first + at;
-            const key = keyOf(row);
-            return (
-              // biome-ignore lint/a11y/useKeyWithClickEvents: the body takes the keys of all rows
-              <div
-                key={key}
-                role="row"
-                aria-rowindex={index + 2}
-                class={`table-row${index === active.value ? ' active' : ''}${key === selected ? ' selected' : ''}${onOpen === undefined ? '' : ' opens'}`}
-                style={{ transform: `translateY(${index * ROW_PX}px)` }}
-                onClick={() => {
-                  active.value = index;
-                  onOpen?.(row);
-                }}
-              >
-                {columns.map((column) => (
-                  <div key={column.id} role="cell" class={cellClass(column)}>
-                    {column.cell(row)}
-                  </div>
-                ))}
-              </div>
-            );
-          })}
-        </div>
+      <div class="table-space" role="rowgroup" style={{ height: `${shown.length * ROW_PX}px` }}>
+        {shown.slice(first, last).map((row, at) => {
+          const index = first + at;
+          const key = keyOf(row);
+          return (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the grid takes the keys of all rows
+            <div
+              key={key}
+              id={rowId(index)}
+              role="row"
+              aria-rowindex={index + 2}
+              aria-selected={opens ? key === selected : undefined}
+              class={`table-row${index === active ? ' active' : ''}${opens ? ' opens' : ''}`}
+              style={{ transform: `translateY(${index * ROW_PX}px)` }}
+              onClick={() => {
+                place.value = { key, index };
+                onOpen?.(row);
+              }}
+            >
+              {columns.map((column) => (
+                <div key={column.id} role={opens ? 'gridcell' : 'cell'} class={cellClass(column)}>
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          );
+        })}
       </div>
     </div>
   );
@@ -160,6 +171,16 @@ function Head<R>({ column, sort, onSort }: HeadProps<R>) {
 
 function cellClass<R>({ wideOnly, align }: Column<R>): string {
   return `cell${wideOnly === true ? ' wide-only' : ''}${align === 'end' ? ' end' : ''}`;
+}
+
+/** Where the row is now; where it is gone, the one in its place. */
+function indexOf<R>(place: Place | null, rows: readonly R[], keyOf: (row: R) => string): number {
+  if (place === null) return 0;
+  const { key, index } = place;
+  const there = rows[index];
+  if (there !== undefined && keyOf(there) === key) return index;
+  const found = rows.findIndex((row) => keyOf(row) === key);
+  return found >= 0 ? found : Math.min(index, rows.length - 1);
 }
 
 function sorted<R>(rows: readonly R[], columns: readonly Column<R>[], sort: Sort): readonly R[] {
