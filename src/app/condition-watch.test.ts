@@ -84,7 +84,7 @@ test('each condition is told once when it begins and once when it is over', asyn
     [
       () => facts.states.set('a', 'auth_required'),
       () => facts.states.delete('a'),
-      'login_needed a it asks for a login',
+      'login_needed a it asks for a sign-in',
     ],
     [
       () => (facts.writable = false),

@@ -121,7 +121,7 @@ export class ConditionWatch {
       else if (!this.#downSince.has(server)) this.#downSince.set(server, clock.now());
       const sinceMs = clock.now() - (this.#downSince.get(server) ?? Number.POSITIVE_INFINITY);
       if (STUCK.has(state) || sinceMs >= DOWN_MS) yield { name: 'server_down', server, reason: `it is ${state}` };
-      if (state === 'auth_required') yield { name: 'login_needed', server, reason: 'it asks for a login' };
+      if (state === 'auth_required') yield { name: 'login_needed', server, reason: 'it asks for a sign-in' };
     }
     for (const [server, withheld] of this.#withheld) {
       yield { name: 'drift_blocked', server, reason: `${withheld} definitions wait for approval and are withheld` };

@@ -3,10 +3,10 @@ import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { digestOf } from './bearer.ts';
 
-const WORD_MS = 10 * 60_000;
+const CODE_MS = 10 * 60_000;
 const IDLE_MS = 12 * 60 * 60_000;
 const LONGEST_MS = 7 * 24 * 60 * 60_000;
-const MAX_WORDS = 16;
+const MAX_CODES = 16;
 const MAX_SESSIONS = 64;
 
 /** A browser that is logged in at the console. */
@@ -18,7 +18,7 @@ export interface ConsoleSession {
 }
 
 /**
- * Who is logged in at the console of this gateway: one-time words, which a link carries, and sessions, each a cookie of the
+ * Who is logged in at the console of this gateway: one-time codes, which a link carries, and sessions, each a cookie of the
  * browser. Both are bounded in number and in time, and end with the process.
  */
 export class ConsoleLogins {
@@ -29,7 +29,7 @@ export class ConsoleLogins {
   /** Of the token in the data folder and of that of the configuration. */
   readonly tokenDigests: readonly Buffer[];
   /** Until when each is good; keys are digests. */
-  readonly #words = new Map<string, number>();
+  readonly #codes = new Map<string, number>();
   /** Keys are digests of the cookies' values. */
   readonly #sessions = new Map<string, ConsoleSession>();
 
@@ -48,20 +48,20 @@ export class ConsoleLogins {
   /** An address that opens one session within ten minutes. The oldest of too many ends. */
   link(controlUrl: string): string {
     const now = this.#clock.wall();
-    for (const [key, until] of this.#words) if (until <= now) this.#words.delete(key);
-    for (const key of this.#words.keys()) if (this.#words.size >= MAX_WORDS) this.#words.delete(key);
-    const word = random();
-    this.#words.set(keyOf(word), now + WORD_MS);
-    return `${this.#publicUrl ?? controlUrl}/#/login/${word}`;
+    for (const [key, until] of this.#codes) if (until <= now) this.#codes.delete(key);
+    for (const key of this.#codes.keys()) if (this.#codes.size >= MAX_CODES) this.#codes.delete(key);
+    const code = random();
+    this.#codes.set(keyOf(code), now + CODE_MS);
+    return `${this.#publicUrl ?? controlUrl}/#/login/${code}`;
   }
 
-  /** Opens a session for a one-time word or the control token; null for another text. */
+  /** Opens a session for a one-time code or the control token; null for another text. */
   open(proof: { readonly word?: unknown; readonly token?: unknown }): { cookie: string; csrf: string } | null {
-    const { word, token } = proof;
+    const { word: code, token } = proof;
     const good =
       typeof token === 'string'
         ? this.tokenDigests.some((digest) => timingSafeEqual(digestOf(token), digest))
-        : typeof word === 'string' && this.#used(word);
+        : typeof code === 'string' && this.#used(code);
     if (!good) return null;
     const now = this.#clock.wall();
     for (const [key, session] of this.#sessions) if (this.#isOver(session)) this.#sessions.delete(key);
@@ -93,10 +93,10 @@ export class ConsoleLogins {
     for (const [key, session] of this.#sessions) if (session === ended) this.#sessions.delete(key);
   }
 
-  #used(word: string): boolean {
-    const key = keyOf(word);
-    const until = this.#words.get(key);
-    this.#words.delete(key);
+  #used(code: string): boolean {
+    const key = keyOf(code);
+    const until = this.#codes.get(key);
+    this.#codes.delete(key);
     return until !== undefined && this.#clock.wall() < until;
   }
 

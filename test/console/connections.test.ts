@@ -112,8 +112,8 @@ test('the page checks a sign-in step by step, and says at which step it fails', 
 test('a server is authorised again, at its connection and where it is in detail', async () => {
   const { page } = browser;
   for (const [view, part, label] of [
-    ['#/connections', page.getByRole('region', { name: 'Connection to web' }), 'Authorise again'],
-    ['#/servers/web', page.getByRole('main'), 'Log in'],
+    ['#/connections', page.getByRole('region', { name: 'Connection to web' }), 'Sign in again'],
+    ['#/servers/web', page.getByRole('main'), 'Sign in'],
   ] as const) {
     await browser.visit(view);
     const [before] = await credentials();
@@ -135,7 +135,7 @@ test('a login that the authorization server refuses is told with its reason, and
   const { page } = browser;
   await browser.visit('#/connections');
   const card = page.getByRole('region', { name: 'Connection to web' });
-  await card.getByRole('button', { name: 'Authorise again', exact: true }).click();
+  await card.getByRole('button', { name: 'Sign in again', exact: true }).click();
   const link = card.getByRole('link', { name: 'Sign in to web' });
   await link.waitFor();
   const address = (await link.getAttribute('href'))!;

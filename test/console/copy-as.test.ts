@@ -43,7 +43,7 @@ test('the same call as a command, with curl and as a test', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
   try {
     for (const era of ['2026-07-28', '2025-06-18']) {
-      await open(`server=side&tool=echo${args}&era=${era}`);
+      await open(`server=side&tool=echo${args}&revision=${era}`);
       await page.getByRole('button', { name: 'Call', exact: true }).click();
       await page.getByRole('status', { name: 'Answer' }).getByText("it's here").waitFor();
       const text = async (form: string): Promise<string> => {
@@ -96,7 +96,7 @@ test('a name of a server does not run in the shell that a copied call is pasted 
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-play-'));
   try {
     for (const era of ['2026-07-28', '2025-06-18']) {
-      await open(`method=resources/read&target=${encodeURIComponent(uri)}&era=${era}`);
+      await open(`method=resources/read&target=${encodeURIComponent(uri)}&revision=${era}`);
       await page.getByRole('button', { name: 'curl' }).click();
       const curl = await page.locator('pre[data-form]').innerText();
       assert.ok(curl.includes('touch one'));

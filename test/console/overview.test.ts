@@ -19,7 +19,7 @@ test('the overview: what needs attention with its remedy, what is connected, rat
     const attention = page.getByRole('region', { name: 'Needs attention' });
     const dead = attention.getByRole('listitem').filter({ hasText: /dead (?:has|is) \w+/ });
     await dead.getByText('no-such-program').waitFor();
-    const login = attention.getByRole('listitem').filter({ hasText: 'locked needs a login' });
+    const login = attention.getByRole('listitem').filter({ hasText: 'locked needs a sign-in' });
     await login.getByText('trunkline login locked', { exact: true }).waitFor();
 
     const history = async () => (await gateway.control<{ history: unknown[] }>('/api/v1/servers/dead')).history.length;

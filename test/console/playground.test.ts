@@ -101,7 +101,7 @@ test('progress is shown as it comes, and a call is called off at its server', as
 
 for (const era of ['2025-11-25', '2026-07-28']) {
   test(`elicitation and sampling of a real server are answered in place in ${era}`, async () => {
-    await open('everything', 'trigger-elicitation-request', `&era=${era}`);
+    await open('everything', 'trigger-elicitation-request', `&revision=${era}`);
     await call();
     const question = page.getByRole('region', { name: 'The server asks: elicitation/create' });
     await question.getByLabel(/^name\b/).fill('Ada Lovelace');
@@ -113,7 +113,7 @@ for (const era of ['2025-11-25', '2026-07-28']) {
     await open(
       'everything',
       'trigger-sampling-request',
-      `&era=${era}&args=${encodeURIComponent('{"prompt":"say it"}')}`,
+      `&revision=${era}&args=${encodeURIComponent('{"prompt":"say it"}')}`,
     );
     await call();
     const asked = page.getByRole('region', { name: 'The server asks: sampling/createMessage' });
@@ -156,7 +156,7 @@ test('an agent sees and may call what it is allowed, at an endpoint of its choic
   await open(
     'side',
     'echo',
-    `&args=${encodeURIComponent('{"text":"as an agent"}')}&as=narrow&endpoint=side&era=2026-07-28`,
+    `&args=${encodeURIComponent('{"text":"as an agent"}')}&as=narrow&endpoint=side&revision=2026-07-28`,
   );
   await call();
   await answer().getByText('as an agent').waitFor();

@@ -4,7 +4,7 @@ import { csrf } from './api/request.ts';
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
-/** The gateway says something every second. A connection whose other end is gone, as after a sleep, says nothing more. */
+/** The gateway sends stats every second; after so long a silence the connection is considered lost. */
 const SILENT_MS = 10_000;
 /** Each node of a cluster says `hello` for itself, soon after the first: those that come together count as one. */
 const HELLOS_MS = 250;

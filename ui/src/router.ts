@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 
 /** Where the page is: `#/servers/github?tab=log` is page `servers`, rest `['github']`. */
-export interface Route {
+interface Route {
   readonly page: string;
   readonly rest: readonly string[];
   readonly query: URLSearchParams;

@@ -8,13 +8,13 @@ import { replace, route } from './router.ts';
 export const loginError = signal<Error | null>(null);
 export const loggingIn = signal(false);
 
-/** Takes the word of a login link out of the address, and uses it. Such a link may be opened in a page that is there already. */
+/** Takes the code of a login link out of the address, and uses it. Such a link may be opened in a page that is there already. */
 export async function beginLogin(): Promise<void> {
   const { page, rest } = route.value;
   if (page !== 'login') return;
   replace([]);
-  const [word] = rest;
-  if (word !== undefined) await enter({ word });
+  const [code] = rest;
+  if (code !== undefined) await enter({ word: code });
 }
 
 export async function enter(proof: { readonly word: string } | { readonly token: string }): Promise<void> {

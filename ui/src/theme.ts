@@ -13,6 +13,18 @@ export function shownTheme(): 'light' | 'dark' {
   return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 }
 
+/** Calls the listener when the shown theme may have become another; the returned function ends that. */
+export function onTheme(listener: () => void): () => void {
+  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  scheme.addEventListener('change', listener);
+  const observer = new MutationObserver(listener);
+  observer.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  return () => {
+    scheme.removeEventListener('change', listener);
+    observer.disconnect();
+  };
+}
+
 export function startTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;

@@ -8,6 +8,7 @@ import { controlPlane } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { type TestedServer, testFile } from '../../app/replay/test-file.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
+import { counted, countedOrNo } from '../../model/counted.ts';
 import { printable } from '../../model/printable.ts';
 import {
   type Difference,
@@ -160,9 +161,8 @@ function readRecording(file: string): string {
 
 function replayText({ server, replayed, skipped, differences }: Replay): string {
   const left = skipped.map((one) => `not replayed: ${printable(one)}\n`).join('');
-  const count = differences.length;
-  const words = count === 0 ? 'no difference' : count === 1 ? '1 difference' : `${count} differences`;
-  const of = replayed === 1 ? '1 answer' : `${replayed} answers`;
+  const words = countedOrNo(differences.length, 'difference');
+  const of = counted(replayed, 'answer');
   return `${differences.map(place).join('')}${left}${of} of ${server} compared with the recording: ${words}\n`;
 }
 

@@ -5,9 +5,9 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a stream is given: each event as it comes, with its id. It resolves when the stream ends. */
+/** What a stream is given: each event as it comes. It resolves when the stream ends. */
 export interface StreamOptions<T> extends CallOptions {
-  readonly onEvent: (event: T, id: string | null) => void;
+  readonly onEvent: (event: T) => void;
   /** Called when the gateway has answered and the stream has begun. */
   readonly onOpen?: () => void;
 }
@@ -50,10 +50,10 @@ addEventListener('storage', ({ key, storageArea }) => {
   if (csrf.value === null) execToken.value = null;
 });
 
-export function keepCsrf(word: string | null): void {
-  csrf.value = word;
-  if (word === null) localStorage.removeItem(KEPT_AT);
-  else localStorage.setItem(KEPT_AT, word);
+export function keepCsrf(token: string | null): void {
+  csrf.value = token;
+  if (token === null) localStorage.removeItem(KEPT_AT);
+  else localStorage.setItem(KEPT_AT, token);
 }
 
 export async function request<T>(method: string, path: string, body: unknown, options: CallOptions): Promise<T> {
@@ -77,8 +77,8 @@ export async function stream<T>(
     text += value;
     let end = text.indexOf('\n\n');
     while (end >= 0) {
-      const { data, id } = fields(text.slice(0, end));
-      if (data !== '') onEvent(JSON.parse(data) as T, id);
+      const data = dataOf(text.slice(0, end));
+      if (data !== '') onEvent(JSON.parse(data) as T);
       text = text.slice(end + 2);
       end = text.indexOf('\n\n');
     }
@@ -91,14 +91,9 @@ export function query(values: Readonly<Record<string, string | number | undefine
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
 
-function fields(event: string): { data: string; id: string | null } {
-  const data: string[] = [];
-  let id: string | null = null;
-  for (const line of event.split(/\r?\n/)) {
-    if (line.startsWith('data:')) data.push(line.slice(5).trimStart());
-    else if (line.startsWith('id:')) id = line.slice(3).trim();
-  }
-  return { data: data.join('\n'), id };
+function dataOf(event: string): string {
+  const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'));
+  return lines.map((line) => line.slice('data:'.length).trimStart()).join('\n');
 }
 
 async function send(method: string, path: string, body: unknown, options: CallOptions): Promise<Response> {

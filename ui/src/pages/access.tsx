@@ -64,7 +64,7 @@ function Matrix({ table: { callers, servers } }: { table: AccessTable }) {
       <table class="matrix">
         <thead>
           <tr>
-            <th scope="col">Caller</th>
+            <th scope="col">Principal</th>
             {servers.map(({ server }) => (
               <th key={server} scope="col">
                 {server}
@@ -204,7 +204,7 @@ function Why({ table }: { table: AccessTable }) {
         }}
       >
         <label>
-          Caller{' '}
+          Principal{' '}
           <select value={principal.value} onChange={(event) => (principal.value = event.currentTarget.value)}>
             {[...table.callers.map((one) => one.principal), 'operator'].map((id) => (
               <option key={id}>{id}</option>
@@ -295,7 +295,7 @@ function Refusals() {
             cell: ({ time }) => clock(time),
             order: ({ time }) => time,
           },
-          { id: 'who', title: 'Caller', width: 'minmax(6rem, 1fr)', cell: (call) => call.principal },
+          { id: 'who', title: 'Principal', width: 'minmax(6rem, 1fr)', cell: (call) => call.principal },
           {
             id: 'client',
             title: 'Client',

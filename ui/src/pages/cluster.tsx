@@ -8,17 +8,10 @@ import { Command, shellWord } from '../parts/command.tsx';
 import { NodeChoice } from '../parts/node-choice.tsx';
 import { Empty, Unread } from '../parts/notes.tsx';
 import { ago, useReading } from '../parts/reading.ts';
-import { Status, type Tone } from '../parts/status.tsx';
+import { NODE_TONES, Status } from '../parts/status.tsx';
 import { Table } from '../parts/table.tsx';
 import { route } from '../router.ts';
 import './operating.css';
-
-const TONES: Readonly<Record<ClusterNode['state'], Tone>> = {
-  joining: 'busy',
-  ready: 'good',
-  fenced: 'bad',
-  draining: 'warn',
-};
 
 export default function Cluster() {
   const of = route.value.query.get('node') ?? undefined;
@@ -136,7 +129,7 @@ function NodeCard({ node, marks, after }: { node: ClusterNode; marks: boolean; a
   return (
     <section class="panel" aria-label={`Node ${name}`}>
       <h2>
-        {name} {here && marks ? <span class="badge">here</span> : null} <Status tone={TONES[state]} text={state} />
+        {name} {here && marks ? <span class="badge">here</span> : null} <Status tone={NODE_TONES[state]} text={state} />
       </h2>
       <dl class="facts">
         <dt>Version</dt>

@@ -1,8 +1,8 @@
 import { type ClientLink, listClients } from '../api/operations.ts';
+import { copyText } from '../parts/clipboard.ts';
 import { Command } from '../parts/command.tsx';
 import { Empty, Unread } from '../parts/notes.tsx';
 import { useReading } from '../parts/reading.ts';
-import { toast } from '../parts/toasts.tsx';
 import { href, navigate, replace, route } from '../router.ts';
 import './operating.css';
 
@@ -80,14 +80,6 @@ function Choice({ title, clients, chosen, agent }: ChoiceProps) {
 }
 
 function Client({ client: { title, command, file, content, link, syntax } }: { client: ClientLink }) {
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(content);
-      toast('good', 'Copied');
-    } catch {
-      toast('bad', 'The browser does not let this page copy; select the text instead');
-    }
-  };
   return (
     <section class="panel" aria-label={title}>
       <h2>{title}</h2>
@@ -107,7 +99,7 @@ function Client({ client: { title, command, file, content, link, syntax } }: { c
         <code>{file}</code>, {syntax}. Where the file has servers already, add this one to them.
       </p>
       <pre class="file">{content}</pre>
-      <button type="button" onClick={() => void copy()}>
+      <button type="button" onClick={() => void copyText(content)}>
         Copy the file
       </button>
       <p class="soft">

@@ -88,7 +88,7 @@ function Card({ credential, after }: { credential: Credential; after: () => void
         <dd>{changedAt === 0 ? 'unknown' : ago(changedAt)}</dd>
       </dl>
       <div class="actions">
-        {program ? null : <SignInButton server={server} principal={principal} label="Authorise again" after={after} />}
+        {program ? null : <SignInButton server={server} principal={principal} label="Sign in again" after={after} />}
         {program ? null : (
           <Action
             label="Revoke"

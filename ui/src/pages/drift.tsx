@@ -10,6 +10,7 @@ import {
 } from '../api/operations.ts';
 import { Action } from '../parts/action.tsx';
 import { useCalls } from '../parts/calls.ts';
+import { pretty } from '../parts/code.tsx';
 import { shellWord } from '../parts/command.tsx';
 import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { Paged } from '../parts/paged.tsx';
@@ -215,14 +216,6 @@ function Waiting({ server, one, users, after }: WaitingProps) {
       </div>
     </article>
   );
-}
-
-function pretty(json: string): string {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2);
-  } catch {
-    return json;
-  }
 }
 
 /** Which clients have called the tool, of the calls that are kept; the one that ended last is the last. */

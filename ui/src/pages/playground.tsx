@@ -17,7 +17,7 @@ import { definitionOf, followTools, tools, toolsReading } from './tools/catalog.
 import './tools/tools.css';
 import './playground/playground.css';
 
-/** `#/playground?server=…&tool=…&args={…}&endpoint=…&as=…&era=…&node=…&method=…` */
+/** `#/playground?server=…&tool=…&args={…}&endpoint=…&as=…&revision=…&node=…&method=…` */
 export default function Playground() {
   useEffect(followTools, []);
   const run = useSignal<PlayedRun | null>(null);

@@ -126,7 +126,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
         <dd>
           <code>{JSON.stringify(capabilities)}</code>
         </dd>
-        <dt>Connections</dt>
+        <dt>Servers</dt>
         <dd>{servers.length === 0 ? 'none of its own' : servers.join(', ')}</dd>
         <dt>Opened</dt>
         <dd>{`${ago(createdAt, now)}; idle for ${span(now - Date.parse(lastSeenAt))}`}</dd>

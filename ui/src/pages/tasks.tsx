@@ -52,7 +52,7 @@ export default function Tasks() {
           },
           {
             id: 'principal',
-            title: 'Caller',
+            title: 'Principal',
             width: 'minmax(6rem, 1fr)',
             cell: ({ principal }) => principal,
             order: ({ principal }) => principal,
@@ -114,7 +114,7 @@ function Details({ task, after }: { task: Task; after: () => void }) {
         <dd>
           <code>{key}</code>
         </dd>
-        <dt>Caller</dt>
+        <dt>Principal</dt>
         <dd>
           {principal}
           {client === null ? '' : ` with ${client}`}

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { Command } from './command.tsx';
 import { act } from './toasts.tsx';
 
-export interface ActionProps<T> {
+interface ActionProps<T> {
   readonly label: string;
   /** The command that does the same. */
   readonly command: string;

@@ -3,7 +3,7 @@ import { Failure } from './notes.tsx';
 
 interface BoundaryProps {
   readonly what: string;
-  /** Another one tries again. */
+  /** A changed value clears the failure. */
   readonly of: unknown;
   readonly children: ComponentChildren;
 }

@@ -14,3 +14,13 @@ export function Code({ children, form }: { readonly children: ComponentChildren;
     </pre>
   );
 }
+
+/** JSON in a text is easier to read with line breaks. */
+export function pretty(text: string): string {
+  if (!/^\s*[{[]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

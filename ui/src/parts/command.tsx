@@ -1,4 +1,4 @@
-import { toast } from './toasts.tsx';
+import { copyText } from './clipboard.ts';
 
 interface CommandProps {
   readonly text: string;
@@ -8,19 +8,11 @@ interface CommandProps {
 
 /** The command that does what the page does, to be copied. */
 export function Command({ text, node }: CommandProps) {
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      toast('good', 'Copied');
-    } catch {
-      toast('bad', 'The browser does not let this page copy; select the text instead');
-    }
-  };
   return (
     <span class="command">
       {node === undefined ? null : <span class="soft">{`at node ${node}:`}</span>}
       <code>{text}</code>
-      <button type="button" class="plain" aria-label={`Copy ${text}`} title="Copy" onClick={() => void copy()}>
+      <button type="button" class="plain" aria-label={`Copy ${text}`} title="Copy" onClick={() => void copyText(text)}>
         <svg class="copy" viewBox="0 0 16 16" aria-hidden="true">
           <path d="M5.5 5.5h8v8h-8zM2.5 10.5v-8h8" />
         </svg>

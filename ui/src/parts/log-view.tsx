@@ -16,7 +16,7 @@ interface LogViewProps {
   readonly node?: string | undefined;
 }
 
-/** The end of what a server wrote and of what the gateway logged, followed while it is in sight. Another one is keyed anew. */
+/** The end of what a server wrote and of what the gateway logged, followed while it is in sight. Remount with another `key` to show another log. */
 export function LogView({ label, server, node: only }: LogViewProps) {
   const lines = useSignal<readonly LogLine[]>([]);
   const error = useSignal<Error | null>(null);

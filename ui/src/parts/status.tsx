@@ -1,4 +1,4 @@
-import type { Server } from '../api/operations.ts';
+import type { Node, Server } from '../api/operations.ts';
 import './status.css';
 
 export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'rest';
@@ -18,6 +18,13 @@ const TONES: Readonly<Record<Server['state'], Tone>> = {
   misconfigured: 'bad',
   defect: 'bad',
   suspended: 'rest',
+};
+
+export const NODE_TONES: Readonly<Record<Node['state'], Tone>> = {
+  joining: 'busy',
+  ready: 'good',
+  fenced: 'bad',
+  draining: 'warn',
 };
 
 export function toneOf({ state, health }: Pick<Server, 'state' | 'health'>): Tone {

@@ -159,11 +159,11 @@ function Login({ instance: { server: name, node, reason } }: { readonly instance
   return (
     <li>
       <div>
-        <Status tone="warn" text={`${name} needs a login${at(node)}`} />
+        <Status tone="warn" text={`${name} needs a sign-in${at(node)}`} />
         <p>{reason}</p>
       </div>
       <div class="todo">
-        <a href={href(['connections', name])}>Log in</a>
+        <a href={href(['connections', name])}>Sign in</a>
         <Command text={`trunkline login ${shellWord(name)}`} />
       </div>
     </li>

@@ -2,6 +2,7 @@ import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { onTheme } from '../../theme.ts';
 import { seconds } from './rates.ts';
 
 const HEIGHT_PX = 140;
@@ -22,14 +23,10 @@ export function LatencyChart() {
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
     observer.observe(element);
     // Its colours are those of the theme, which it knows from the start only.
-    const theme = new MutationObserver(draw);
-    theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
-    const scheme = matchMedia('(prefers-color-scheme: dark)');
-    scheme.addEventListener('change', draw);
+    const endTheme = onTheme(draw);
     return () => {
       observer.disconnect();
-      theme.disconnect();
-      scheme.removeEventListener('change', draw);
+      endTheme();
       plot.current?.destroy();
     };
   }, []);

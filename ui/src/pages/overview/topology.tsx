@@ -2,7 +2,7 @@ import { duration, UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
 import { counted } from '../../../../src/model/counted.ts';
 import { listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
 import { useReading } from '../../parts/reading.ts';
-import { toneOf } from '../../parts/status.tsx';
+import { NODE_TONES, toneOf } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { observed, serverList } from '../../servers.ts';
 import { callers, type Edge, edgeOf, edges, nodeStats } from './rates.ts';
@@ -201,7 +201,6 @@ function clientBoxes(sessions: readonly Session[], seen: typeof callers.value): 
 }
 
 function nodeBoxes(nodes: readonly Node[]): Box[] {
-  const tones = { joining: 'busy', ready: 'good', fenced: 'bad', draining: 'warn' } as const;
   const own = {
     key: '',
     label: 'this gateway',
@@ -213,7 +212,7 @@ function nodeBoxes(nodes: readonly Node[]): Box[] {
     key: node,
     label: node,
     detail: `${state}, ${trafficOf([edgeOf.node(node)]) || version}`,
-    tone: tones[state],
+    tone: NODE_TONES[state],
     href: href(['cluster']),
   }));
   return placed(nodes.length === 0 ? [own] : boxes, (count) => ({

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { Code } from '../../parts/code.tsx';
+import { Code, pretty } from '../../parts/code.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
 import { isObject, type JsonObject } from './exact-json.ts';
 import type { PlayedRun, PlayedStep } from './play.ts';
@@ -116,16 +116,6 @@ function Part({ part }: { readonly part: unknown }) {
 
 function Value({ value }: { readonly value: unknown }) {
   return <Code>{JSON.stringify(value, null, 2)}</Code>;
-}
-
-/** JSON in a text is easier to read with line breaks. */
-function pretty(text: string): string {
-  if (!/^\s*[{[]/.test(text)) return text;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }
 
 /** Every message of the call's wire, in order. */

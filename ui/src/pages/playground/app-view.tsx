@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { SEEMING_PARENT } from '../../../../src/model/seeming-parent.ts';
 import { openApp, type Tool } from '../../api/operations.ts';
@@ -77,9 +77,9 @@ export function AppView(props: AppViewProps) {
     const bridge = new Bridge(props, {
       gone: gone.signal,
       post: (message) => frame.current?.contentWindow?.postMessage(message, '*'),
-      resized: (to) => (height.value = Math.max(HEIGHTS.least, Math.min(HEIGHTS.most, to))),
-      linked: (url) => (link.value = url),
-      said: (line) => (lines.value = [...lines.value.slice(-LINES_KEPT + 1), line]),
+      height,
+      link,
+      lines,
     });
     const listen = (event: MessageEvent): void => {
       if (event.source !== null && event.source === frame.current?.contentWindow) bridge.take(event.data);
@@ -159,9 +159,11 @@ interface BridgeEnds {
   /** Aborted when the view goes away. */
   readonly gone: AbortSignal;
   readonly post: (message: object) => void;
-  readonly resized: (height: number) => void;
-  readonly linked: (url: string) => void;
-  readonly said: (line: string) => void;
+  readonly height: Signal<number>;
+  /** What the app wants to open. */
+  readonly link: Signal<string | null>;
+  /** What the app has sent. */
+  readonly lines: Signal<readonly string[]>;
 }
 
 /**
@@ -182,7 +184,9 @@ class Bridge {
   take(message: unknown): void {
     if (!isObject(message) || message['jsonrpc'] !== '2.0' || typeof message['method'] !== 'string') return;
     const { id, method, params = {} } = message as unknown as Wire & { readonly method: string };
-    this.#ends.said(`${method} ${JSON.stringify(params).slice(0, LINE_CHARS)}`);
+    const { lines } = this.#ends;
+    const line = `${method} ${JSON.stringify(params).slice(0, LINE_CHARS)}`;
+    lines.value = [...lines.value.slice(-LINES_KEPT + 1), line];
     if (id === undefined) this.#notified(method, params);
     else
       this.#answer(method, params).then(
@@ -196,7 +200,7 @@ class Bridge {
 
   #notified(method: string, params: JsonObject): void {
     if (method === 'ui/notifications/size-changed' && typeof params['height'] === 'number')
-      this.#ends.resized(params['height']);
+      this.#ends.height.value = Math.max(HEIGHTS.least, Math.min(HEIGHTS.most, params['height']));
     if (method !== 'ui/notifications/initialized') return;
     const { run } = this.#props;
     const tell = (name: string, value: unknown): void =>
@@ -221,7 +225,7 @@ class Bridge {
         return this.#ask(method, params);
       case 'ui/open-link':
         if (!/^https?:\/\//i.test(String(params['url']))) throw new Refused(-32602, 'only web pages are opened');
-        this.#ends.linked(String(params['url']));
+        this.#ends.link.value = String(params['url']);
         return {};
       case 'ui/update-model-context':
       case 'ui/message':

@@ -31,7 +31,7 @@ export function callerIn(query: URLSearchParams): Caller {
   return {
     server: word('endpoint'),
     principal: word('as'),
-    revision: word('era') ?? REVISIONS[0],
+    revision: word('revision') ?? REVISIONS[0],
     node: word('node'),
   };
 }

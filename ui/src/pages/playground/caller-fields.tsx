@@ -47,7 +47,7 @@ export function CallerFields({ query }: { readonly query: URLSearchParams }) {
       </label>
       <label>
         Speaks
-        <select value={revision} onChange={({ currentTarget }) => setQuery({ era: currentTarget.value })}>
+        <select value={revision} onChange={({ currentTarget }) => setQuery({ revision: currentTarget.value })}>
           {REVISIONS.map((one) => (
             <option key={one} value={one}>
               {one}

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { Tool } from '../../api/operations.ts';
+import { copyText } from '../../parts/clipboard.ts';
 import { Code } from '../../parts/code.tsx';
-import { toast } from '../../parts/toasts.tsx';
 import { gateway } from '../../servers.ts';
 import { asCommand, asCurl, asTest, MODERN } from './copy-as.ts';
 import type { PlayedRun, PlayRequest } from './play.ts';
@@ -43,15 +43,7 @@ export function CopyAs({ request, tool, run }: CopyAsProps) {
             {title}
           </button>
         ))}
-        <button
-          type="button"
-          onClick={() =>
-            navigator.clipboard.writeText(text).then(
-              () => toast('good', 'Copied'),
-              () => toast('bad', 'The browser does not let this page copy; select the text instead'),
-            )
-          }
-        >
+        <button type="button" onClick={() => void copyText(text)}>
           Copy
         </button>
       </div>

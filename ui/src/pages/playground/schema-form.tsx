@@ -32,10 +32,9 @@ export function SchemaForm({ schema, value, faults, onChange }: SchemaFormProps)
   );
 }
 
-interface MembersProps extends Omit<SchemaFormProps, 'onChange'> {
+interface MembersProps extends SchemaFormProps {
   readonly root: FormSchema;
   readonly path: string;
-  readonly onChange: (value: JsonObject) => void;
 }
 
 function Members({ schema, root, path, value, faults, onChange }: MembersProps) {

@@ -174,7 +174,7 @@ function Actions({ server }: { readonly server: Server }) {
         />
       )}
       {server.endpoint === null ? null : (
-        <SignInButton server={name} principal={null} label="Log in" after={() => {}} />
+        <SignInButton server={name} principal={null} label="Sign in" after={() => {}} />
       )}
       {removable ? (
         <Action

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { countedOrNo } from '../../../../src/model/counted.ts';
 import { type Recording, type Replay, replayRecording, writeReplayTest } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
@@ -94,10 +95,9 @@ export function ReplayForm({ recording }: { readonly recording: Recording }) {
 
 function Differences({ replay: { server, replayed, skipped, differences } }: { readonly replay: Replay }) {
   const count = differences.length;
-  const words = count === 0 ? 'no difference' : count === 1 ? '1 difference' : `${count} differences`;
   return (
     <div class={`note tone-${count === 0 ? 'good' : 'warn'}`} role="status">
-      <h2>{`${replayed} answers of ${server} compared: ${words}`}</h2>
+      <h2>{`${replayed} answers of ${server} compared: ${countedOrNo(count, 'difference')}`}</h2>
       <ol class="differences">
         {differences.map(({ step, request, path, before, after }) => (
           <li key={`${step} ${request} ${path}`}>

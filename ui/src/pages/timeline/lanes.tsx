@@ -2,6 +2,7 @@ import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
 import { callName } from '../../../../src/model/call-words.ts';
 import { clock } from '../../parts/reading.ts';
+import { onTheme } from '../../theme.ts';
 import { toneOfCall } from './call-detail.tsx';
 import type { TimedCall } from './calls.ts';
 
@@ -60,15 +61,11 @@ export function Lanes(props: LanesProps) {
     redraw();
     const observer = new ResizeObserver(redraw);
     observer.observe(element);
-    const scheme = matchMedia('(prefers-color-scheme: dark)');
-    scheme.addEventListener('change', redraw);
-    const theme = new MutationObserver(redraw);
-    theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    const endTheme = onTheme(redraw);
     return () => {
       cancelAnimationFrame(due);
       observer.disconnect();
-      theme.disconnect();
-      scheme.removeEventListener('change', redraw);
+      endTheme();
     };
   });
 
