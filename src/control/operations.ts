@@ -65,7 +65,10 @@ export const OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/gateways',
     summary: 'The same of each node of the cluster.',
     schema: schemas.GATEWAYS,
-    merge: (answers) => ({ gateways: answers.flatMap(({ gateways }) => gateways) }),
+    merge: (answers, _request, absent) => ({
+      gateways: answers.flatMap(({ gateways }) => gateways),
+      silent: namesOf(absent),
+    }),
     run: (_request, plane) => ok({ gateways: [{ node: plane.calls.node, ...plane.facts(), ...plane.readiness() }] }),
   }),
   operation({

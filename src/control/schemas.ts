@@ -298,6 +298,7 @@ export const GATEWAYS = object({
   gateways: list(
     named('GatewayOfNode', object({ node: described(nullable(text), 'Null for a lone one.'), ...FACTS, ...READINESS })),
   ),
+  silent: SILENT,
 });
 
 export const OUTCOME = named(

@@ -8,7 +8,7 @@ import type { Json } from '../support/raw-http.ts';
 import { trunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-const LISTS = ['calls', 'logs', 'recordings', 'instances'] as const;
+const LISTS = ['calls', 'logs', 'recordings', 'instances', 'gateways'] as const;
 
 async function silentIn(node: NodeProcess): Promise<readonly string[]> {
   const read = LISTS.map((list) => node.control<{ silent: readonly string[] }>(`/api/v1/${list}`));
@@ -29,15 +29,15 @@ test('lists of all nodes name those that do not answer, and what was recorded th
       await client.callText('count');
       const { calls } = await a.control<{ calls: Json[] }>('/api/v1/calls?filter=tool:count');
       await a.gateway.control(`/api/v1/recordings/${id}/stop`, 'POST');
-      assert.deepEqual(await silentIn(a), ['', '', '', '']);
+      assert.deepEqual(await silentIn(a), ['', '', '', '', '']);
 
       b.kill('SIGSTOP');
       // At once, while it still counts as there, and when it is lost.
       const stopping = post(`/api/v1/recordings/${id}/stop`, {}).then(String, String);
-      assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b']);
+      assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
       assert.match(await stopping, /not answered: b; the other nodes have done it/);
       await until(async () => (await a.control<Json>('/api/v1/nodes')).nodes.length === 1, 'a to be alone');
-      assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b']);
+      assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
       assert.equal((await a.control<Json>(`/api/v1/calls/${calls[0]!['id']}`)).id, calls[0]!['id']);
 
       const cli = (...args: string[]) =>

@@ -1159,7 +1159,9 @@ export function getGateway(options: CallOptions = {}): Promise<Gateway> {
 
 /** The same of each node of the cluster. */
 export function listGateways(options: CallOptions = {}): Promise<{
-readonly gateways: readonly (GatewayOfNode)[]
+readonly gateways: readonly (GatewayOfNode)[];
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
 }> {
   return request('GET', `api/v1/gateways`, undefined, options);
 }

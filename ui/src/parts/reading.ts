@@ -88,14 +88,20 @@ export function follow({ now, within, end }: Reader, follows: Follows): () => vo
   );
 }
 
+/** Sessions of each node in its last second, also in one before a page asks. */
+const counts = new Map<string | null, number>();
+onLive('stats', ({ node, sessions }) => {
+  counts.set(node, sessions);
+});
+
 /** No event says so: the nodes count sessions, and calls say what they use. */
 function onSessions(changed: () => void): () => void {
-  const counts = new Map<string | null, number>();
+  const before = new Map(counts);
   const known = new Set<string>();
   return untilAll(
     onLive('stats', ({ node, sessions }) => {
-      if ((counts.get(node) ?? sessions) !== sessions) changed();
-      counts.set(node, sessions);
+      if (before.get(node) !== sessions) changed();
+      before.set(node, sessions);
     }),
     onLive('calls', ({ calls }) => {
       for (const { session, server } of calls) {

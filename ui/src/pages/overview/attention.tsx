@@ -9,7 +9,7 @@ import {
 } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
-import { Unread } from '../../parts/notes.tsx';
+import { NotAnswered, Unread } from '../../parts/notes.tsx';
 import { useReading } from '../../parts/reading.ts';
 import { Status } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
@@ -36,8 +36,9 @@ export function Attention({ conflicts }: { readonly conflicts: readonly Definiti
     return () => clearInterval(timer);
   }, []);
   const servers = serverList.value;
+  const { gateways: read = [], silent = [] } = gateways.value.value ?? {};
   const items = [
-    ...gatewayProblems(gateways.value.value?.gateways ?? []).map(({ title, text, ...problem }) => (
+    ...gatewayProblems(read).map(({ title, text, ...problem }) => (
       <Note key={`${title} ${text}`} title={title} text={text} {...problem} />
     )),
     ...conflicts.map(({ server }) => (
@@ -89,9 +90,10 @@ export function Attention({ conflicts }: { readonly conflicts: readonly Definiti
     <section aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
       {items.length > 0 ? <ul class="attention">{items}</ul> : null}
+      <NotAnswered nodes={silent} again={gateways.again} />
       {gateways.value.value === null ? (
         <Unread of={gateways} what="problems of gateways" />
-      ) : items.length === 0 ? (
+      ) : items.length + silent.length === 0 ? (
         <p>
           <Status tone="good" text="Nothing needs attention." />
         </p>

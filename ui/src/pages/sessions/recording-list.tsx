@@ -21,7 +21,7 @@ export function RecordingList() {
   return (
     <section class="panel" aria-labelledby="recordings">
       <h2 id="recordings">Recordings</h2>
-      <NotAnswered nodes={silent.value} again={() => void readSessions()} />
+      <NotAnswered nodes={silent.value} again={readSessions} />
       <NextRecording servers={serverList.value} />
       {recordings.value.length === 0 ? (
         <Empty title="Nothing is recorded">

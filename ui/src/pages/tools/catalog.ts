@@ -28,7 +28,7 @@ export const toolsReading = { error, again: list.now };
 export function followTools(): () => void {
   return follow(list, {
     events: ['state', 'added', 'replaced', 'removed', 'list_item_invalid'],
-    lists: ['drift', 'configuration'],
+    lists: ['tools', 'drift', 'configuration'],
     afterMs: READ_AFTER_MS,
   });
 }
