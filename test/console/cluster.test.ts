@@ -91,7 +91,7 @@ test('a server that fails at the other node only, its log, and the calls and ses
     .finally(() => clearInterval(calling));
   await browser.visit('#/timeline?filter=server:other');
   await page.getByRole('grid', { name: 'Calls' }).getByText('count').first().click();
-  await page.getByText('node blue → other at node green').waitFor();
+  await page.getByText('node blue → other (at node green)').waitFor();
   await browser.visit('#/sessions');
   const { sessions } = await blue.control<{ sessions: { label: string; here: boolean }[] }>('/api/v1/sessions');
   assert.deepEqual(new Set(sessions.map(({ here }) => here)), new Set([true, false]));

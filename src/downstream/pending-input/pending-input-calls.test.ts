@@ -152,7 +152,7 @@ describe('proto:S3 check:B8 check:B13 input requests of a stateful server to a s
       const off = exchange.ask(question('roots/list', null, '"off"'));
       const on = exchange.ask(form());
       exchange.emit(notification('notifications/cancelled', '{"requestId":"off"}', 'stateful'));
-      await assert.rejects(off, /called its request off/);
+      await assert.rejects(off, /cancelled its request/);
       await on;
       return answer(result('0', '{"content":[]}', 'stateful'));
     });

@@ -59,7 +59,7 @@ for (const { how, server, lose } of [
     const emit = exchange.emit.bind(exchange);
     exchange.emit = (reported) => {
       emit(reported);
-      reject(new GatewayError('CANCELLED', 'the server called its request off'));
+      reject(new GatewayError('CANCELLED', 'the server cancelled its request'));
     };
     const outcome = bench.call('a', exchange);
     await settled();
