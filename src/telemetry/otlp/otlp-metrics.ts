@@ -12,7 +12,7 @@ export class OtlpMetrics {
   readonly #clock: Clock;
   readonly #startedAt: number;
   #disarm: () => void = () => {};
-  #sending: Promise<void> = Promise.resolve();
+  #sending: Promise<void> | null = null;
 
   constructor(sender: OtlpSender, resource: OtlpResource, metrics: Metrics, intervalMs: number, clock: Clock) {
     this.#sender = sender;
@@ -35,8 +35,10 @@ export class OtlpMetrics {
   #wait(): void {
     this.#disarm = this.#clock.after(this.#intervalMs, () => {
       this.#wait();
-      // One that is still tried again is not followed by a second one.
-      this.#sending = this.#sending.then(() => this.#send());
+      // While one is tried again no second one is made: the next has its counts too.
+      this.#sending ??= this.#send().finally(() => {
+        this.#sending = null;
+      });
     });
   }
 

@@ -103,6 +103,23 @@ test('the end sends what waits, and does not wait for a receiver that is away', 
   assert.match(away.lines.join(), /otlp_failed.*ECONNREFUSED/);
 });
 
+test('metrics do not pile up while a receiver is away: one post is tried again, and the end adds one', async () => {
+  await using receiver = await OtlpTestReceiver.start();
+  const { clock, metrics, sender, lost } = rig(`${receiver.url}/v1/metrics`);
+  const calls = metrics.counter('trunkline_things_total', 'x', []).of();
+  const pushed = new OtlpMetrics(sender, RESOURCE, metrics, 10_000, clock);
+  receiver.refusals.push(503);
+  await clock.advance(10_000);
+  await until(() => receiver.headers.length === 1);
+  for (let i = 0; i < 20; i++) {
+    calls.add();
+    await clock.advance(10_000);
+  }
+  await pushed.close();
+  assert.equal(receiver.headers.length, 3);
+  assert.deepEqual([receiver.points.at(-1)?.point['asDouble'], lost.value], [20, 0]);
+});
+
 test('metrics go out at their interval and at the end, as totals, by the names of the conventions', async () => {
   await using receiver = await OtlpTestReceiver.start();
   const { clock, metrics, sender, lost } = rig(`${receiver.url}/v1/metrics`);
