@@ -22,13 +22,15 @@ export function readLog(folder: string): string {
  */
 export class LogFile {
   readonly #path: string;
+  readonly #logger: Logger;
   readonly #stop: () => void;
   #descriptor: number | null = null;
   #bytes = 0;
 
   constructor(path: string, logger: Logger) {
     this.#path = path;
-    this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub), true);
+    this.#logger = logger;
+    this.#stop = logger.keptBy((entry) => this.#keep(entry), true);
   }
 
   close(): void {
@@ -36,10 +38,10 @@ export class LogFile {
     this.#release();
   }
 
-  #keep(entry: LogEntry, scrub: (text: string) => string): void {
+  #keep(entry: LogEntry): void {
     if (entry.event === 'server_stderr') return;
     try {
-      const line = Buffer.from(`${scrub(formatJson(entry))}\n`);
+      const line = Buffer.from(`${this.#logger.redact(formatJson(entry))}\n`);
       if (this.#bytes + line.length > MAX_BYTES) this.#turn();
       this.#descriptor ??= this.#open();
       writeSync(this.#descriptor, line);

@@ -151,7 +151,7 @@ export async function buildRooms(
   const sharedTasks =
     connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, own: ownTasks });
   const run = random.hex(4);
-  const calls = new CallLog(run, connection?.node ?? null, (text) => logger.redact(text));
+  const calls = new CallLog(run, connection?.node ?? null, logger);
   const gateway = new Gateway({
     clock,
     logger,

@@ -38,7 +38,7 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   const load = await withUsualPorts(input, loadOptions(asking, hasStoredServers(flags.dataDir, terminal)));
   const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : err;
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json, write });
-  logger.keptBy((entry, scrub) => screen.heard(entry, scrub));
+  logger.keptBy((entry) => screen.heard(entry, (text) => logger.redact(text)));
   const words = inBackground ? (await import('./gateways/background.ts')).wordsOf(input, load.files?.[0]) : null;
   const opened = await openApp({ load, logger, state: 'data', follow: true, words });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);

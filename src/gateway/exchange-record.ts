@@ -5,7 +5,7 @@ import { printable } from '../model/printable.ts';
 import { bodyString } from '../protocol/body.ts';
 import { LISTEN } from '../protocol/methods.ts';
 import { errorTypeOf, spanOf, traceOf } from '../protocol/trace-context.ts';
-import { type CallLog, clientName, type EndedCall, shownText } from '../telemetry/call-log.ts';
+import type { CallLog, EndedCall } from '../telemetry/call-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
@@ -14,6 +14,8 @@ import { OperationDurations } from './operation-durations.ts';
 
 /** Lines of calls that did not fail: enough for people to read along, and less than 1 % of a processor. */
 const LINES_PER_SECOND = 50;
+/** Of each server: one that is down fails every call. */
+const FAILURES_PER_SECOND = 5;
 const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -41,11 +43,9 @@ export interface ExchangeRecordDeps {
 export class ExchangeRecord {
   readonly #deps: ExchangeRecordDeps;
   readonly #durations: OperationDurations;
-  /** The second in which lines are counted, and how many it has. */
-  #second = 0;
-  #written = 0;
-  /** Since the last line. */
-  #leftOut = 0;
+  readonly #lines = new LineBudget(LINES_PER_SECOND);
+  /** Of calls that failed, by server. */
+  readonly #failures = new Map<string, LineBudget>();
 
   constructor(deps: ExchangeRecordDeps) {
     this.#deps = deps;
@@ -76,9 +76,9 @@ export class ExchangeRecord {
   }
 
   /**
-   * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log. A
-   * call that failed, by the gateway or on the way, is always logged; of all others a bounded number in each second, because
-   * callers could fill the log with them. Hands the outcome back.
+   * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log, a
+   * bounded number in each second. Calls that failed, by the gateway or on the way, are counted apart, by server. At `debug`
+   * every call has a line. Hands the outcome back.
    */
   ended(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
     const { request } = exchange;
@@ -95,30 +95,28 @@ export class ExchangeRecord {
   }
 
   #log(call: EndedCall, outcome: Outcome): void {
-    const { logger, clock } = this.#deps;
+    const { logger, clock, calls } = this.#deps;
     const failure = outcome.kind === 'failure' ? outcome.error : null;
     const failed = failure !== null && failure.outcome !== 'REFUSED';
     if (!failed && !logger.takesCalls) return;
-    if (!failed && logger.level !== 'debug') {
-      const second = Math.floor(clock.turnNow() / 1000);
-      if (second !== this.#second) {
-        this.#second = second;
-        this.#written = 0;
-      }
-      if (++this.#written > LINES_PER_SECOND) {
-        this.#leftOut++;
-        return;
-      }
-    }
-    const leftOut = failed || this.#leftOut === 0 ? null : this.#leftOut;
-    if (!failed) this.#leftOut = 0;
+    const lines = failed ? this.#failuresOf(call.server ?? '') : this.#lines;
+    const isDebug = logger.level === 'debug';
+    const isDue = (isDebug && !failed) || lines.take(Math.floor(clock.turnNow() / 1000));
+    if (!isDue && !isDebug) return;
     const fields = {
-      ...lineOf(call, (text) => logger.redact(text)),
+      ...lineOf(call, calls),
       ...(failure === null ? {} : { code: failure.code }),
-      leftOut,
+      leftOut: isDue ? lines.leftOut() : null,
     };
-    if (failed) logger.info('call_failed', fields);
-    else logger.call(fields);
+    if (!failed) logger.call(fields);
+    else if (isDue) logger.info('call_failed', fields);
+    else logger.debug('call_failed', fields);
+  }
+
+  #failuresOf(server: string): LineBudget {
+    const known = this.#failures.get(server) ?? new LineBudget(FAILURES_PER_SECOND);
+    this.#failures.set(server, known);
+    return known;
   }
 }
 
@@ -169,18 +167,18 @@ function callOf(
 /** A call as a line of the log has it. */
 function lineOf(
   { request, method, client, server, name, asked, outcome, error, reason, ms, ...call }: EndedCall,
-  redact: (text: string) => string,
+  calls: CallLog,
 ): object {
   return {
     request,
     session: client.sessionId === null ? null : sessionLabel(client.sessionId),
-    client: clientName(client.info, redact),
+    client: calls.clientName(client.info),
     principal: client.principal.id,
     endpoint: call.endpoint,
     server,
     method: printable(method.slice(0, 64)),
-    name: name === null ? null : shownText(name, redact, 128),
-    ...(asked === undefined ? {} : { asked: shownText(asked, redact, 128) }),
+    name: name === null ? null : calls.shown(name, 128),
+    ...(asked === undefined ? {} : { asked: calls.shown(asked, 128) }),
     outcome,
     error,
     reason,
@@ -190,4 +188,34 @@ function lineOf(
     servedBy: call.servedBy,
     trace: call.trace,
   };
+}
+
+/** So many lines in each second. */
+class LineBudget {
+  readonly #perSecond: number;
+  #second = 0;
+  #taken = 0;
+  #leftOut = 0;
+
+  constructor(perSecond: number) {
+    this.#perSecond = perSecond;
+  }
+
+  /** Whether there is one left. */
+  take(second: number): boolean {
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#taken = 0;
+    }
+    if (++this.#taken <= this.#perSecond) return true;
+    this.#leftOut++;
+    return false;
+  }
+
+  /** How many were refused since this was asked last; null for none. */
+  leftOut(): number | null {
+    const count = this.#leftOut;
+    this.#leftOut = 0;
+    return count === 0 ? null : count;
+  }
 }

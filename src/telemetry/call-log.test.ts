@@ -4,7 +4,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { client } from '../../test/support/gateway-bench.ts';
 import { callFilter } from '../model/call-filter.ts';
-import { CallLog, clientName, type EndedCall } from './call-log.ts';
+import { CallLog, type EndedCall } from './call-log.ts';
+import { Logger } from './logger.ts';
 
 const CALL: EndedCall = {
   request: 'r1',
@@ -28,10 +29,11 @@ const CALL: EndedCall = {
 };
 
 const SECRET = 'sk-live-0123456789abcdefghijklmnop';
-const redact = (text: string): string => text.replaceAll(SECRET, '[redacted]');
+const logger = Logger.silent();
+logger.addSecret(SECRET);
 
 function log(kept: number, ...calls: Partial<EndedCall>[]): CallLog {
-  const made = new CallLog('run', 'a', redact, kept);
+  const made = new CallLog('run', 'a', logger, kept);
   for (const call of calls) made.push({ ...CALL, ...call });
   return made;
 }
@@ -77,7 +79,7 @@ test('texts of clients are bounded and have no control characters', () => {
   assert.ok(call!.name!.startsWith('x\\u202ey') && call!.name!.length < 300);
   assert.equal(call!.reason, 'no\\x07');
   assert.equal(call!.session, null);
-  for (const info of [null, '7', '{', '{"name":5}', 'null']) assert.equal(clientName(info, redact), null, String(info));
+  for (const info of [null, '7', '{', '{"name":5}', 'null']) assert.equal(log(1).clientName(info), null, String(info));
 });
 
 test('filters take texts, numbers, words and negation; what cannot be read is an error that says why', () => {

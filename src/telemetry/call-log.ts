@@ -3,6 +3,7 @@ import { CALL_OUTCOMES } from '../model/call-record.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { printable } from '../model/printable.ts';
 import { cursorOf, positionOf } from './journal.ts';
+import type { Logger } from './logger.ts';
 import { sessionLabel } from './session-label.ts';
 
 /** What is known of a call when it ends; the meaning of each member is that of `CallRecord`. */
@@ -31,6 +32,10 @@ const MAX_INFO = 1_024;
 const MAX_REDACTED = 64 * 1024;
 const TEXTS = 14;
 const NUMBERS = 7;
+/** Where `push` puts what `visit` tells. */
+const AT = { info: 3, revision: 6, server: 7, error: 10, ms: 1 };
+
+type CallVisitor = (server: string | null, info: string | null, revision: string, ms: number, failed: boolean) => void;
 
 /**
  * The last calls of clients, in memory. Tables that are allocated once and overwritten: keeping a call makes no garbage
@@ -41,18 +46,18 @@ export class CallLog {
   /** Its name in the cluster; null for a lone gateway. */
   readonly node: string | null;
   readonly #kept: number;
-  readonly #redact: (text: string) => string;
+  readonly #logger: Logger;
   readonly #texts: (string | null)[];
   readonly #numbers: Float64Array;
   readonly #attempts: (readonly CallAttempt[] | null)[];
   #end = 0;
 
-  /** `run` is of this process alone, and unique over nodes. `redact` masks secrets in texts of clients. */
-  constructor(run: string, node: string | null, redact: (text: string) => string, kept = KEPT) {
+  /** `run` is of this process alone, and unique over nodes. `logger` knows the secrets. */
+  constructor(run: string, node: string | null, logger: Logger, kept = KEPT) {
     this.#run = run;
     this.node = node;
     this.#kept = kept;
-    this.#redact = redact;
+    this.#logger = logger;
     this.#texts = new Array<string | null>(kept * TEXTS).fill(null);
     this.#numbers = new Float64Array(kept * NUMBERS);
     this.#attempts = new Array<readonly CallAttempt[] | null>(kept).fill(null);
@@ -61,16 +66,6 @@ export class CallLog {
   /** The position behind the last call. */
   get end(): number {
     return this.#end;
-  }
-
-  /** A position as text, for others to keep; also the id of the call before it. */
-  cursor(position: number): string {
-    return cursorOf(this.#run, position);
-  }
-
-  /** The position that the text names; null where it is of another run, or none. */
-  position(cursor: string): number | null {
-    return positionOf(cursor, this.#run, this.#end);
   }
 
   push(call: EndedCall): void {
@@ -107,7 +102,7 @@ export class CallLog {
 
   /** The call with this id; null where it is not kept any more, or was another node's. */
   get(id: string): CallRecord | null {
-    const position = this.position(id);
+    const position = positionOf(id, this.#run, this.#end);
     return position === null || position === 0 || position <= this.#first ? null : this.#record(position);
   }
 
@@ -123,6 +118,19 @@ export class CallLog {
     return { calls, end: at, lost: position < first };
   }
 
+  /** Tells what is counted of the kept calls after the position, and makes no records. The position behind them. */
+  visit(position: number, tell: CallVisitor): number {
+    const texts = this.#texts;
+    for (let at = Math.max(position, this.#first); at < this.#end; at++) {
+      const slot = at % this.#kept;
+      const from = slot * TEXTS;
+      const ms = this.#numbers[slot * NUMBERS + AT.ms]!;
+      const failed = texts[from + AT.error] !== null;
+      tell(texts[from + AT.server]!, texts[from + AT.info]!, texts[from + AT.revision]!, ms, failed);
+    }
+    return this.#end;
+  }
+
   /** The last calls that `wanted` takes, oldest first. */
   last(max: number, wanted: (call: CallRecord) => boolean = () => true): readonly CallRecord[] {
     const calls: CallRecord[] = [];
@@ -133,20 +141,38 @@ export class CallLog {
     return calls.reverse();
   }
 
+  /** What a client calls itself: its name and version; null where it does not say, or too much. */
+  clientName(info: string | null): string | null {
+    if (info === null || info.length > MAX_INFO) return null;
+    try {
+      const { name, version } = JSON.parse(info) as { name?: unknown; version?: unknown };
+      const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
+      return words.length === 0 ? null : this.shown(words.join(' '), MAX_TEXT);
+    } catch {
+      return null;
+    }
+  }
+
+  /** Text that a client has chosen, for people to read: without secrets and control characters, at most so long. */
+  shown(text: string, max: number): string {
+    const redacted = printable(this.#logger.redact(text.slice(0, MAX_REDACTED)));
+    return redacted.length > max ? `${redacted.slice(0, max)}…` : redacted;
+  }
+
   /** A long text without its end. Secrets go first: of one that is cut in two, the scrubber knows neither part. */
   #bounded(text: string | null): string | null {
     if (text === null || text.length <= MAX_TEXT) return text;
     // A copy: a part of a string would keep all of it.
-    return Buffer.from(shownText(text, this.#redact, MAX_TEXT)).toString();
+    return Buffer.from(this.shown(text, MAX_TEXT)).toString();
   }
 
-  #shown({ atMs, ms, node, reason, ...attempt }: CallAttempt): CallAttempt {
+  #attempt({ atMs, ms, node, reason, ...attempt }: CallAttempt): CallAttempt {
     return {
       atMs: rounded(atMs),
       ms: rounded(ms),
       node: node ?? this.node,
       ...attempt,
-      reason: reason === null ? null : shownText(reason, this.#redact, 2 * MAX_TEXT),
+      reason: reason === null ? null : this.shown(reason, 2 * MAX_TEXT),
     };
   }
 
@@ -181,50 +207,32 @@ export class CallLog {
       at + NUMBERS,
     );
     return {
-      id: this.cursor(position),
+      id: cursorOf(this.#run, position),
       request: request!,
       time: new Date(startedAt!).toISOString(),
       ms: rounded(ms!),
       waitedMs: waitedMs! < 0 ? null : rounded(waitedMs!),
       method: printable(method!),
       endpoint: endpoint!,
-      client: clientName(info ?? null, this.#redact),
+      client: this.clientName(info ?? null),
       principal: principal!,
       session: session == null ? null : sessionLabel(session),
       revision: revision!,
       server: server ?? null,
-      name: name == null ? null : shownText(name, this.#redact, 2 * MAX_TEXT),
-      ...(asked == null ? {} : { asked: shownText(asked, this.#redact, 2 * MAX_TEXT) }),
+      name: name == null ? null : this.shown(name, 2 * MAX_TEXT),
+      ...(asked == null ? {} : { asked: this.shown(asked, 2 * MAX_TEXT) }),
       outcome: CALL_OUTCOMES[outcome!]!,
       error: error ?? null,
-      reason: reason == null ? null : shownText(reason, this.#redact, 2 * MAX_TEXT),
+      reason: reason == null ? null : this.shown(reason, 2 * MAX_TEXT),
       requestBytes: requestBytes!,
       answerBytes: answerBytes!,
       node: this.node,
       servedBy: servedBy ?? null,
       tries: tries!,
-      ...(attempts === null ? {} : { attempts: attempts.map((attempt) => this.#shown(attempt)) }),
+      ...(attempts === null ? {} : { attempts: attempts.map((attempt) => this.#attempt(attempt)) }),
       trace: trace ?? null,
     };
   }
-}
-
-/** What a client calls itself: its name and version; null where it does not say, or too much. */
-export function clientName(info: string | null, redact: (text: string) => string): string | null {
-  if (info === null || info.length > MAX_INFO) return null;
-  try {
-    const { name, version } = JSON.parse(info) as { name?: unknown; version?: unknown };
-    const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
-    return words.length === 0 ? null : shownText(words.join(' '), redact, MAX_TEXT);
-  } catch {
-    return null;
-  }
-}
-
-/** Text that a client has chosen, for people to read: without secrets and control characters, at most so long. */
-export function shownText(text: string, redact: (text: string) => string, max: number): string {
-  const redacted = printable(redact(text.slice(0, MAX_REDACTED)));
-  return redacted.length > max ? `${redacted.slice(0, max)}…` : redacted;
 }
 
 function rounded(ms: number): number {

@@ -9,8 +9,8 @@ interface LoggerOptions {
   readonly now?: () => number;
 }
 
-/** Also hears every entry that is `info` or above, whatever is written. What it keeps it has to scrub. Must not throw. */
-type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
+/** Also hears every entry that is `info` or above, whatever is written. It redacts what it keeps. Must not throw. */
+type LogKeeper = (entry: LogEntry) => void;
 
 /** What a logger and its children have in common. */
 interface LoggerCore {
@@ -93,7 +93,7 @@ export class Logger {
   call(fields: LogFields): void {
     const { keepers } = this.#shared;
     const entry = this.#entry('info', 'call', fields);
-    for (const [keeper, calls] of keepers) if (calls) keeper(entry, (text) => this.redact(text));
+    for (const [keeper, calls] of keepers) if (calls) keeper(entry);
     if (this.writes('info')) this.#write(entry);
   }
 
@@ -133,6 +133,6 @@ export class Logger {
   }
 
   #tellKeepers(entry: LogEntry): void {
-    for (const keeper of this.#shared.keepers.keys()) keeper(entry, (text) => this.redact(text));
+    for (const keeper of this.#shared.keepers.keys()) keeper(entry);
   }
 }

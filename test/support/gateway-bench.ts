@@ -257,7 +257,7 @@ export class GatewayBench {
       clock: this.clock,
       logger: Logger.silent(),
       metrics,
-      calls: new CallLog('bench', null, (text) => text, 64),
+      calls: new CallLog('bench', null, Logger.silent(), 64),
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       keys: [Buffer.alloc(32, 3)],
       desired: { state: { firstListWaitMs: 2_000, maxTimeoutMs: 600_000 } },

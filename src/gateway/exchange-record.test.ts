@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { BenchExchange, client, endpointOf } from '../../test/support/gateway-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure } from '../model/outcome.ts';
+import { request } from '../protocol/compose.ts';
+import { CallLog } from '../telemetry/call-log.ts';
+import type { LogLevel } from '../telemetry/log-format.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { ServerLogs } from '../telemetry/server-logs.ts';
+import { ExchangeRecord } from './exchange-record.ts';
+
+interface Line {
+  readonly level: string;
+  readonly server: string;
+  readonly leftOut?: number;
+}
+
+function bench(level: LogLevel) {
+  const [clock, written] = [new FakeClock(), [] as Line[]];
+  const logger = new Logger({ level, write: (line) => written.push(JSON.parse(line)) });
+  const calls = new CallLog('run', null, logger);
+  const logs = new ServerLogs(logger, 'run');
+  const record = new ExchangeRecord({ clock, logger, metrics: new Metrics(), calls });
+  const fail = (server: string, times: number): void => {
+    for (let i = 0; i < times; i++) {
+      const exchange = new BenchExchange(request('1', 'tools/call', '{"name":"x"}', 'stateful'), client('stateful'));
+      const outcome = failure(new GatewayError('NOT_SENT', 'the process has ended', { server }));
+      record.ended(exchange, endpointOf(server), outcome, clock.now());
+    }
+  };
+  const kept = (server: string) => logs.journal.last(server, 10_000).map(({ json }) => JSON.parse(json) as Line);
+  return { clock, written, calls, fail, kept };
+}
+
+test('a server that is down fails every call: a few lines in each second, with how many were left out, and others have their own', async () => {
+  const { clock, written, calls, fail, kept } = bench('info');
+  fail('down', 5_000);
+  fail('other', 1);
+  await clock.advance(1_000);
+  fail('down', 1);
+  const of = (lines: readonly Line[], server: string) =>
+    lines.flatMap((line) => (line.server === server ? [line.leftOut ?? 0] : []));
+  assert.deepEqual(of(written, 'down'), [0, 0, 0, 0, 0, 4_995]);
+  assert.deepEqual(of(written, 'other'), [0]);
+  assert.deepEqual(of(kept('down'), 'down'), of(written, 'down'));
+  assert.equal(calls.end, 5_002);
+});
+
+test('at debug every failed call has a line, and the kept log of its server only a few', () => {
+  const { written, fail, kept } = bench('debug');
+  fail('down', 50);
+  assert.deepEqual(
+    Object.entries(Object.groupBy(written, ({ level }) => level)).map(([level, lines]) => [level, lines!.length]),
+    [
+      ['info', 5],
+      ['debug', 45],
+    ],
+  );
+  assert.equal(kept('down').length, 5);
+});
