@@ -28,6 +28,7 @@ export class Listeners {
   /** Null where metrics have no listener of their own. */
   readonly #metrics: Listener | null;
   readonly #metricsPage: MetricsPage;
+  readonly #rates: ControlPlane['rates'];
   readonly #api: ControlApi;
   /** Answers other nodes; null for a lone gateway. */
   readonly #nodes: { close(): void } | null;
@@ -39,6 +40,7 @@ export class Listeners {
   constructor(rooms: Rooms, state: DesiredState, plane: ControlPlane) {
     const { logger, controlToken, execToken, bodies } = rooms;
     this.#pages = rooms.loginPages;
+    this.#rates = plane.rates;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
     this.#mcp = mcpListener(rooms, state, plane);
     this.#api = new ControlApi({ plane, execToken, logger });
@@ -82,6 +84,7 @@ export class Listeners {
       }
       const origin = `${this.#scheme}://${authority(main.host, main.port)}`;
       this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
+      this.#rates.start();
     } catch (error) {
       await this.close(0);
       throw error;
@@ -101,6 +104,7 @@ export class Listeners {
 
   /** Answers already under way get `graceMs` to leave. */
   async close(graceMs: number): Promise<void> {
+    this.#rates.close();
     this.#nodes?.close();
     this.#api.close();
     const all = [this.#mcp, this.#control, this.#remote, this.#metrics];

@@ -12,6 +12,7 @@ import { OfferedServers } from '../registry/offered-servers.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
+import { CallRates } from '../telemetry/call-rates.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
 import { clientLinks } from './control-planes/client-links.ts';
@@ -28,7 +29,7 @@ import { toolsPlane } from './tool-views.ts';
 
 /** For the commands, which read answers of the control API. */
 export type { CallLimits, ToolView } from '../control/control-plane.ts';
-export type { DefinitionConflict, Live, NodeEntry, NodesView, ServerRate } from '../control/schemas.ts';
+export type { DefinitionConflict, Live, NodeEntry, NodesView } from '../control/schemas.ts';
 export type { ShownClient } from '../control/tool-schemas.ts';
 
 /** What the control API works on, of this gateway. */
@@ -65,6 +66,7 @@ export function controlPlane(
     events: serverEvents.journal,
     logs: serverLogs.journal,
     calls,
+    rates: new CallRates(calls, clock),
     runTime: rooms.runTime,
     offered: new OfferedServers({
       env: rooms.options.load.env,

@@ -25,16 +25,13 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     schema: schemas.CALLS,
     merge(answers, { query }, absent) {
       const all = answers.flatMap(({ calls }) => calls).sort(byTime);
-      const calls = all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS));
-      return { calls, cursor: answers[0]!.cursor, silent: namesOf(absent) };
+      return { calls: all.slice(-(numberIn(query, 'limit') ?? DEFAULT_CALLS)), silent: namesOf(absent) };
     },
     errors: { 400: 'The filter or the limit cannot be read.' },
     run({ query }, { calls }) {
       const wanted = readFilter(query.get('filter') ?? '');
       if (typeof wanted !== 'function') return wanted;
-      const limit = numberIn(query, 'limit') ?? DEFAULT_CALLS;
-      const cursor = calls.cursor(calls.end);
-      return ok({ calls: calls.last(limit, wanted), cursor });
+      return ok({ calls: calls.last(numberIn(query, 'limit') ?? DEFAULT_CALLS, wanted) });
     },
   }),
   operation({
@@ -49,6 +46,18 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
       const found = calls.get(name);
       return found === null ? problem(404, 'call_unknown', 'no call with this id is kept') : ok(found);
     },
+  }),
+  operation({
+    id: 'listRates',
+    method: 'GET',
+    path: '/api/v1/rates',
+    summary: 'The calls of clients in each of the last 300 seconds, of all nodes.',
+    schema: schemas.RATES,
+    merge: (answers, _request, absent) => ({
+      nodes: answers.flatMap(({ nodes }) => nodes),
+      silent: namesOf(absent),
+    }),
+    run: (_request, { calls, rates }) => ok({ nodes: [{ node: calls.node, seconds: rates.seconds }] }),
   }),
   operation({
     id: 'streamLive',

@@ -14,6 +14,7 @@ import type { TaskView } from '../model/task-view.ts';
 import type { OfferedServers } from '../registry/offered-servers.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { CallLog } from '../telemetry/call-log.ts';
+import type { CallRates } from '../telemetry/call-rates.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Recorder } from '../telemetry/recorder/recorder.ts';
 import type { AppFrames } from './app-frames.ts';
@@ -163,6 +164,7 @@ export interface ControlPlane {
   readonly logs: Journal;
   /** The last requests of clients. */
   readonly calls: CallLog;
+  readonly rates: CallRates;
   /** Browsers that are logged in at the console. */
   readonly console: ConsoleLogins;
   readonly runTime: RunTimeServers;

@@ -1,16 +1,16 @@
 import type { CallRecord } from '../model/call-record.ts';
+import type { DetailedSecond } from '../telemetry/call-rates.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Recording } from '../telemetry/recorder/recording.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { EventWriter } from './operation.ts';
 import { viewAt } from './recording-operations.ts';
-import type { ServerRate } from './schemas.ts';
 
 const BATCH_MS = 200;
-const STATS_MS = 1_000;
 /** Of one batch; a batch with more says that calls are missing (`lost`). */
 const CALLS_AT_ONCE = 500;
 const ENTRIES_AT_ONCE = 256;
+const NO_CALLS = { calls: 0, errors: 0, p50: null, p95: null, p99: null };
 
 /** What a reader of the live stream has asked for. */
 interface Asked {
@@ -31,7 +31,6 @@ export class LiveStream {
   #events: number;
   #logs: number;
   #calls: number;
-  #counted: number;
   /** Those that were active a second ago. */
   #active: readonly Recording[] = [];
   #blocked = false;
@@ -43,7 +42,7 @@ export class LiveStream {
     const { events, logs, calls } = plane;
     this.#events = events.end;
     this.#logs = logs.end;
-    this.#calls = this.#counted = calls.end;
+    this.#calls = calls.end;
     writer.onDrain = () => {
       this.#blocked = false;
     };
@@ -51,14 +50,13 @@ export class LiveStream {
       this.#stop();
       ended();
     };
-    this.#say({
-      topic: 'hello',
-      node: calls.node,
-      events: events.cursor(events.end),
-      calls: calls.cursor(calls.end),
-    });
-    this.#every(BATCH_MS, () => this.#batch());
-    this.#every(STATS_MS, () => this.#stats());
+    this.#say({ topic: 'hello', node: calls.node, events: events.cursor(events.end) });
+    const timer = setInterval(() => this.#batch(), BATCH_MS);
+    timer.unref();
+    this.#stops.push(
+      () => clearInterval(timer),
+      plane.rates.follow((second) => this.#stats(second)),
+    );
   }
 
   close(): void {
@@ -68,12 +66,6 @@ export class LiveStream {
 
   #stop(): void {
     for (const stop of this.#stops.splice(0)) stop();
-  }
-
-  #every(ms: number, task: () => void): void {
-    const timer = setInterval(task, ms);
-    timer.unref();
-    this.#stops.push(() => clearInterval(timer));
   }
 
   #batch(): void {
@@ -103,31 +95,25 @@ export class LiveStream {
     return entries.length === ENTRIES_AT_ONCE ? entries.at(-1)!.seq : end;
   }
 
-  #stats(): void {
-    const { calls, upstreams, clock } = this.#plane;
-    const from = this.#counted;
-    this.#counted = calls.end;
+  #stats({ servers: rates, ...second }: DetailedSecond): void {
     if (this.#blocked) return;
-    const byServer = Map.groupBy(calls.after(from, Number.POSITIVE_INFINITY).calls, ({ server }) => server ?? '');
-    byServer.delete('');
+    const { calls, upstreams, recorder } = this.#plane;
     const inFlight = new Map(
       upstreams
         .statuses()
         .map(({ name, connections }) => [name, connections.reduce((sum, one) => sum + one.inFlight, 0)]),
     );
-    const { recorder } = this.#plane;
     const recordings = [...new Set([...this.#active, ...recorder.active])].map((one) => viewAt(one, this.#plane));
     this.#active = recorder.active;
-    const names = new Set([
-      ...byServer.keys(),
-      ...[...inFlight].filter(([, calling]) => calling > 0).map(([name]) => name),
-    ]);
-    const servers = [...names].sort().map((name) => rate(name, byServer.get(name) ?? [], inFlight.get(name) ?? 0));
+    const called = new Set(rates.map(({ server }) => server));
+    const waiting = [...inFlight].filter(([name, calling]) => calling > 0 && !called.has(name));
+    const servers = [...rates, ...waiting.map(([server]) => ({ server, ...NO_CALLS }))]
+      .sort((a, b) => (a.server < b.server ? -1 : 1))
+      .map((one) => ({ ...one, inFlight: inFlight.get(one.server) ?? 0 }));
     this.#say({
       topic: 'stats',
       node: calls.node,
-      time: new Date(clock.wall()).toISOString(),
-      calls: calls.end - from,
+      ...second,
       sessions: this.#plane.openSessions(),
       servers,
       ...(recordings.length === 0 ? {} : { recordings }),
@@ -141,12 +127,4 @@ export class LiveStream {
   #write(json: string): void {
     if (!this.#writer.event(null, [Buffer.from(json)])) this.#blocked = true;
   }
-}
-
-function rate(server: string, calls: readonly CallRecord[], inFlight: number): ServerRate {
-  const times = calls.map(({ ms }) => ms).sort((a, b) => a - b);
-  const at = (share: number): number | null =>
-    times[Math.min(times.length - 1, Math.floor(share * times.length))] ?? null;
-  const errors = calls.filter(({ error }) => error !== null).length;
-  return { server, calls: calls.length, errors, p50: at(0.5), p95: at(0.95), inFlight };
 }

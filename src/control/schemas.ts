@@ -1,3 +1,4 @@
+import { CALL_SECOND, CLIENT_RATE, SECOND, SERVER_RATE } from '../model/call-rates.ts';
 import { CALL } from '../model/call-record.ts';
 import { CONDITION } from '../model/conditions.ts';
 import { DRIFT_REPORT, DRIFT_SUMMARY } from '../model/drift.ts';
@@ -13,7 +14,6 @@ import {
   integer,
   isoTime,
   list,
-  milliseconds,
   named,
   nullable,
   object,
@@ -196,26 +196,22 @@ export const LOG_ENTRY = union(LOG_LINE, GAP);
 export const LOGS = object({ entries: list(LOG_LINE), cursor: text, silent: SILENT });
 
 export { CALL };
-export const CALLS = object({ calls: list(CALL), cursor: text, silent: SILENT });
+export const CALLS = object({ calls: list(CALL), silent: SILENT });
 
-const SERVER_RATE = named(
-  'ServerRate',
-  object({
-    server: text,
-    calls: count,
-    errors: count,
-    p50: described(nullable(milliseconds), 'Of the calls of this second.'),
-    p95: nullable(milliseconds),
-    inFlight: count,
-  }),
-  'What a server has done in the last second.',
-);
-export type ServerRate = Infer<typeof SERVER_RATE>;
+export const RATES = object({
+  nodes: list(
+    object({
+      node: described(nullable(text), 'null for a lone gateway.'),
+      seconds: described(list(CALL_SECOND), 'Oldest first. One in which the node stood still is missing.'),
+    }),
+  ),
+  silent: SILENT,
+});
 
 export const LIVE = named(
   'Live',
   union(
-    object({ topic: constant('hello'), node: nullable(text), events: text, calls: text }),
+    object({ topic: constant('hello'), node: nullable(text), events: text }),
     described(object({ topic: constant('events'), node: nullable(text), event: EVENT }), 'What becomes of a server.'),
     object({ topic: constant('logs'), node: nullable(text), entry: LOG_ENTRY }),
     object({
@@ -226,10 +222,10 @@ export const LIVE = named(
     object({
       topic: constant('stats'),
       node: nullable(text),
-      time: isoTime,
-      calls: described(count, 'Of all servers and of the gateway itself, in the last second.'),
+      ...SECOND,
       sessions: described(count, 'Open sessions of clients that this node knows.'),
       servers: described(list(SERVER_RATE), 'Those with calls in the last second or in flight.'),
+      clients: described(list(CLIENT_RATE), 'Those with most calls in the last second.'),
       recordings: described(
         optional(list(RECORDING)),
         "This node's part of each recording that goes on, and once more of one that has stopped; absent where there is none.",

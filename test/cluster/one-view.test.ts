@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { eventually } from '../support/nats-cluster.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -36,6 +37,14 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
         assert.ok(calls.length > 0 && calls.every((call) => call['node'] === 'a'), JSON.stringify(calls));
         assert.equal((await node.control<Json>(`/api/v1/calls/${seen.id}`)).id, seen.id);
       }
+      await eventually(async () => {
+        const { nodes } = await b.control<{ nodes: Json[] }>('/api/v1/rates');
+        const counted = nodes.map(({ node, seconds }) => [node, seconds.some((second: Json) => second['calls'] > 0)]);
+        assert.deepEqual(counted, [
+          ['b', false],
+          ['a', true],
+        ]);
+      });
       // The node that has the server knows its history; any node answers with it.
       const { history } = await a.control<{ history: Json[] }>('/api/v1/servers/counter');
       assert.ok(history.length > 0);

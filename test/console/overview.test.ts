@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { manySided } from '../support/many-sided.ts';
+import { eventually } from '../support/nats-cluster.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 import { ConsoleBrowser } from './console.ts';
@@ -118,7 +119,7 @@ test('lists are read when they change, once for what comes in a row; an older an
   assert.equal(await row('fourth').count(), 1);
 
   // As each node of a cluster begins its part of the stream.
-  const hello = `data: ${JSON.stringify({ topic: 'hello', node: 'n', events: '', calls: '' })}\n\n`;
+  const hello = `data: ${JSON.stringify({ topic: 'hello', node: 'n', events: '' })}\n\n`;
   let streams = 0;
   await page.route('**/api/v1/live*', (route) => {
     streams++;
@@ -129,4 +130,45 @@ test('lists are read when they change, once for what comes in a row; an older an
   await page.waitForTimeout(2_000);
   const read = asked.filter((path) => path === '/servers').length;
   assert.ok(read > 0 && read <= streams, `${read} times in ${streams} streams`);
+});
+
+test('an overview that is opened later shows the latency of before, and draws no line where there were no calls', async () => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  try {
+    await gateway.ready('good');
+    const client = await WireClient.open(gateway.mcpUrl);
+    const quiet = async (): Promise<void> => {
+      await client.callText('good__echo', { text: 'x' });
+      await eventually(async () => {
+        const { nodes } = await gateway.control<{ nodes: { seconds: { calls: number }[] }[] }>('/api/v1/rates');
+        const { seconds } = nodes[0]!;
+        assert.ok(seconds.some(({ calls }) => calls > 0) && seconds.slice(-6).every(({ calls }) => calls === 0));
+      });
+    };
+    await quiet();
+    await quiet();
+    const browser = await ConsoleBrowser.open(gateway);
+    try {
+      const drawn = await browser.page.waitForFunction(() => {
+        const canvas = document.querySelector<HTMLCanvasElement>('.latency-chart canvas');
+        if (canvas == null) return false;
+        const { width, height } = canvas;
+        const { data } = canvas.getContext('2d')!.getImageData(0, 0, width, height);
+        // Axes and grid are grey.
+        const isInk = (at: number): boolean =>
+          data[at + 3]! > 128 && Math.max(...data.slice(at, at + 3)) - Math.min(...data.slice(at, at + 3)) > 60;
+        const columns = Array.from({ length: width }, (_, x) => x).filter((x) =>
+          Array.from({ length: height }, (_, y) => 4 * (y * width + x)).some(isInk),
+        );
+        return columns.length > 0 && columns;
+      });
+      const columns = (await drawn.jsonValue()) as number[];
+      const holes = columns.slice(1).filter((x, at) => x - columns[at]! > 8);
+      assert.equal(holes.length, 1, `one hole: ${columns}`);
+    } finally {
+      await browser.close();
+    }
+  } finally {
+    await gateway.dispose();
+  }
 });

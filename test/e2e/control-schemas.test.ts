@@ -118,6 +118,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     await get(`/calls/${calls[0].id}`, '/calls/{name}');
     await get('/calls/none', '/calls/{name}');
     assert.equal((await get('/live?logs=*', '/live')).topic, 'hello');
+    assert.equal((await get('/rates')).nodes[0].node, null);
     await get('/tools');
     await get('/tools?server=none', '/tools');
     await get('/tools/clients');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SessionRecord } from '../../model/ports.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import { CallLog } from '../../telemetry/call-log.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { labelOf } from '../../upstream/connection/session-key.ts';
 import { sessionViews } from './session-views.ts';
@@ -36,7 +37,7 @@ test('the servers are asked once for all sessions, and it is said how many sessi
         return [server('one', 'session 3'), server('two', 'session 3', 'session 4')];
       },
     },
-    options: { logger: Logger.silent() },
+    calls: new CallLog('run', null, Logger.silent(), 1),
     downstream: { sessions: { get: () => undefined } },
   });
   assert.equal(asked, 1);

@@ -1,7 +1,5 @@
 import type { SessionsView, SessionView } from '../../control/schemas.ts';
 import type { SessionRecord } from '../../model/ports.ts';
-import { clientName } from '../../telemetry/call-log.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import { sessionLabel } from '../../telemetry/session-label.ts';
 import { labelOf } from '../../upstream/connection/session-key.ts';
 import type { Rooms } from '../rooms.ts';
@@ -9,12 +7,12 @@ import type { Rooms } from '../rooms.ts';
 type Parts = {
   readonly records: Pick<Rooms['records'], 'all' | 'census'>;
   readonly upstreams: Pick<Rooms['upstreams'], 'statuses'>;
-  readonly options: { readonly logger: Pick<Logger, 'redact'> };
+  readonly calls: Pick<Rooms['calls'], 'clientName'>;
   readonly downstream: { readonly sessions: Pick<Rooms['downstream']['sessions'], 'get'> };
 };
 
 /** The open sessions that this node has at hand, and how many there are. */
-export async function sessionViews({ records, upstreams, downstream, options }: Parts): Promise<SessionsView> {
+export async function sessionViews({ records, upstreams, downstream, calls }: Parts): Promise<SessionsView> {
   const all = await records.all();
   const serversOf = new Map<string, string[]>();
   for (const { name, connections } of upstreams.statuses()) {
@@ -29,7 +27,7 @@ export async function sessionViews({ records, upstreams, downstream, options }: 
     principal: record.principal,
     endpoint: record.endpoint,
     revision: record.revision,
-    client: clientName(record.info, (text) => options.logger.redact(text)),
+    client: calls.clientName(record.info),
     clientInfo: record.info === null ? null : JSON.parse(record.info),
     capabilities: JSON.parse(record.capabilities),
     here: downstream.sessions.get(record.id) !== undefined,

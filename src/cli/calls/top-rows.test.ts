@@ -59,7 +59,7 @@ test('a call is never wider than its columns, and its id is whole or absent', ()
 });
 
 function rows(name: string, columns: number): readonly string[] {
-  const rate = { server: name, calls: 12, errors: 3, p50: 1.5, p95: 12_345, inFlight: 7 };
+  const rate = { server: name, calls: 12, errors: 3, p50: 1.5, p95: 12_345, p99: 12_345, inFlight: 7 };
   const node = { topic: 'stats', node: null, calls: 12, sessions: 2, servers: [rate] } as const;
   const facts = {
     nodes: [node],

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
-import type { Live, ServerRate } from '../../app/plane.ts';
+import type { Live } from '../../app/plane.ts';
+import type { ServerRate } from '../../model/call-rates.ts';
 import type { CallRecord } from '../../model/call-record.ts';
 import { duration } from '../../model/call-words.ts';
 import { displayWidth, fitted } from '../screen/display-width.ts';

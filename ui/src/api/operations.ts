@@ -515,11 +515,22 @@ readonly outcome: "RESULT" | "NOT_SENT" | "UNKNOWN" | "REFUSED";
 readonly reason: string | null
 };
 
+/** What the clients of a node called in one second. */
+export type CallSecond = {
+/** The end of the second, a whole one. */
+readonly time: string;
+readonly calls: number;
+readonly errors: number;
+/** Of the calls of this second; null where there was none. */
+readonly p50: number | null;
+readonly p95: number | null;
+readonly p99: number | null
+};
+
 export type Live = {
 readonly topic: "hello";
 readonly node: string | null;
-readonly events: string;
-readonly calls: string
+readonly events: string
 } | {
 readonly topic: "events";
 readonly node: string | null;
@@ -536,13 +547,20 @@ readonly lost: boolean
 } | {
 readonly topic: "stats";
 readonly node: string | null;
+/** The end of the second, a whole one. */
 readonly time: string;
-/** Of all servers and of the gateway itself, in the last second. */
 readonly calls: number;
+readonly errors: number;
+/** Of the calls of this second; null where there was none. */
+readonly p50: number | null;
+readonly p95: number | null;
+readonly p99: number | null;
 /** Open sessions of clients that this node knows. */
 readonly sessions: number;
 /** Those with calls in the last second or in flight. */
 readonly servers: readonly (ServerRate)[];
+/** Those with most calls in the last second. */
+readonly clients: readonly (ClientRate)[];
 /** This node's part of each recording that goes on, and once more of one that has stopped; absent where there is none. */
 readonly recordings?: readonly (Recording)[]
 };
@@ -552,10 +570,25 @@ export type ServerRate = {
 readonly server: string;
 readonly calls: number;
 readonly errors: number;
-/** Of the calls of this second. */
+/** Of the calls of this second; null where there was none. */
 readonly p50: number | null;
 readonly p95: number | null;
+readonly p99: number | null;
 readonly inFlight: number
+};
+
+/** What clients of one name have called in the last second. */
+export type ClientRate = {
+/** Name and version that it gives itself; null where it gives none. */
+readonly client: string | null;
+/** That of its last call. */
+readonly revision: string;
+readonly calls: number;
+readonly errors: number;
+/** Of the calls of this second; null where there was none. */
+readonly p50: number | null;
+readonly p95: number | null;
+readonly p99: number | null
 };
 
 /** A recording of both wires. */
@@ -1279,7 +1312,6 @@ readonly ended: boolean
 /** The last requests of clients, oldest first, of all nodes. A node keeps 10,000. */
 export function listCalls(input: { readonly filter?: string | undefined; readonly limit?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly calls: readonly (Call)[];
-readonly cursor: string;
 /** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
 readonly silent?: readonly (string)[]
 }> {
@@ -1289,6 +1321,20 @@ readonly silent?: readonly (string)[]
 /** One request of a client, by its id. */
 export function getCall(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<Call> {
   return request('GET', `api/v1/calls/${encodeURIComponent(input.name)}${query({ node: input.node })}`, undefined, options);
+}
+
+/** The calls of clients in each of the last 300 seconds, of all nodes. */
+export function listRates(options: CallOptions = {}): Promise<{
+readonly nodes: readonly ({
+/** null for a lone gateway. */
+readonly node: string | null;
+/** Oldest first. One in which the node stood still is missing. */
+readonly seconds: readonly (CallSecond)[]
+})[];
+/** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
+readonly silent?: readonly (string)[]
+}> {
+  return request('GET', `api/v1/rates`, undefined, options);
 }
 
 /** What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists. */

@@ -1,17 +1,19 @@
 import './overview/overview.css';
 import { useEffect } from 'preact/hooks';
 import { duration } from '../../../src/model/call-words.ts';
-import { listNodes } from '../api/operations.ts';
-import { Empty, Unread } from '../parts/notes.tsx';
+import { listNodes, listRates } from '../api/operations.ts';
+import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { useReading } from '../parts/reading.ts';
 import { serverList, servers, serversReading } from '../servers.ts';
 import { Attention } from './overview/attention.tsx';
 import { LatencyChart } from './overview/latency-chart.tsx';
-import { followRates, totals } from './overview/rates.ts';
+import { addSeconds, followRates, totals } from './overview/rates.ts';
 import { Topology } from './overview/topology.tsx';
 
 export default function Overview() {
   useEffect(followRates, []);
+  const before = useReading(listRates, '', {});
+  useEffect(() => addSeconds(before.value.value?.nodes ?? []), [before.value.value]);
   const found = useReading(() => listNodes({}), '', {
     lists: ['nodes', 'configuration'],
     events: ['added', 'replaced', 'removed'],
@@ -39,6 +41,9 @@ export default function Overview() {
       <Topology nodes={nodes} />
       <section aria-labelledby="latency">
         <h2 id="latency">Latency</h2>
+        {before.error.value === null ? null : (
+          <Failure what="The seconds before could not be read" error={before.error.value} again={before.again} />
+        )}
         <LatencyChart />
         <p class="soft">p50, p95 and p99 of the calls of each second, of all nodes, in the last five minutes.</p>
       </section>

@@ -4,12 +4,12 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { onTheme } from '../../theme.ts';
 import { seconds } from './rates.ts';
+import { KEPT_SECONDS } from './seconds.ts';
 
 const HEIGHT_PX = 140;
-const SHOWN_SECONDS = 300;
 const SERIES = ['p50', 'p95', 'p99'] as const;
 
-/** Percentiles of the last five minutes. */
+/** Percentiles of the last five minutes. A line ends where there were no calls. */
 export function LatencyChart() {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -52,13 +52,28 @@ function options(element: HTMLElement): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      x: { range: () => [Date.now() / 1000 - SHOWN_SECONDS, Date.now() / 1000] },
+      x: { range: lastMinutes },
       y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] },
     },
     axes: [
       { ...axis, space: 80 },
       { ...axis, space: 25, size: 70, values: (_plot, values) => values.map((ms) => `${ms} ms`) },
     ],
-    series: [{}, ...SERIES.map((name) => ({ label: name, stroke: colours[name], width: 1.5, spanGaps: true }))],
+    series: [
+      {},
+      ...SERIES.map((label) => ({ label, stroke: colours[label], width: 1.5, points: { show: false, filter: alone } })),
+    ],
   };
+}
+
+function lastMinutes(): [number, number] {
+  const last = seconds.value.at(-1)?.time ?? Date.now() / 1000;
+  return [last - KEPT_SECONDS, last];
+}
+
+/** Seconds between two without calls, which no line goes through. */
+function alone({ data }: uPlot, series: number): number[] {
+  const values = Array.from<number | null | undefined>(data[series]!);
+  const isKnown = (at: number): boolean => typeof values[at] === 'number';
+  return [...values.keys()].filter((at) => isKnown(at) && !isKnown(at - 1) && !isKnown(at + 1));
 }

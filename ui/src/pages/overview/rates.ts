@@ -1,29 +1,19 @@
 import { computed, signal } from '@preact/signals';
 import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
-import type { Call, ServerRate } from '../../api/operations.ts';
-import { onLive, untilAll } from '../../live.ts';
+import type { listRates, ServerRate } from '../../api/operations.ts';
+import { onLive } from '../../live.ts';
+import { type Second, Seconds } from './seconds.ts';
 
-/** One second of all nodes. */
-interface Second {
-  /** Seconds since 1970. */
-  readonly time: number;
-  readonly calls: number;
-  readonly errors: number;
-  readonly p50: number | null;
-  readonly p95: number | null;
-  readonly p99: number | null;
-}
+type Rates = Awaited<ReturnType<typeof listRates>>;
 
 interface NodeStats {
   readonly node: string | null;
-  readonly calls: number;
   readonly sessions: number;
   readonly servers: readonly ServerRate[];
   /** When it was heard, by this page's clock. */
   readonly at: number;
 }
 
-const KEPT_SECONDS = 300;
 /** A node that has said nothing for so long is not counted any more. */
 const SILENT_MS = 5_000;
 /** A rate of one second jumps: the pictures show the mean of so many. */
@@ -42,7 +32,7 @@ export interface Edge {
   readonly inFlight: number;
 }
 
-type Rate = Omit<ServerRate, 'server' | 'p50'>;
+type Rate = Pick<ServerRate, 'calls' | 'errors' | 'p95' | 'inFlight'>;
 
 const recent = new Map<string, { readonly time: number; readonly rate: Rate }[]>();
 /** By `edgeOf`. */
@@ -56,43 +46,32 @@ export const edgeOf = {
   node: (node: string): string => `${node} serves`,
 };
 
-let taken: Call[] = [];
+const heard = new Seconds();
 
 /** Follows the live stream while the overview is shown. */
 export function followRates(): () => void {
-  return untilAll(
-    onLive('stats', ({ node, calls, sessions, servers }) => {
-      const now = Date.now();
-      const stats = new Map(nodeStats.value).set(node ?? '', { node, calls, sessions, servers, at: now });
-      for (const [name, { at }] of stats) if (now - at > SILENT_MS) stats.delete(name);
-      nodeStats.value = stats;
-      for (const rate of servers) keep(edgeOf.server(node ?? '', rate.server), now, rate);
-      keep(edgeOf.node(node ?? ''), now, {
-        calls,
-        errors: servers.reduce((sum, { errors }) => sum + errors, 0),
-        p95: servers.reduce<number | null>((most, { p95 }) => (p95 === null ? most : Math.max(most ?? 0, p95)), null),
-        inFlight: servers.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      });
-      const left = [...callers.value].filter(([, { at }]) => now - at < CALLER_MS);
-      if (left.length < callers.value.size) callers.value = new Map(left);
-      edges.value = smoothed(now);
-      addSecond(now);
-    }),
-    onLive('calls', ({ calls }) => {
-      taken.push(...calls);
-      const now = Date.now();
-      const seen = new Map(callers.value);
-      for (const { client, revision } of calls) seen.set(client ?? UNNAMED_CLIENT, { revision, at: now });
-      callers.value = seen;
-      for (const [key, own] of Map.groupBy(calls, ({ client, node }) =>
-        edgeOf.client(client ?? UNNAMED_CLIENT, node ?? ''),
-      )) {
-        const times = own.map(({ ms }) => ms).sort((a, b) => a - b);
-        const errors = own.filter(({ error }) => error !== null).length;
-        keep(key, now, { calls: own.length, errors, p95: times[Math.floor(0.95 * times.length)]!, inFlight: 0 });
-      }
-    }),
-  );
+  return onLive('stats', ({ node, sessions, servers, clients, ...second }) => {
+    const now = Date.now();
+    const stats = new Map(nodeStats.value).set(node ?? '', { node, sessions, servers, at: now });
+    for (const [name, { at }] of stats) if (now - at > SILENT_MS) stats.delete(name);
+    nodeStats.value = stats;
+    for (const rate of servers) keep(edgeOf.server(node ?? '', rate.server), now, rate);
+    for (const rate of clients)
+      keep(edgeOf.client(rate.client ?? UNNAMED_CLIENT, node ?? ''), now, { ...rate, inFlight: 0 });
+    const inFlight = servers.reduce((sum, one) => sum + one.inFlight, 0);
+    keep(edgeOf.node(node ?? ''), now, { ...second, inFlight });
+    const left = [...callers.value].filter(([, { at }]) => now - at < CALLER_MS);
+    const seen = clients.map(({ client, revision }) => [client ?? UNNAMED_CLIENT, { revision, at: now }] as const);
+    if (left.length < callers.value.size || seen.length > 0) callers.value = new Map([...left, ...seen]);
+    edges.value = smoothed(now);
+    addSeconds([{ node, seconds: [second] }]);
+  });
+}
+
+/** Adds what nodes say of seconds, also of those before the overview was opened. */
+export function addSeconds(nodes: Rates['nodes']): void {
+  for (const { node, seconds: said } of nodes) for (const second of said) heard.add(node, second);
+  seconds.value = heard.all;
 }
 
 function keep(key: string, time: number, rate: Rate): void {
@@ -120,23 +99,10 @@ function smoothed(now: number): ReadonlyMap<string, Edge> {
   return found;
 }
 
-/** Each node speaks once a second: the first that does so ends the second of all. */
-function addSecond(now: number): void {
-  const time = Math.floor(now / 1_000);
-  if (seconds.value.at(-1)?.time === time) return;
-  const times = taken.map(({ ms }) => ms).sort((a, b) => a - b);
-  const at = (share: number): number | null =>
-    times[Math.min(times.length - 1, Math.floor(share * times.length))] ?? null;
-  const calls = [...nodeStats.value.values()].reduce((sum, stats) => sum + stats.calls, 0);
-  const errors = taken.filter(({ error }) => error !== null).length;
-  taken = [];
-  const second = { time, calls, errors, p50: at(0.5), p95: at(0.95), p99: at(0.99) };
-  seconds.value = [...seconds.value, second].slice(-KEPT_SECONDS);
-}
-
 export const totals = computed(() => {
   const stats = [...nodeStats.value.values()];
-  const last = seconds.value.slice(-SMOOTH_SECONDS);
+  // Of the newest second some nodes have not yet spoken.
+  const last = seconds.value.slice(-SMOOTH_SECONDS - 1, -1);
   const mean = (of: (second: Second) => number): number =>
     last.length === 0 ? 0 : last.reduce((sum, second) => sum + of(second), 0) / last.length;
   const worst = (of: (second: Second) => number | null): number | null => {
