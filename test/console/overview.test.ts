@@ -86,7 +86,7 @@ test('lists are read when they change, once for what comes in a row; an older an
   assert.deepEqual(asked, []);
 
   await browser.visit('#/sessions');
-  const row = (name: string) => page.getByRole('table', { name: 'Sessions' }).getByRole('link', { name });
+  const row = (name: string) => page.getByRole('grid', { name: 'Sessions' }).getByRole('link', { name });
   const open = (name: string) => WireClient.open(gateway.mcpUrl, { name });
   await open('first');
   await row('first').waitFor();
