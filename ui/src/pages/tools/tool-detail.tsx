@@ -82,7 +82,8 @@ function ClientNames({ tool, gatewayName }: { readonly tool: Tool; readonly gate
           <Loading what="names" />
         ) : null
       ) : (
-        <div class="scrolls">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard
+        <section class="scrolls" tabIndex={0} aria-label="What each client sees">
           <table class="names">
             <thead>
               <tr>
@@ -108,7 +109,7 @@ function ClientNames({ tool, gatewayName }: { readonly tool: Tool; readonly gate
               ))}
             </tbody>
           </table>
-        </div>
+        </section>
       )}
     </section>
   );
