@@ -8,7 +8,7 @@ import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../
 import type { Upstreams } from '../model/ports.ts';
 import type { Replay, ReplayOptions } from '../model/recordings.ts';
 import type { Server } from '../model/server.ts';
-import type { ServerStatus } from '../model/server-state.ts';
+import type { ProcessUsage, ServerStatus } from '../model/server-state.ts';
 import type { SignInCheck, SignInView } from '../model/sign-in.ts';
 import type { TaskView } from '../model/task-view.ts';
 import type { OfferedServers } from '../registry/offered-servers.ts';
@@ -154,6 +154,8 @@ export interface ControlPlane {
   readonly clock: Clock;
   /** null for a lone gateway. */
   readonly cluster: ClusterPlane | null;
+  /** What the process groups of this node use, by group; nothing of those it cannot see. */
+  usageOf(groups: ReadonlySet<number>): Promise<ReadonlyMap<number, ProcessUsage>>;
   readonly drift: DriftPlane;
   readonly access: AccessPlane;
   readonly tasks: TaskPlane;

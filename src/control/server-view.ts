@@ -10,6 +10,19 @@ export function serverView(status: ServerStatus, plane: Pick<ControlPlane, 'desi
   return { ...statusView(status), desired: plane.desired(status.name), drift: plane.drift.summary(status.name) };
 }
 
+/** The status with what its processes use. */
+export async function withUsage(
+  status: ServerStatus,
+  { usageOf }: Pick<ControlPlane, 'usageOf'>,
+): Promise<ServerStatus> {
+  const used = await usageOf(new Set(status.connections.flatMap(({ pid }) => pid ?? [])));
+  const connections = status.connections.map((one) => {
+    const usage = one.pid === null ? undefined : used.get(one.pid);
+    return usage === undefined ? one : { ...one, usage };
+  });
+  return { ...status, connections };
+}
+
 /** The part of it that needs nothing but the status. */
 export type StatusView = Omit<ServerView, 'desired' | 'drift'>;
 

@@ -11,6 +11,7 @@ import {
   nullable,
   object,
   oneOf,
+  optional,
   record,
   text,
   wallTime,
@@ -189,6 +190,17 @@ const REPLICA = named(
 );
 export type ReplicaStatus = Infer<typeof REPLICA>;
 
+const USAGE = named(
+  'ProcessUsage',
+  object({
+    processes: described(count, 'It and those that it has started, as far as they are of its process group.'),
+    memoryBytes: described(count, 'Resident; what several of them share is counted for each.'),
+    cpuMs: described(milliseconds, 'Of a processor, since they began.'),
+  }),
+  'What a process uses of the machine of its node.',
+);
+export type ProcessUsage = Infer<typeof USAGE>;
+
 const CONNECTION = named(
   'Connection',
   object({
@@ -199,6 +211,7 @@ const CONNECTION = named(
       '`active`: requests in flight; `idle`: none; `closed`: about to end.',
     ),
     pid: nullable(integer),
+    usage: described(optional(USAGE), 'Of its process, in `getServer`, where the node runs on Linux.'),
     inFlight: count,
     createdAt: wallTime,
     lastUsedAt: wallTime,

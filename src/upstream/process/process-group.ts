@@ -40,6 +40,8 @@ interface ProcessStat {
   readonly state: string;
   readonly parent: number;
   readonly group: number;
+  /** Of the processor, for itself and in the kernel. */
+  readonly ticks: number;
   /** Clock ticks after boot; with the pid it names a process uniquely until the next boot. */
   readonly startTime: string;
 }
@@ -47,13 +49,20 @@ interface ProcessStat {
 /** Linux only; null where the process or `/proc` is not there. */
 export function statOf(pid: number): ProcessStat | null {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name in parentheses may hold anything, so fields are counted from the last one: state is the third field.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    return { state: fields[0]!, parent: Number(fields[1]), group: Number(fields[2]), startTime: fields[19]! };
+    return parsedStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
   } catch {
     return null;
   }
+}
+
+/** Null for an empty text. */
+export function parsedStat(text: string): ProcessStat | null {
+  if (text === '') return null;
+  // The name in parentheses may hold anything, so fields are counted from the last one: state is the third field.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const [state, parent, group] = fields as [string, string, string];
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return { state, parent: Number(parent), group: Number(group), ticks, startTime: fields[19]! };
 }
 
 /** A process that cannot be mistaken for a later one with the same pid. */

@@ -193,6 +193,8 @@ readonly key: string;
 /** `active`: requests in flight; `idle`: none; `closed`: about to end. */
 readonly state: "active" | "idle" | "closed";
 readonly pid: number | null;
+/** Of its process, in `getServer`, where the node runs on Linux. */
+readonly usage?: ProcessUsage;
 readonly inFlight: number;
 /** Milliseconds since 1970. */
 readonly createdAt: number;
@@ -204,6 +206,16 @@ readonly errors: number;
 /** Those since the last answered request. */
 readonly consecutiveErrors: number;
 readonly lastError: string | null
+};
+
+/** What a process uses of the machine of its node. */
+export type ProcessUsage = {
+/** It and those that it has started, as far as they are of its process group. */
+readonly processes: number;
+/** Resident; what several of them share is counted for each. */
+readonly memoryBytes: number;
+/** Of a processor, since they began. */
+readonly cpuMs: number
 };
 
 export type Replica = {

@@ -14,17 +14,20 @@ import { Command, shellWord } from '../../parts/command.tsx';
 import { LogView } from '../../parts/log-view.tsx';
 import { NodeChoice } from '../../parts/node-choice.tsx';
 import { Empty, Failure } from '../../parts/notes.tsx';
-import { ago, clock, useReading } from '../../parts/reading.ts';
+import { clock, useReading } from '../../parts/reading.ts';
 import { SignInButton } from '../../parts/sign-in-button.tsx';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
 import { href, navigate, route } from '../../router.ts';
 import { nodesOf, putServer, servers } from '../../servers.ts';
+import { Connections } from './connections.tsx';
 import { LastFailure } from './last-failure.tsx';
 import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
 
 const TICK_MS = 1_000;
+/** Nothing says that a process uses more or less. */
+const READ_AGAIN_MS = 3_000;
 const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true, sessions: true };
 
 /** All that is known of one server, as one node observes it, and what can be done with it. */
@@ -36,6 +39,10 @@ export function ServerDetail({ name }: { readonly name: string }) {
     return found;
   };
   const there = useReading(read, `${name} ${node}`, FOLLOWED);
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || there.again(), READ_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
   const listed = servers.value?.get(name);
   const server = (node === undefined ? null : there.value.value) ?? listed;
   if (server === undefined) {
@@ -71,27 +78,7 @@ export function ServerDetail({ name }: { readonly name: string }) {
       </section>
       <section class="panel" aria-label="Connections">
         <h2>Processes and sessions</h2>
-        <Table
-          label="Connections"
-          rows={server.connections}
-          keyOf={({ id }) => id}
-          columns={[
-            { id: 'key', title: 'Of', width: 'minmax(7rem, 2fr)', cell: ({ key }) => key },
-            { id: 'pid', title: 'Process', width: '5rem', align: 'end', cell: ({ pid }) => pid ?? '–' },
-            { id: 'state', title: 'State', width: '5rem', cell: ({ state }) => state },
-            {
-              id: 'requests',
-              title: 'Requests',
-              width: '6rem',
-              align: 'end',
-              wideOnly: true,
-              cell: (one) => one.requests,
-            },
-            { id: 'errors', title: 'Errors', width: '5rem', align: 'end', wideOnly: true, cell: (one) => one.errors },
-            { id: 'used', title: 'Used', width: '7rem', wideOnly: true, cell: (one) => ago(one.lastUsedAt) },
-          ]}
-          empty={<p>Nothing is connected to it at the moment.</p>}
-        />
+        <Connections server={server} read={there.value.value} />
       </section>
       {server.replicas.length === 0 ? null : <Replicas server={server} />}
       <section class="panel" aria-label="History">
