@@ -167,7 +167,7 @@ test('pages of all nodes name one that does not answer, until it does', async ()
   await browser.visit('#/timeline');
   await page.getByRole('heading', { name: 'Timeline' }).waitFor();
   green.kill('SIGSTOP');
-  for (const place of ['#/log', '#/sessions', '#/timeline']) {
+  for (const place of ['#/log', '#/sessions', '#/servers', '#/timeline']) {
     await browser.visit('#/cluster');
     await browser.visit(place);
     await told.waitFor();

@@ -69,6 +69,24 @@ test('a session appears when it is opened, with what is known of it, and is ende
   assert.equal(await page.evaluate(() => 'stayed' in window), true);
 });
 
+test('a list that lacks sessions, as in a large cluster, says how many there are', async () => {
+  const { page } = browser;
+  const client = await connected('listed');
+  await page.route('**/api/v1/sessions', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), total: 40_000 } });
+  });
+  await browser.visit('#/tasks');
+  await browser.visit('#/sessions');
+  await page.getByText('1 of 40000 sessions').waitFor();
+  await page.unroute('**/api/v1/sessions');
+  await (client.transport as unknown as StreamableHTTPClientTransport).terminateSession();
+  await client.close();
+  await browser.visit('#/tasks');
+  await browser.visit('#/sessions');
+  await page.getByText('No open sessions').waitFor();
+});
+
 test('calls of a session show in how long it is idle, and the lists of the gateway are not read for them', async () => {
   const { page } = browser;
   const client = await connected('busy');

@@ -102,10 +102,27 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await browser.visit('#/timeline');
     await page.getByText(`of ${known + 1} calls in sight`).waitFor();
     await page.unroute('**/api/v1/calls?*');
+    // What the stream could not tell is read again.
+    let streams = 0;
+    await page.route('**/api/v1/live*', (route) => {
+      const lost = 'data: {"topic":"calls","node":null,"calls":[],"lost":true}\n\n';
+      const contentType = 'text/event-stream';
+      const isFirst = !route.request().url().includes('logs=') && streams++ === 0;
+      return route.fulfill({ contentType, body: isFirst ? lost : ':\n\n' });
+    });
+    await browser.visit('#/servers/good');
+    await page.getByRole('log').getByText('server_state').first().waitFor();
+    await browser.visit('#/timeline');
+    await page.getByText('Some calls are missing').waitFor();
+    await client.callText('good__echo', { text: 'not told' });
+    await page.getByRole('button', { name: 'Read again' }).click();
+    await page.getByText('Some calls are missing').waitFor({ state: 'detached' });
+    await page.getByText(`of ${known + 2} calls in sight`).waitFor();
+    await page.unroute('**/api/v1/live*');
     // What comes later belongs to all of them, too.
     await page.getByRole('button', { name: 'All', exact: true }).click();
     await client.callText('good__echo', { text: 'later' });
-    await page.getByText(`${known + 2} of ${known + 2} calls in sight`).waitFor();
+    await page.getByText(`${known + 3} of ${known + 3} calls in sight`).waitFor();
     await page.getByRole('button', { name: 'Last minute' }).click();
 
     // A drag over the picture leaves the calls of that time; the button goes back to the last minute.

@@ -19,6 +19,8 @@ const READ_AFTER_MS = 120;
 export const servers = signal<ReadonlyMap<string, Server> | null>(null);
 /** How the servers do at each node of a cluster; empty for a lone gateway. */
 const instances = signal<readonly Instance[]>([]);
+/** The nodes that did not say how theirs do. */
+export const silentNodes = signal<readonly string[]>([]);
 export const gateway = signal<Gateway | null>(null);
 /** Why the list could not be read; null when it was. */
 const error = signal<Error | null>(null);
@@ -54,11 +56,12 @@ const all = reader(
 );
 export const serversReading = { error, again: all.now };
 
-async function readInstances(server?: string): Promise<void> {
+export async function readInstances(server?: string): Promise<void> {
   if (!inCluster) return;
   // Where it is not answered, the next `hello` or event has it read.
   const found = await listInstances({ server }).catch(() => null);
   if (found === null) return;
+  silentNodes.value = found.silent ?? [];
   const others = server === undefined ? [] : instances.value.filter((one) => one.server !== server);
   instances.value = [...others, ...found.instances];
 }

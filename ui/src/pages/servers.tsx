@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import type { Server } from '../api/operations.ts';
-import { Unread } from '../parts/notes.tsx';
+import { NotAnswered, Unread } from '../parts/notes.tsx';
 import { ServerStatus } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, route, setQuery } from '../router.ts';
-import { serverList, servers, serversReading } from '../servers.ts';
+import { readInstances, serverList, servers, serversReading, silentNodes } from '../servers.ts';
 import { AddServer } from './servers/add-server.tsx';
 import { NotWellAt } from './servers/not-well-at.tsx';
 import { ServerDetail } from './servers/server-detail.tsx';
@@ -88,6 +88,7 @@ export default function Servers() {
           Add a server
         </button>
       </div>
+      <NotAnswered nodes={silentNodes.value} again={() => void readInstances()} />
       <Table
         label="Servers"
         rows={rows}
