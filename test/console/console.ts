@@ -134,6 +134,8 @@ export class ConsoleBrowser {
     const writes = process.env['TRUNKLINE_SCREENSHOTS'] === '1';
     const dismiss = this.page.locator('.toast').getByRole('button', { name: 'Dismiss' });
     for (const button of await dismiss.elementHandles()) await button.evaluate((one) => (one as HTMLElement).click());
+    // What is under the pointer looks otherwise.
+    await this.page.mouse.move(0, 0);
     await this.#atWidths(async (width) => {
       const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${name} is ${wide} px wider than a screen of ${width} px`);

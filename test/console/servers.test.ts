@@ -279,6 +279,7 @@ test('a server of the registry is found, says what it needs, and is added with i
     )
     .waitFor();
   await browser.assertAccessible();
+  await page.evaluate(() => scrollTo(0, 0));
   await browser.screenshots('add-server');
   await page.getByLabel(/Exec token/).fill('wrong');
   await form.getByRole('button', { name: 'Add graph', exact: true }).click();

@@ -175,7 +175,7 @@ export function InputField({ input, value, change }: InputFieldProps) {
     onInput: (event: { readonly currentTarget: { readonly value: string } }) => change(event.currentTarget.value),
   };
   return (
-    <p>
+    <p class="asked">
       <label for={id}>{name}</label> <small>{description}</small>
       {choices !== null ? (
         <select {...field}>
