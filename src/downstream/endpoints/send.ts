@@ -8,6 +8,11 @@ import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 
 const JSON_TYPE = 'application/json';
 const RETRY_AFTER_MS = 1_000;
+/** Refusals of the listener after which the same request may be sent again. */
+const FAILURES: ReadonlyMap<string, 'OVERLOADED' | 'NOT_SENT'> = new Map([
+  ['overloaded', 'OVERLOADED'],
+  ['connection_closing', 'NOT_SENT'],
+]);
 /** Refusals of the listener that JSON-RPC has a code of its own for. */
 const CODES: ReadonlyMap<string, number> = new Map([
   ['empty_body', CATALOGUE.PARSE_ERROR.rpc],
@@ -58,8 +63,9 @@ export function sendError(
 
 /** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
 export function renderRpc(refusal: Refusal): string {
-  if (refusal.code === 'overloaded') {
-    const error = new GatewayError('OVERLOADED', refusal.message, { retryAfterMs: RETRY_AFTER_MS });
+  const failed = FAILURES.get(refusal.code);
+  if (failed !== undefined) {
+    const error = new GatewayError(failed, refusal.message, { retryAfterMs: RETRY_AFTER_MS });
     return failureAnswer('', error, 'stateful').bytes.toString();
   }
   const code = CODES.get(refusal.code) ?? CATALOGUE.INVALID_REQUEST.rpc;

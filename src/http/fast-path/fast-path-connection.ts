@@ -103,12 +103,15 @@ export class FastPathConnection implements FastPathLine {
     else this.socket.write(NOTHING, (error) => (error ? undefined : this.#finish(http)));
   }
 
-  /** Ends in good order where nothing is being answered: what is on its way is not reset, and not heard either. */
-  leave(): void {
+  /**
+   * Ends in good order where nothing is being answered. A request that is on its way is not read: `answer` says so (RFC 9110
+   * §15.5.9), and a client without a request ignores it.
+   */
+  leave(answer: string): void {
     if (this.ended) return;
     this.ended = true;
     this.#forget();
-    this.#close();
+    this.#close(answer);
   }
 
   /** The other lane has it from now on. */
@@ -216,9 +219,9 @@ export class FastPathConnection implements FastPathLine {
   }
 
   /** Reads and discards until the client has closed too: unread bytes would make the kernel reset the answer away. */
-  #close(): void {
+  #close(last = ''): void {
     const { socket } = this;
-    socket.end();
+    socket.end(last);
     if (socket.isPaused()) socket.resume();
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     timer.unref();

@@ -77,11 +77,11 @@ export class FastPath implements FastPathTraffic {
     this.#options.onMalformed();
   }
 
-  /** Those that have been idle for so long. */
-  closeIdle(idleMs = 0): void {
+  /** Those that have been idle for so long, with an answer for a request that is on its way. */
+  closeIdle(answer: string, idleMs = 0): void {
     const ticks = Math.ceil(idleMs / this.#options.tickMs);
     for (const connection of this.#connections) {
-      if (connection.idle && this.tick - connection.since >= ticks) connection.leave();
+      if (connection.idle && this.tick - connection.since >= ticks) connection.leave(answer);
     }
   }
 

@@ -186,12 +186,12 @@ export class Listener {
       NetServer.prototype.close.call(this.#server);
       const end = performance.now() + restMs;
       while (performance.now() < end && (await this.#connections()) > 0) {
-        this.#fastPath.closeIdle(restMs);
+        this.#fastPath.closeIdle(this.#closing, restMs);
         await this.#looked();
       }
     }
     this.#server.close();
-    this.#fastPath.closeIdle();
+    this.#fastPath.closeIdle(this.#closing);
   }
 
   /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
@@ -208,12 +208,17 @@ export class Listener {
     void gone.then(() => (over = true));
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
-      this.#fastPath.closeIdle();
+      this.#fastPath.closeIdle(this.#closing);
       await this.#looked();
     }
     this.#server.closeAllConnections();
     this.#fastPath.closeAll();
     await gone;
+  }
+
+  /** The answer to a request that comes when its connection is being closed. */
+  get #closing(): string {
+    return rawRefusal(CLOSING, this.routes.render);
   }
 
   /**
@@ -381,6 +386,11 @@ export class Listener {
   }
 }
 
+const CLOSING: Refusal = {
+  status: 408,
+  code: 'connection_closing',
+  message: 'the gateway closed this idle connection because it stops; the request was not read: send it again',
+};
 const OVERLOADED: Refusal = {
   status: 503,
   code: 'overloaded',

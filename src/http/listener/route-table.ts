@@ -1,4 +1,4 @@
-import type { Refusal, RefusalRenderer } from '../context/refusal.ts';
+import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
 import type { RequestContext } from './request-context.ts';
 
 /** Answers the request through the context, now or later. What it throws becomes a 500. */
@@ -46,12 +46,15 @@ export class RouteTable {
   /** The path that was looked up last, and what was found: clients stay where they are. */
   #lastPath = '';
   #lastMatch: RouteMatch | null = null;
+  /** How refusals look where the path is not known: as on the route that was added first and renders its own. */
+  render: RefusalRenderer = renderRefusal;
 
   /** Adds a route; a path that is there already is replaced. */
   add(path: string, handlers: Readonly<Partial<Record<Method, Handler>>>, options: RouteOptions = {}): void {
     this.#lastPath = '';
     this.#lastMatch = null;
     const methods = Object.keys(handlers);
+    if (options.render !== undefined && this.render === renderRefusal) this.render = options.render;
     const route: Route = {
       handlers: new Map(Object.entries(handlers)),
       allow: methods.join(', '),
