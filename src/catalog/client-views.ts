@@ -78,8 +78,6 @@ const RULES: readonly ClientRule[] = [
   },
 ];
 
-export const CLIENT_IDS: readonly string[] = RULES.map(({ id }) => id);
-
 /** A tool as a client has it. */
 export interface ClientTool {
   readonly server: string;
@@ -109,7 +107,7 @@ export interface ClientView {
 
 export type CountedTool = Pick<ClientTool, 'server' | 'exposedName' | 'tokens'>;
 
-/** `client`: one of `CLIENT_IDS`, or null for all. */
+/** `client`: a `KnownClient`, or null for all. */
 export function clientViews(tools: readonly CountedTool[], gateway: string, client: string | null): ClientView[] {
   return RULES.filter(({ id }) => client === null || id === client).map((rule) => {
     const own = tools.map((tool) => clientTool(rule, gateway, tool));

@@ -56,8 +56,8 @@ export class ConsoleLogins {
   }
 
   /** Opens a session for a one-time code or the control token; null for another text. */
-  open(proof: { readonly word?: unknown; readonly token?: unknown }): { cookie: string; csrf: string } | null {
-    const { word: code, token } = proof;
+  open(proof: { readonly code?: unknown; readonly token?: unknown }): { cookie: string; csrf: string } | null {
+    const { code, token } = proof;
     const good =
       typeof token === 'string'
         ? this.tokenDigests.some((digest) => timingSafeEqual(digestOf(token), digest))

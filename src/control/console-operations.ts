@@ -6,7 +6,7 @@ const MAX_BODY_BYTES = 4 * 1024;
 const PROOF: Schema = {
   type: 'object',
   properties: {
-    word: { ...text, description: 'Of a link to the console; good once, within ten minutes.' },
+    code: { ...text, description: 'Of a link to the console; good once, within ten minutes.' },
     token: { ...text, description: 'The control token.' },
   },
 };
@@ -24,7 +24,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     body: PROOF,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: object({ csrf: text }),
-    errors: { 401: 'The word was used, is too old or never was one; or the token is wrong.' },
+    errors: { 401: 'The code was used already, has expired or is unknown; or the token is wrong.' },
     run({ body, secure }, { console }) {
       const opened = console.open(jsonObject(body) ?? {});
       if (opened === null) {

@@ -190,7 +190,7 @@ export class ControlApi {
     const session = context.header('authorization') === undefined ? console.find(context.header('cookie')) : null;
     if (session === null) context.refuse(UNKNOWN_CALLER);
     else if (!timingSafeEqual(digestOf(context.header(CSRF_HEADER) ?? ''), digestOf(session.csrf))) {
-      context.refuse({ status: 403, code: 'csrf_word_wrong', message: `${CSRF_HEADER} is not that of this session` });
+      context.refuse({ status: 403, code: 'csrf_token_wrong', message: `${CSRF_HEADER} is not that of this session` });
     } else if (context.method !== 'GET' && !isOwnPage(context)) {
       context.refuse({
         status: 403,

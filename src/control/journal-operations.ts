@@ -58,7 +58,7 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     id: 'streamLogs',
     method: 'GET',
     path: '/api/v1/logs/stream',
-    summary: 'The same of each node, and then what follows, as it comes; through restarts of the servers.',
+    summary: 'The last log entries of each node, then new ones as they come; through restarts of the servers.',
     query: { ...OF_SERVER, lines: LINES, after: AFTER },
     streams: true,
     runsAt: 'all-nodes',

@@ -63,7 +63,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'listGateways',
     method: 'GET',
     path: '/api/v1/gateways',
-    summary: 'The same of each node of the cluster.',
+    summary: 'What runs at each node: version, addresses, configuration files, readiness.',
     schema: schemas.GATEWAYS,
     merge: (answers, _request, absent) => ({
       gateways: answers.flatMap(({ gateways }) => gateways),

@@ -255,7 +255,7 @@ const SESSION = named(
 export type SessionView = Infer<typeof SESSION>;
 export const SESSIONS = object({
   sessions: list(SESSION),
-  total: described(count, 'How many there are, up to half a minute ago.'),
+  total: described(count, 'Number of open sessions; up to 30 s old.'),
 });
 export type SessionsView = Infer<typeof SESSIONS>;
 export const SESSION_ENDED = object({ ended: flag });

@@ -101,7 +101,7 @@ export function matches<T>(schema: Schema<T>, value: unknown): value is T {
   return faultIn(schema, value) === null;
 }
 
-/** What keeps a value from outside from being what the schema describes, with the path of the part; null where nothing does. */
+/** The first fault of a value from outside, with its path; null if the schema matches. */
 export function faultIn(schema: Schema, value: unknown, path = ''): string | null {
   const { variants = [], properties = {}, required = [], items, additionalProperties } = keywordsOf(schema);
   const near = variants.filter((one) => isOfKind(one, value));
@@ -143,8 +143,13 @@ function keywordsOf(schema: Schema): Keywords {
 }
 
 const KINDS: Readonly<Record<string, string>> = {
-  ...{ string: 'a text', integer: 'a whole number', number: 'a number', boolean: 'true or false' },
-  ...{ object: 'an object', array: 'a list', null: 'null' },
+  string: 'a text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
 };
 
 /** Whether it is what the schema says of the value itself, whatever is in it. */

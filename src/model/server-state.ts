@@ -193,9 +193,9 @@ export type ReplicaStatus = Infer<typeof REPLICA>;
 const USAGE = named(
   'ProcessUsage',
   object({
-    processes: described(count, 'It and those that it has started, as far as they are of its process group.'),
-    memoryBytes: described(count, 'Resident; what several of them share is counted for each.'),
-    cpuMs: described(milliseconds, 'Of a processor, since they began.'),
+    processes: described(count, 'The process and its children in the same process group.'),
+    memoryBytes: described(count, 'Resident memory; shared pages count for each process.'),
+    cpuMs: described(milliseconds, 'Processor time since they started.'),
   }),
   'What a process uses of the machine of its node.',
 );

@@ -118,7 +118,7 @@ export class CallLog {
     return { calls, end: at, lost: position < first };
   }
 
-  /** Tells what is counted of the kept calls after the position, and makes no records. The position behind them. */
+  /** Calls `tell` for each kept call after the position, without building records; returns the new position. */
   visit(position: number, tell: CallVisitor): number {
     const texts = this.#texts;
     for (let at = Math.max(position, this.#first); at < this.#end; at++) {

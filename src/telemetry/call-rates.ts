@@ -88,7 +88,7 @@ export class CallRates {
     for (const follower of this.#followers) follower(detailed);
   }
 
-  /** What clients say of themselves can differ where their names do not. */
+  /** Clients of the same name may send different info. */
   #named(clients: ReadonlyMap<string | null, ClientTally>): ClientRate[] {
     const byName = new Map<string | null, ClientTally>();
     const most = [...clients].sort(([, a], [, b]) => b.times.length - a.times.length).slice(0, MAX_CLIENTS);

@@ -31,7 +31,7 @@ test('a link logs in once, and its code leaves the address', async () => {
     const response = await fetch(new URL('/api/v1/login', gateway.controlUrl), {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ word: url.split('/').at(-1) }),
+      body: JSON.stringify({ code: url.split('/').at(-1) }),
     });
     assert.equal(response.status, expected, `use ${times + 1}`);
   }

@@ -232,7 +232,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     await post('/replay-tests', '/replay-tests', { recording: id, server: 'none' });
     for (let i = 0; i < 2; i++) await answered(`${v1}/recordings/${id}`, `${v1}/recordings/{name}`, 'delete');
     const { url: link } = await answered(`${v1}/console-links`, `${v1}/console-links`, 'post', {});
-    await answered(`${v1}/login`, `${v1}/login`, 'post', { word: link.split('/').at(-1) });
+    await answered(`${v1}/login`, `${v1}/login`, 'post', { code: link.split('/').at(-1) });
     await answered(`${v1}/login`, `${v1}/login`, 'delete');
     await answered(`${v1}/sessions/${sessions[0].label}`, `${v1}/sessions/{name}`, 'delete');
     await get('/credentials');

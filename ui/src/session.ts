@@ -14,10 +14,10 @@ export async function beginLogin(): Promise<void> {
   if (page !== 'login') return;
   replace([]);
   const [code] = rest;
-  if (code !== undefined) await enter({ word: code });
+  if (code !== undefined) await enter({ code });
 }
 
-export async function enter(proof: { readonly word: string } | { readonly token: string }): Promise<void> {
+export async function enter(proof: { readonly code: string } | { readonly token: string }): Promise<void> {
   loggingIn.value = true;
   try {
     const opened = await logIn({ body: proof });

@@ -15,7 +15,7 @@ type Live =
   | { readonly topic: 'calls'; readonly calls: readonly CallRecord[] }
   | { readonly topic: 'events'; readonly event: { readonly type: string } };
 
-/** Events of a row are looked after once. */
+/** Events within this time cause one reading. */
 const LOOK_AFTER_MS = 300;
 const CHANGES_STATES: ReadonlySet<string> = new Set(['state', 'added', 'replaced', 'removed', 'gap']);
 

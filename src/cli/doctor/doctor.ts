@@ -66,7 +66,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   return well ? EXIT.ok : EXIT.unreachable;
 }
 
-/** What the running gateway has read, unless a file was named; null if nothing is configured; the step is reported. */
+/** What the running gateway has read, unless a file was named. Null if nothing is configured; `machine` then has a step that says so. */
 async function loadOf(
   input: CommandInput,
   running: RunningGateway | null,

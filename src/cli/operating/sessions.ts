@@ -32,7 +32,7 @@ export async function end(input: CommandInput & { readonly label: string }): Pro
   const client = await runningClient(input);
   const { label } = input;
   const path = `/api/v1/sessions/${encodeURIComponent(label)}`;
-  // It may be one that no list has.
+  // A large cluster does not list all sessions.
   const answer = await client.send('DELETE', path, null).catch(async (error: Error) => {
     if ((error.cause as { code?: string }).code !== 'session_unknown') throw error;
     const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;

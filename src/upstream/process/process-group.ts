@@ -40,7 +40,7 @@ interface ProcessStat {
   readonly state: string;
   readonly parent: number;
   readonly group: number;
-  /** Of the processor, for itself and in the kernel. */
+  /** Processor time, user and kernel. */
   readonly ticks: number;
   /** Clock ticks after boot; with the pid it names a process uniquely until the next boot. */
   readonly startTime: string;

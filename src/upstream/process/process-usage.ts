@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { ProcessUsage } from '../../model/server-state.ts';
 import { parsedStat } from './process-group.ts';
 
-/** Of the times in `/proc`, for programs, whatever the kernel's own are. */
+/** `/proc` counts in ticks of 10 ms (USER_HZ). */
 const TICK_MS = 10;
 
 /** What the processes of each group use, by group. Of the groups that are gone nothing; empty where there is no `/proc`. */

@@ -210,11 +210,11 @@ readonly lastError: string | null
 
 /** What a process uses of the machine of its node. */
 export type ProcessUsage = {
-/** It and those that it has started, as far as they are of its process group. */
+/** The process and its children in the same process group. */
 readonly processes: number;
-/** Resident; what several of them share is counted for each. */
+/** Resident memory; shared pages count for each process. */
 readonly memoryBytes: number;
-/** Of a processor, since they began. */
+/** Processor time since they started. */
 readonly cpuMs: number
 };
 
@@ -1202,7 +1202,7 @@ export function getGateway(options: CallOptions = {}): Promise<Gateway> {
   return request('GET', `api/v1/gateway`, undefined, options);
 }
 
-/** The same of each node of the cluster. */
+/** What runs at each node: version, addresses, configuration files, readiness. */
 export function listGateways(options: CallOptions = {}): Promise<{
 readonly gateways: readonly (GatewayOfNode)[];
 /** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
@@ -1300,7 +1300,7 @@ readonly silent?: readonly (string)[]
   return request('GET', `api/v1/logs${query({ server: input.server, lines: input.lines, node: input.node })}`, undefined, options);
 }
 
-/** The same of each node, and then what follows, as it comes; through restarts of the servers. */
+/** The last log entries of each node, then new ones as they come; through restarts of the servers. */
 export function streamLogs(input: { readonly server?: string | undefined; readonly lines?: number | undefined; readonly after?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<LogLine | Gap>): Promise<void> {
   return stream('GET', `api/v1/logs/stream${query({ server: input.server, lines: input.lines, after: input.after, node: input.node })}`, undefined, options);
 }
@@ -1308,7 +1308,7 @@ export function streamLogs(input: { readonly server?: string | undefined; readon
 /** The open sessions of clients; in a large cluster those of this node and those that were used last. */
 export function listSessions(options: CallOptions = {}): Promise<{
 readonly sessions: readonly (Session)[];
-/** How many there are, up to half a minute ago. */
+/** Number of open sessions; up to 30 s old. */
 readonly total: number
 }> {
   return request('GET', `api/v1/sessions`, undefined, options);
@@ -1497,7 +1497,7 @@ readonly ignore?: readonly (string)[]
 /** Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`. */
 export function logIn(input: { readonly body: {
 /** Of a link to the console; good once, within ten minutes. */
-readonly word?: string;
+readonly code?: string;
 /** The control token. */
 readonly token?: string
 } }, options: CallOptions = {}): Promise<{
