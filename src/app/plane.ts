@@ -14,7 +14,7 @@ import { RunTimeProblem, storeProblem } from '../registry/run-time-problem.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { CallRates } from '../telemetry/call-rates.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { usageOf } from '../upstream/process/process-usage.ts';
+import { ProcessUsages } from '../upstream/process/process-usage.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
 import { clientLinks } from './control-planes/client-links.ts';
 import { clusterPlane } from './control-planes/cluster-plane.ts';
@@ -54,7 +54,7 @@ export function controlPlane(
   return {
     upstreams,
     ownStatuses: () => rooms.upstreams.statuses(),
-    usageOf,
+    usages: new ProcessUsages(),
     clock,
     cluster: clusterPlane(rooms, () => {
       const { desiredProblems, conditions } = app.facts();

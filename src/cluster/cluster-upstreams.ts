@@ -49,7 +49,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #shared: SharedLists;
-  #settled = false;
+  #starting = true;
 
   constructor(parts: UpstreamParts) {
     const { deps, advertisements, own, users } = parts;
@@ -287,10 +287,14 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
   }
 
-  /** What other nodes advertised when this node started was read. */
+  /** What other nodes advertised was read. */
   get settled(): boolean {
-    this.#settled ||= this.#parts.advertisements.complete && this.#catalogs.first.idle;
-    return this.#settled;
+    return this.#parts.advertisements.complete && this.#catalogs.first.idle;
+  }
+
+  /** From now on only servers that other nodes alone have are read there. */
+  startIsOver(): void {
+    this.#starting = false;
   }
 
   /** A node that starts shows what others list until it has listed its own servers. */
@@ -298,7 +302,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const { name } = place.server;
     const { first } = this.#catalogs;
     const unlisted = place.here && this.#local.knownCatalog(name, ANY_SESSION, true) === null;
-    const instead = unlisted && (!this.#settled || first.get(name) !== null) ? instanceToRead(place) : null;
+    const instead = unlisted && (this.#starting || first.get(name) !== null) ? instanceToRead(place) : null;
     first.look(place, this.instanceOf(name) ?? instead);
   }
 

@@ -75,6 +75,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
   #read = false;
+  #disarm: () => void = () => {};
   readonly #rebuilding: Paced;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
@@ -150,9 +151,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** Its first lists would lack servers. Only after its start, and not for long: another node may not answer. */
   get #unread(): string | null {
     const sinceStart = this.#deps.clock.wall() - this.#startedAt;
-    const settled = sinceStart > MEET_MS && !this.#rebuilding.due && this.#router.settled;
-    this.#read ||= sinceStart > READ_MS || settled;
+    if (sinceStart > MEET_MS && !this.#rebuilding.due && this.#router.settled) this.#haveRead();
     return this.#read ? null : 'this node reads what the other nodes have';
+  }
+
+  #haveRead(): void {
+    this.#read = true;
+    this.#router.startIsOver();
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
@@ -173,6 +178,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     this.#cutOff.start();
     this.#owned.start();
+    this.#disarm = this.#deps.clock.after(READ_MS, () => this.#haveRead());
   }
 
   /** Waits at most `waitMs` for the lease. */
@@ -376,6 +382,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
+    this.#disarm();
     this.#self.drain();
     await this.#servers.handingOver.close();
     await this.#lease.close();

@@ -155,7 +155,7 @@ export interface ControlPlane {
   /** null for a lone gateway. */
   readonly cluster: ClusterPlane | null;
   /** What the process groups of this node use, by group; nothing of those it cannot see. */
-  usageOf(groups: ReadonlySet<number>): Promise<ReadonlyMap<number, ProcessUsage>>;
+  readonly usages: { of(groups: ReadonlySet<number>): Promise<ReadonlyMap<number, ProcessUsage>> };
   readonly drift: DriftPlane;
   readonly access: AccessPlane;
   readonly tasks: TaskPlane;

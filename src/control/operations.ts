@@ -31,7 +31,7 @@ import { REGISTRY_OPERATIONS } from './registry-operations.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import * as schemas from './schemas.ts';
 import { SECRET_OPERATIONS } from './secret-operations.ts';
-import { serverView, withUsage } from './server-view.ts';
+import { serverView, statusWithUsage } from './server-view.ts';
 import { TASK_OPERATIONS } from './task-operations.ts';
 import { TOOL_OPERATIONS } from './tool-operations.ts';
 
@@ -131,8 +131,8 @@ export const OPERATIONS: readonly ApiOperation[] = [
     errors: NO_SUCH_SERVER,
     runsAt: 'holder',
     async run({ name }, plane) {
-      const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name, plane) : ok(serverView(await withUsage(status, plane), plane));
+      const status = await statusWithUsage(name, plane);
+      return status === null ? noSuchServer(name, plane) : ok(serverView(status, plane));
     },
   }),
   operation({

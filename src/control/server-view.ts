@@ -10,12 +10,15 @@ export function serverView(status: ServerStatus, plane: Pick<ControlPlane, 'desi
   return { ...statusView(status), desired: plane.desired(status.name), drift: plane.drift.summary(status.name) };
 }
 
-/** The status with what its processes use. */
-export async function withUsage(
-  status: ServerStatus,
-  { usageOf }: Pick<ControlPlane, 'usageOf'>,
-): Promise<ServerStatus> {
-  const used = await usageOf(new Set(status.connections.flatMap(({ pid }) => pid ?? [])));
+/** The status now, with what the processes use; null for no such server. */
+export async function statusWithUsage(
+  name: string,
+  { upstreams, usages }: Pick<ControlPlane, 'upstreams' | 'usages'>,
+): Promise<ServerStatus | null> {
+  const pids = upstreams.status(name)?.connections.flatMap(({ pid }) => pid ?? []) ?? [];
+  const used = await usages.of(new Set(pids));
+  const status = upstreams.status(name);
+  if (status === null) return null;
   const connections = status.connections.map((one) => {
     const usage = one.pid === null ? undefined : used.get(one.pid);
     return usage === undefined ? one : { ...one, usage };

@@ -171,7 +171,9 @@ test('pages of all nodes name one that does not answer, until it does', async ()
     await browser.visit('#/cluster');
     await browser.visit(place);
     await told.waitFor();
+    const read = page.waitForResponse((response) => response.url().includes('/api/v1/'));
     await page.getByRole('button', { name: 'Read again' }).click();
+    assert.equal((await read).status(), 200);
     await told.waitFor();
   }
   await browser.assertAccessible();

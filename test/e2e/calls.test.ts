@@ -160,7 +160,7 @@ describe('the calls of clients', () => {
     }
   });
 
-  test('`top` reads the servers when their states may have changed, once for what comes in a row', async (t) => {
+  test('`top` reads the servers only when their states may have changed', async (t) => {
     let reads = 0;
     const between = createServer((request, response) => {
       if (request.url === '/api/v1/servers') reads++;

@@ -46,7 +46,10 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
     process.removeListener('SIGINT', interrupted);
     process.removeListener('SIGTERM', interrupted);
   }
-  await control.send('POST', `${path}/stop`, null);
+  await control.send('POST', `${path}/stop`, null).catch((error: Error) => {
+    // The other nodes have ended it; what they have is written.
+    if ((error.cause as { readonly code?: unknown } | undefined)?.code !== 'node_silent') throw error;
+  });
   const view = await written(input, control, started.id, output);
   if (view.isWhole) await control.send('DELETE', path, null);
   else terminal.err(`(the gateway keeps it: trunkline record get ${started.id})\n`);

@@ -48,16 +48,12 @@ interface ProcessStat {
 
 /** Linux only; null where the process or `/proc` is not there. */
 export function statOf(pid: number): ProcessStat | null {
+  let text: string;
   try {
-    return parsedStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   } catch {
     return null;
   }
-}
-
-/** Null for an empty text. */
-export function parsedStat(text: string): ProcessStat | null {
-  if (text === '') return null;
   // The name in parentheses may hold anything, so fields are counted from the last one: state is the third field.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state, parent, group] = fields as [string, string, string];

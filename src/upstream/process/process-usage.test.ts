@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { usageOf } from './process-usage.ts';
+import { ProcessUsages } from './process-usage.ts';
 
 test('memory and processor time of a process with its children, and nothing of one that has ended', {
   skip: process.platform !== 'linux',
@@ -11,7 +11,8 @@ test('memory and processor time of a process with its children, and nothing of o
   const child = spawn('sh', ['-c', 'while :; do :; done & while :; do :; done & wait'], { detached: true });
   const pid = child.pid!;
   const until = performance.now() + 20_000;
-  const of = async () => (await usageOf(new Set([pid]))).get(pid);
+  const usages = new ProcessUsages();
+  const of = async () => (await usages.of(new Set([pid]))).get(pid);
   try {
     let usage = await of();
     while ((usage?.processes !== 3 || usage.cpuMs < 100) && performance.now() < until) {
