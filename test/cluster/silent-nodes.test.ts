@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { Json } from '../support/raw-http.ts';
-import { trunkline } from '../support/run-trunkline.ts';
+import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const LISTS = ['calls', 'logs', 'recordings', 'instances', 'gateways'] as const;
@@ -31,17 +31,25 @@ test('lists of all nodes name those that do not answer, and what was recorded th
       await a.gateway.control(`/api/v1/recordings/${id}/stop`, 'POST');
       assert.deepEqual(await silentIn(a), ['', '', '', '', '']);
 
+      const dataDir = ['--data-dir', join(a.gateway.folder, 'data')];
+      const record = ['record', '--server', 'counter', '-o', 'ended.jsonl', ...dataDir];
+      const recorder = startTrunkline(record, { cwd: a.gateway.folder });
+      await until(() => recorder.err.includes('Ctrl-C'), 'the recording');
+
       b.kill('SIGSTOP');
+      recorder.process.kill('SIGINT');
       // At once, while it still counts as there, and when it is lost.
       const stopping = post(`/api/v1/recordings/${id}/stop`, {}).then(String, String);
       assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
       assert.match(await stopping, /not answered: b; the other nodes have done it/);
+      assert.equal(await recorder.exited, 0, recorder.err);
+      assert.match(recorder.err, /answer.*\bb\b.*\n\(the gateway keeps it: trunkline record get /);
+      assert.notEqual(readFileSync(join(a.gateway.folder, 'ended.jsonl'), 'utf8'), '');
       await until(async () => (await a.control<Json>('/api/v1/nodes')).nodes.length === 1, 'a to be alone');
       assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
       assert.equal((await a.control<Json>(`/api/v1/calls/${calls[0]!['id']}`)).id, calls[0]!['id']);
 
-      const cli = (...args: string[]) =>
-        trunkline([...args, '--data-dir', join(a.gateway.folder, 'data')], { cwd: a.gateway.folder });
+      const cli = (...args: string[]) => trunkline([...args, ...dataDir], { cwd: a.gateway.folder });
       for (const words of [['calls'], ['logs'], ['record', 'list'], ['record', 'get', id, '-o', 'part.jsonl']]) {
         const { code, err } = await cli(...words);
         assert.deepEqual([code, err], [0, '(not answered: b)\n'], words.join(' '));
