@@ -87,6 +87,19 @@ test('a list that lacks sessions, as in a large cluster, says how many there are
   await page.getByText('No open sessions').waitFor();
 });
 
+test('recordings that cannot be read are not taken for none', async () => {
+  const { page } = browser;
+  await page.route('**/api/v1/recordings', (route) => route.fulfill({ status: 503, json: { error: {} } }));
+  await page.reload();
+  await page.getByRole('heading', { name: 'The recordings could not be read' }).waitFor();
+  // The stream has begun, and the list was read for that.
+  await page.waitForTimeout(1_500);
+  assert.equal(await page.getByText('Nothing is recorded').count(), 0);
+  await page.unroute('**/api/v1/recordings');
+  await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('Nothing is recorded').waitFor();
+});
+
 test('calls of a session show in how long it is idle, and the lists of the gateway are not read for them', async () => {
   const { page } = browser;
   const client = await connected('busy');

@@ -36,7 +36,7 @@ export function onLive<T extends Topic>(topic: T, listener: (message: LiveMessag
 }
 
 /** One function that calls all of these. */
-export function untilAll(...stops: readonly (() => void)[]): () => void {
+export function stopAll(...stops: readonly (() => void)[]): () => void {
   return () => {
     for (const stop of stops) stop();
   };

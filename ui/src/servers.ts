@@ -22,8 +22,6 @@ const instances = signal<readonly Instance[]>([]);
 /** The nodes that did not say how theirs do. */
 export const silentNodes = signal<readonly string[]>([]);
 export const gateway = signal<Gateway | null>(null);
-/** Why the list could not be read; null when it was. */
-const error = signal<Error | null>(null);
 export const serverList = computed<readonly Server[]>(() =>
   [...(servers.value?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1)),
 );
@@ -43,18 +41,13 @@ export function nodesOf(server: string): readonly string[] {
   return (byServer.value.get(server) ?? []).flatMap(({ node }) => node ?? []).sort();
 }
 
-const all = reader(
+export const serversReader = reader(
   () => Promise.all([listServers(), getGateway()]),
   ([list, facts]) => {
     servers.value = new Map(list.servers.map((server) => [server.name, server]));
     gateway.value = facts;
-    error.value = null;
-  },
-  (cause) => {
-    error.value = cause;
   },
 );
-export const serversReading = { error, again: all.now };
 
 export async function readInstances(server?: string): Promise<void> {
   if (!inCluster) return;
@@ -77,7 +70,7 @@ const due = new Map<string, ReturnType<typeof setTimeout>>();
 /** Has the list follow the live stream. */
 export function followServers(): void {
   const readAll = (): void => {
-    all.now();
+    serversReader.again();
     void readInstances();
   };
   onLive('hello', ({ node }) => {

@@ -10,12 +10,12 @@ import { Action } from '../parts/action.tsx';
 import { Command } from '../parts/command.tsx';
 import { NodeChoice } from '../parts/node-choice.tsx';
 import { Unread } from '../parts/notes.tsx';
-import { ago, useReading } from '../parts/reading.ts';
+import { ago, type Follows, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
 import './operating.css';
 
-const FOLLOWED = { lists: ['configuration'], events: ['added', 'replaced', 'removed'] };
+const FOLLOWED: Follows = { lists: ['configuration'], events: ['added', 'replaced', 'removed'] };
 const RESULTS: Readonly<Record<ConfigurationRecord['result'], Tone>> = {
   started: 'rest',
   applied: 'good',

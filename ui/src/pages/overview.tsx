@@ -4,7 +4,7 @@ import { duration } from '../../../src/model/call-words.ts';
 import { listNodes, listRates } from '../api/operations.ts';
 import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { useReading } from '../parts/reading.ts';
-import { serverList, servers, serversReading } from '../servers.ts';
+import { serverList, servers, serversReader } from '../servers.ts';
 import { Attention } from './overview/attention.tsx';
 import { LatencyChart } from './overview/latency-chart.tsx';
 import { addSeconds, followRates, totals } from './overview/rates.ts';
@@ -18,7 +18,7 @@ export default function Overview() {
     lists: ['nodes', 'configuration'],
     events: ['added', 'replaced', 'removed'],
   });
-  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
+  if (servers.value === null) return <Unread of={serversReader} what="servers" />;
   const { nodes, conflicts } = found.value.value ?? { nodes: [], conflicts: [] };
   if (serverList.value.length === 0) {
     return (

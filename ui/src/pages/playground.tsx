@@ -13,7 +13,7 @@ import { listAll, PlayedRun } from './playground/play.ts';
 import { Question } from './playground/question.tsx';
 import { type Fault, type FormSchema, faultsOf, initialOf } from './playground/schema.ts';
 import { SchemaForm } from './playground/schema-form.tsx';
-import { definitionOf, followTools, tools, toolsReading } from './tools/catalog.ts';
+import { definitionOf, followTools, tools, toolsReader } from './tools/catalog.ts';
 import './tools/tools.css';
 import './playground/playground.css';
 
@@ -22,7 +22,7 @@ export default function Playground() {
   useEffect(followTools, []);
   const run = useSignal<PlayedRun | null>(null);
   useEffect(() => () => run.value?.leave(), []);
-  if (tools.value === null) return <Unread of={toolsReading} what="tools" />;
+  if (tools.value === null) return <Unread of={toolsReader} what="tools" />;
   const { query } = route.value;
   const method = query.get('method') ?? 'tools/call';
   return (

@@ -4,7 +4,7 @@ import { NotAnswered, Unread } from '../parts/notes.tsx';
 import { ServerStatus } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { href, navigate, route, setQuery } from '../router.ts';
-import { readInstances, serverList, servers, serversReading, silentNodes } from '../servers.ts';
+import { readInstances, serverList, servers, serversReader, silentNodes } from '../servers.ts';
 import { AddServer } from './servers/add-server.tsx';
 import { NotWellAt } from './servers/not-well-at.tsx';
 import { ServerDetail } from './servers/server-detail.tsx';
@@ -62,7 +62,7 @@ const COLUMNS: readonly Column<Server>[] = [
 export default function Servers() {
   const { rest, query } = route.value;
   const filter = useSignal(query.get('filter') ?? '');
-  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
+  if (servers.value === null) return <Unread of={serversReader} what="servers" />;
   const [name] = rest;
   if (name !== undefined) return <ServerDetail key={name} name={name} />;
   if (query.get('add') === '1') return <AddServer />;

@@ -12,17 +12,17 @@ import { RecordingList } from './sessions/recording-list.tsx';
 import {
   clientOf,
   followSessions,
-  readSessions,
+  recordingsReader,
   sessionCount,
   sessions,
-  sessionsReading,
+  sessionsReader,
 } from './sessions/sessions-store.ts';
 
 /** The open sessions of clients, one of them in detail, and the recordings. */
 export default function Sessions() {
   useEffect(followSessions, []);
   const chosen = useComputed(() => sessions.value?.find(({ label }) => label === route.value.rest[0]) ?? null);
-  if (sessions.value === null) return <Unread of={sessionsReading} what="sessions" />;
+  if (sessions.value === null) return <Unread of={sessionsReader} what="sessions" />;
   const now = Date.now();
   const [label] = route.value.rest;
   return (
@@ -137,7 +137,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
           command={`trunkline record --session ${label} -o session.jsonl`}
           run={() => startRecording({ body: { session: label } })}
           done={({ id }) => `Recording ${id} has begun`}
-          after={readSessions}
+          after={recordingsReader.again}
         />
         <Action
           label="End session"
@@ -147,7 +147,7 @@ function OneSession({ session, now }: { readonly session: Session; readonly now:
           done="The session has ended"
           after={() => {
             navigate(['sessions']);
-            readSessions();
+            sessionsReader.again();
           }}
         />
       </div>

@@ -5,7 +5,7 @@ import { ago, useReading } from '../parts/reading.ts';
 import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
-import { serverList, servers, serversReading } from '../servers.ts';
+import { serverList, servers, serversReader } from '../servers.ts';
 import { Check } from './sign-in/check.tsx';
 import { MEANING, Request } from './sign-in/request.tsx';
 
@@ -20,7 +20,7 @@ export default function SignInDebugger() {
 }
 
 function Choice() {
-  if (servers.value === null) return <Unread of={serversReading} what="servers" />;
+  if (servers.value === null) return <Unread of={serversReader} what="servers" />;
   const remote = serverList.value.filter(({ endpoint }) => endpoint !== null);
   if (remote.length === 0) {
     return (

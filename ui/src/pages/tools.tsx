@@ -18,7 +18,7 @@ import {
   shares,
   thousands,
   tools,
-  toolsReading,
+  toolsReader,
 } from './tools/catalog.ts';
 import { ToolDetail } from './tools/tool-detail.tsx';
 import './tools/tools.css';
@@ -31,7 +31,7 @@ export default function Tools() {
   const as = query.get('as') ?? '';
   const gatewayName = query.get('name') ?? LINKED_NAME;
   const shown = useShown(as, gatewayName);
-  if (tools.value === null) return <Unread of={toolsReading} what="tools" />;
+  if (tools.value === null) return <Unread of={toolsReader} what="tools" />;
   const words = (query.get('q') ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const rows = tools.value.filter((tool) => (server === '' || tool.server === server) && matches(tool, words));
   const open = tools.value.find((tool) => tool.server === server && tool.name === name);

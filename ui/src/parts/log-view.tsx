@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { getLogs, type LogLine } from '../api/operations.ts';
-import { onLive, untilAll, wantLogs } from '../live.ts';
+import { onLive, stopAll, wantLogs } from '../live.ts';
 import { Failure, NotAnswered } from './notes.tsx';
 import { clock } from './reading.ts';
 
@@ -53,7 +53,7 @@ export function LogView({ label, server, node: only }: LogViewProps) {
   };
   useEffect(() => {
     // Asking for the log begins the stream anew; what was written before its `hello` is read then.
-    const stop = untilAll(
+    const stop = stopAll(
       wantLogs(server ?? '*'),
       onLive('hello', read),
       onLive('logs', ({ node, entry }) => {

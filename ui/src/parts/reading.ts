@@ -1,12 +1,13 @@
-import { type ReadonlySignal, useSignal } from '@preact/signals';
+import { type ReadonlySignal, signal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { onLive, untilAll } from '../live.ts';
+import type { WatchedList } from '../../../src/model/watched-list.ts';
+import { onLive, stopAll } from '../live.ts';
 
 /** Changes come in a row: the list is read once for all of them. */
 const READ_AFTER_MS = 150;
 /** Calls never end. */
 const READ_AFTER_CALLS_MS = 1_000;
-/** Of uses of servers by sessions that are known; older ones are taken for new again. */
+/** Uses of servers by sessions that are remembered. */
 const KNOWN_USES = 10_000;
 
 /** A list of the API that a page shows: null until it was read. `again` reads it anew. */
@@ -20,29 +21,32 @@ export interface Reading<T> {
 export interface Follows {
   /** Events of these types; `changed` of these lists. */
   readonly events?: readonly string[];
-  readonly lists?: readonly string[];
+  readonly lists?: readonly WatchedList[];
   /** Calls change it. */
   readonly calls?: boolean;
-  /** Sessions change it that begin, end, or call a server for the first time. */
+  /** It changes when sessions begin, end or call a server for the first time. */
   readonly sessions?: boolean;
-  /** How long changes of a row are waited for. */
+  /** How long to wait for further changes before reading. */
   readonly afterMs?: number;
 }
 
-interface Reader {
-  now(): void;
+interface Reader extends Pick<Reading<unknown>, 'error' | 'again'> {
   /** At most once within the time. */
   within(ms: number): void;
-  /** Takes nothing more of what was asked for. */
+  /** Ignores the answers that are still to come. */
   end(): void;
 }
 
-/** Reads something again and again. An answer that a later question has overtaken is not taken. */
-export function reader<T>(read: () => Promise<T>, take: (value: T) => void, failed: (error: Error) => void): Reader {
+/** Reads something again and again. An older answer never replaces a newer one. */
+export function reader<T>(
+  read: () => Promise<T>,
+  take: (value: T) => void,
+  error = signal<Error | null>(null),
+): Reader {
   let due: ReturnType<typeof setTimeout> | undefined;
   let asked = 0;
   let taken = 0;
-  const now = async (): Promise<void> => {
+  const readNow = async (): Promise<void> => {
     const number = ++asked;
     const isNew = (): boolean => {
       if (number <= taken) return false;
@@ -51,17 +55,20 @@ export function reader<T>(read: () => Promise<T>, take: (value: T) => void, fail
     };
     try {
       const value = await read();
-      if (isNew()) take(value);
-    } catch (error) {
-      if (isNew()) failed(error as Error);
+      if (!isNew()) return;
+      take(value);
+      error.value = null;
+    } catch (cause) {
+      if (isNew()) error.value = cause as Error;
     }
   };
   return {
-    now: () => void now(),
+    error,
+    again: () => void readNow(),
     within(ms) {
       due ??= setTimeout(() => {
         due = undefined;
-        void now();
+        void readNow();
       }, ms);
     },
     end() {
@@ -73,10 +80,10 @@ export function reader<T>(read: () => Promise<T>, take: (value: T) => void, fail
 }
 
 /** Has the reader read now, when the stream begins anew, and after what it follows; the returned function ends that. */
-export function follow({ now, within, end }: Reader, follows: Follows): () => void {
+export function follow({ again, within, end }: Reader, follows: Follows): () => void {
   const { events = [], lists = [], calls = false, sessions = false, afterMs = READ_AFTER_MS } = follows;
-  now();
-  return untilAll(
+  again();
+  return stopAll(
     end,
     onLive('hello', () => within(afterMs)),
     onLive('calls', () => calls && within(READ_AFTER_CALLS_MS)),
@@ -94,11 +101,11 @@ onLive('stats', ({ node, sessions }) => {
   counts.set(node, sessions);
 });
 
-/** No event says so: the nodes count sessions, and calls say what they use. */
+/** No event reports sessions: the nodes count them, and calls say what they use. */
 function onSessions(changed: () => void): () => void {
   const before = new Map(counts);
   const known = new Set<string>();
-  return untilAll(
+  return stopAll(
     onLive('stats', ({ node, sessions }) => {
       if (before.get(node) !== sessions) changed();
       before.set(node, sessions);
@@ -128,13 +135,10 @@ export function useReading<T>(read: () => Promise<T>, key: string, follows: Foll
       read,
       (found) => {
         value.value = found;
-        error.value = null;
       },
-      (cause) => {
-        error.value = cause;
-      },
+      error,
     );
-    trigger.value = list.now;
+    trigger.value = list.again;
     return follow(list, follows);
   }, [key]);
   return { value, error, again: () => trigger.value() };

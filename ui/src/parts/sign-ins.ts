@@ -1,5 +1,5 @@
 import { listCredentials, type StartedLogin } from '../api/operations.ts';
-import { onLive, untilAll } from '../live.ts';
+import { onLive, stopAll } from '../live.ts';
 
 /** So long a person has for it. */
 const LOGIN_MS = 600_000;
@@ -23,7 +23,7 @@ export function signedIn({ id, server, expiresAt }: StartedLogin, principal: str
     );
     if (isThere) resolve();
   };
-  const stop = untilAll(
+  const stop = stopAll(
     onLive('hello', () => void look()),
     onLive('events', ({ event }) => {
       if (event.type === 'gap') void look();

@@ -6,7 +6,7 @@ import { Table } from '../../parts/table.tsx';
 /** Each value of the definition of a server, with the line that has it. */
 export function ServerConfiguration({ name, node }: { readonly name: string; readonly node: string | undefined }) {
   const found = useReading(() => getServerConfiguration({ name, node }), `${name} ${node}`, {
-    lists: ['configuration', 'servers'],
+    lists: ['configuration'],
   });
   if (found.value.value === null) return <Unread of={found} what="configuration" />;
   return (

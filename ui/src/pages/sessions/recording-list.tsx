@@ -9,21 +9,23 @@ import {
 } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { shellWord } from '../../parts/command.tsx';
-import { Empty, NotAnswered } from '../../parts/notes.tsx';
+import { Empty, NotAnswered, Unread } from '../../parts/notes.tsx';
 import { Status } from '../../parts/status.tsx';
 import { serverList } from '../../servers.ts';
 import { download } from './download.ts';
 import { ReplayForm } from './replay-form.tsx';
-import { readSessions, recordings, silent } from './sessions-store.ts';
+import { recordings, recordingsReader, silent } from './sessions-store.ts';
 
 /** What was recorded, and a form that records what comes next. */
 export function RecordingList() {
   return (
     <section class="panel" aria-labelledby="recordings">
       <h2 id="recordings">Recordings</h2>
-      <NotAnswered nodes={silent.value} again={readSessions} />
+      <NotAnswered nodes={silent.value} again={recordingsReader.again} />
       <NextRecording servers={serverList.value} />
-      {recordings.value.length === 0 ? (
+      {recordings.value === null ? (
+        <Unread of={recordingsReader} what="recordings" />
+      ) : recordings.value.length === 0 ? (
         <Empty title="Nothing is recorded">
           <p>Open a session above, or name a client or server whose next messages are to be kept.</p>
         </Empty>
@@ -71,7 +73,7 @@ function NextRecording({ servers }: { readonly servers: readonly Server[] }) {
         disabled={!named}
         run={() => startRecording({ body: { client: client.value || null, server: server.value || null } })}
         done={({ id }) => `Recording ${id} waits for messages`}
-        after={readSessions}
+        after={recordingsReader.again}
       />
     </div>
   );
@@ -103,7 +105,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
             command={`trunkline record stop ${id}`}
             run={() => stopRecording({ name: id })}
             done={`Recording ${id} has stopped`}
-            after={readSessions}
+            after={recordingsReader.again}
           />
         )}
         <Action
@@ -126,7 +128,7 @@ function OneRecording({ recording }: { readonly recording: Recording }) {
           command={`trunkline record delete ${id}`}
           run={() => deleteRecording({ name: id })}
           done={`Recording ${id} is deleted`}
-          after={readSessions}
+          after={recordingsReader.again}
         />
         {state === 'stopped' ? (
           <button type="button" aria-expanded={replays.value} onClick={() => (replays.value = !replays.value)}>

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
 import { mergedRecording } from '../../../../src/model/recordings.ts';
 import { type Call, listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
-import { onLive, untilAll } from '../../live.ts';
+import { onLive, stopAll } from '../../live.ts';
 import { follow, reader } from '../../parts/reading.ts';
 
 /** Changes come in a row: a list is read once for all of them. */
@@ -11,52 +11,40 @@ const READ_AFTER_MS = 250;
 export const sessions = signal<readonly Session[] | null>(null);
 /** How many there are; a large cluster lists those that were used last. */
 export const sessionCount = signal(0);
-export const recordings = signal<readonly Recording[]>([]);
+/** What was recorded; null until it was read. */
+export const recordings = signal<readonly Recording[] | null>(null);
 /** The nodes whose recordings are not in the list. */
 export const silent = signal<readonly string[]>([]);
-const error = signal<Error | null>(null);
 
-const failed = (cause: Error): void => {
-  error.value = cause;
-};
-const open = reader(
+export const sessionsReader = reader(
   () => listSessions(),
   (found) => {
     sessions.value = found.sessions;
     sessionCount.value = found.total;
-    error.value = null;
   },
-  failed,
 );
-const kept = reader(
+export const recordingsReader = reader(
   () => listRecordings(),
   (found) => {
     recordings.value = found.recordings;
     silent.value = found.silent ?? [];
   },
-  failed,
 );
-
-export function readSessions(): void {
-  open.now();
-  kept.now();
-}
-
-export const sessionsReading = { error, again: readSessions };
 
 /** Keeps both lists current until the returned function is called. Calls say when a session was used. */
 export function followSessions(): () => void {
   /** What the stream says of recordings, by id and node. */
   const parts = new Map<string, Recording>();
-  return untilAll(
-    follow(open, { sessions: true, afterMs: READ_AFTER_MS }),
-    follow(kept, { lists: ['recordings'], afterMs: READ_AFTER_MS }),
+  return stopAll(
+    follow(sessionsReader, { sessions: true, afterMs: READ_AFTER_MS }),
+    follow(recordingsReader, { lists: ['recordings'], afterMs: READ_AFTER_MS }),
     onLive('calls', ({ calls }) => {
       sessions.value = used(sessions.value, calls);
     }),
     onLive('stats', ({ node, recordings: reported = [] }) => {
       for (const part of reported) parts.set(`${part.id} ${node}`, part);
-      if (reported.length > 0) recordings.value = recordings.value.map((one) => grown(one, parts));
+      if (reported.length === 0 || recordings.value === null) return;
+      recordings.value = recordings.value.map((one) => grown(one, parts));
     }),
   );
 }

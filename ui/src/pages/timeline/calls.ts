@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 import { CallFilterError, callFilter } from '../../../../src/model/call-filter.ts';
 import { type Call, listCalls } from '../../api/operations.ts';
-import { onLive, untilAll } from '../../live.ts';
+import { onLive, stopAll } from '../../live.ts';
 
 /** As many as a node keeps. */
 const KEPT = 10_000;
@@ -73,7 +73,7 @@ export const callsReading = { error, again: () => void readCalls() };
 /** Has the calls follow the live stream; the returned function ends that. */
 export function followCalls(): () => void {
   void readCalls();
-  return untilAll(
+  return stopAll(
     onLive('hello', () => void readCalls()),
     onLive('calls', ({ calls, lost }) => {
       if (lost) missing.value = true;

@@ -5,28 +5,21 @@ import { follow, reader } from '../../parts/reading.ts';
 /** What the gateway offers at the moment; null until it was read. */
 export const tools = signal<readonly Tool[] | null>(null);
 export const hiddenTools = signal<readonly HiddenTool[]>([]);
-const error = signal<Error | null>(null);
 
 /** Changes of several servers in a row are read once. */
 const READ_AFTER_MS = 400;
 
-const list = reader(
+export const toolsReader = reader(
   () => listTools(),
   ({ tools: all, notOffered }) => {
     tools.value = all;
     hiddenTools.value = notOffered;
-    error.value = null;
-  },
-  (cause) => {
-    error.value = cause;
   },
 );
 
-export const toolsReading = { error, again: list.now };
-
 /** Reads the tools now, and again whenever a server or what it offers changes; the returned function ends that. */
 export function followTools(): () => void {
-  return follow(list, {
+  return follow(toolsReader, {
     events: ['state', 'added', 'replaced', 'removed', 'list_item_invalid'],
     lists: ['tools', 'drift', 'configuration'],
     afterMs: READ_AFTER_MS,
