@@ -144,6 +144,18 @@ export function useReading<T>(read: () => Promise<T>, key: string, follows: Foll
   return { value, error, again: () => trigger.value() };
 }
 
+/** The time; the component is drawn again each second. */
+export function useNow(): number {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => {
+      now.value = Date.now();
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now.value;
+}
+
 /** As in `3 min ago`, `in 2 h`. */
 export function ago(time: string | number, now = Date.now()): string {
   const at = typeof time === 'number' ? time : Date.parse(time);

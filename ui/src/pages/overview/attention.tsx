@@ -1,5 +1,3 @@
-import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
 import {
   type DefinitionConflict,
   type Instance,
@@ -10,7 +8,7 @@ import {
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { NotAnswered, Unread } from '../../parts/notes.tsx';
-import { useReading } from '../../parts/reading.ts';
+import { useNow, useReading } from '../../parts/reading.ts';
 import { Status } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { observed, putServer, serverList } from '../../servers.ts';
@@ -30,17 +28,11 @@ export function Attention({ conflicts }: { readonly conflicts: readonly Definiti
     events: ['condition'],
     lists: ['configuration', 'nodes'],
   });
-  const now = useSignal(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => (now.value = Date.now()), 1_000);
-    return () => clearInterval(timer);
-  }, []);
+  const now = useNow();
   const servers = serverList.value;
   const { gateways: read = [], silent = [] } = gateways.value.value ?? {};
   const items = [
-    ...gatewayProblems(read).map(({ title, text, ...problem }) => (
-      <Note key={`${title} ${text}`} title={title} text={text} {...problem} />
-    )),
+    ...gatewayProblems(read).map((problem) => <Note key={`${problem.title} ${problem.text}`} {...problem} />),
     ...conflicts.map(({ server }) => (
       <Note
         key={`conflict ${server}`}
@@ -53,7 +45,7 @@ export function Attention({ conflicts }: { readonly conflicts: readonly Definiti
     )),
     ...observed.value
       .filter(({ state }) => DOWN[state] !== undefined)
-      .map((one) => <Down key={`${one.server} ${one.node}`} instance={one} now={now.value} />),
+      .map((one) => <Down key={`${one.server} ${one.node}`} instance={one} now={now} />),
     ...observed.value
       .filter(({ state }) => state === 'auth_required')
       .map((one) => <Login key={`login ${one.server} ${one.node}`} instance={one} />),

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Server } from '../../api/operations.ts';
-import { ago } from '../../parts/reading.ts';
+import { ago, useNow } from '../../parts/reading.ts';
 import { Table } from '../../parts/table.tsx';
 
-/** What is used of a processor is told in steps of 10 ms. */
+/** CPU time has a resolution of 10 ms. */
 const LEAST_MS = 500;
 
 interface ConnectionsProps {
@@ -17,6 +17,7 @@ interface ConnectionsProps {
 export function Connections({ server, read }: ConnectionsProps) {
   const usage = new Map(read?.connections.map((one) => [one.id, one.usage]));
   const shares = useProcessorShares(read);
+  const now = useNow();
   const memory = (id: string): string => {
     const bytes = usage.get(id)?.memoryBytes;
     return bytes === undefined ? '–' : `${Math.round(bytes / 1_048_576)} MiB`;
@@ -35,7 +36,7 @@ export function Connections({ server, read }: ConnectionsProps) {
         { id: 'state', title: 'State', width: '5rem', cell: ({ state }) => state },
         { id: 'requests', title: 'Requests', width: '6rem', align: 'end', wideOnly: true, cell: (one) => one.requests },
         { id: 'errors', title: 'Errors', width: '5rem', align: 'end', wideOnly: true, cell: (one) => one.errors },
-        { id: 'used', title: 'Used', width: '7rem', wideOnly: true, cell: (one) => ago(one.lastUsedAt) },
+        { id: 'used', title: 'Used', width: '7rem', wideOnly: true, cell: (one) => ago(one.lastUsedAt, now) },
       ]}
       empty={<p>Nothing is connected to it at the moment.</p>}
     />

@@ -1,6 +1,4 @@
-import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import {
   getServer,
   removeServer,
@@ -14,7 +12,7 @@ import { Command, shellWord } from '../../parts/command.tsx';
 import { LogView } from '../../parts/log-view.tsx';
 import { NodeChoice } from '../../parts/node-choice.tsx';
 import { Empty, Failure } from '../../parts/notes.tsx';
-import { clock, useReading } from '../../parts/reading.ts';
+import { clock, useNow, useReading } from '../../parts/reading.ts';
 import { SignInButton } from '../../parts/sign-in-button.tsx';
 import { ServerStatus } from '../../parts/status.tsx';
 import { Table } from '../../parts/table.tsx';
@@ -25,9 +23,6 @@ import { LastFailure } from './last-failure.tsx';
 import { NotWellAt } from './not-well-at.tsx';
 import { ServerConfiguration } from './server-configuration.tsx';
 
-const TICK_MS = 1_000;
-/** Nothing says that a process uses more or less. */
-const READ_AGAIN_MS = 3_000;
 const FOLLOWED = { events: ['state', 'health', 'recovery', 'added', 'replaced'], calls: true, sessions: true };
 
 /** All that is known of one server, as one node observes it, and what can be done with it. */
@@ -39,10 +34,6 @@ export function ServerDetail({ name }: { readonly name: string }) {
     return found;
   };
   const there = useReading(read, `${name} ${node}`, FOLLOWED);
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || there.again(), READ_AGAIN_MS);
-    return () => clearInterval(timer);
-  }, []);
   const listed = servers.value?.get(name);
   const server = (node === undefined ? null : there.value.value) ?? listed;
   if (server === undefined) {
@@ -216,13 +207,6 @@ function sourceText(source: string | undefined): string {
 }
 
 function NextRetry({ at }: { readonly at: number }) {
-  const now = useSignal(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => {
-      now.value = Date.now();
-    }, TICK_MS);
-    return () => clearInterval(timer);
-  }, []);
-  const seconds = Math.max(0, Math.ceil((at - now.value) / 1_000));
+  const seconds = Math.max(0, Math.ceil((at - useNow()) / 1_000));
   return <p role="timer">{seconds === 0 ? 'It is being tried again.' : `The next try is in ${seconds} s.`}</p>;
 }
