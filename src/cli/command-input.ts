@@ -37,7 +37,7 @@ export function tellSilent(
   { terminal }: CommandInput,
   { silent = [] }: { readonly silent?: readonly string[] },
 ): boolean {
-  if (silent.length > 0) terminal.err(`(not answered: ${printable(silent.join(', '))})\n`);
+  if (silent.length > 0) terminal.err(`(no answer from ${printable(silent.join(', '))})\n`);
   return silent.length > 0;
 }
 

@@ -47,7 +47,7 @@ export async function runAtNodes(
   const changes = operation.method !== 'GET';
   if (failed.length > 0 && (changes || (good.length === 0 && own.status === 404))) {
     const done = changes && good.length > 0 ? '; the other nodes have done it' : '';
-    return problem(503, 'node_silent', `not answered: ${failed.join(', ')}${done}`);
+    return problem(503, 'node_silent', `no answer from ${failed.join(', ')}${done}`);
   }
   const lostAt = plane.clock.wall();
   const absent = [...failed.map((node) => ({ node, lostAt })), ...cluster.silent()];

@@ -41,9 +41,9 @@ test('lists of all nodes name those that do not answer, and what was recorded th
       // At once, while it still counts as there, and when it is lost.
       const stopping = post(`/api/v1/recordings/${id}/stop`, {}).then(String, String);
       assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
-      assert.match(await stopping, /not answered: b; the other nodes have done it/);
+      assert.match(await stopping, /no answer from b; the other nodes have done it/);
       assert.equal(await recorder.exited, 0, recorder.err);
-      assert.match(recorder.err, /answer.*\bb\b.*\n\(the gateway keeps it: trunkline record get /);
+      assert.match(recorder.err, /\(no answer from b\)\n\(the gateway keeps it: trunkline record get /);
       assert.notEqual(readFileSync(join(a.gateway.folder, 'ended.jsonl'), 'utf8'), '');
       await until(async () => (await a.control<Json>('/api/v1/nodes')).nodes.length === 1, 'a to be alone');
       assert.deepEqual(await silentIn(a), ['b', 'b', 'b', 'b', 'b']);
@@ -52,7 +52,7 @@ test('lists of all nodes name those that do not answer, and what was recorded th
       const cli = (...args: string[]) => trunkline([...args, ...dataDir], { cwd: a.gateway.folder });
       for (const words of [['calls'], ['logs'], ['record', 'list'], ['record', 'get', id, '-o', 'part.jsonl']]) {
         const { code, err } = await cli(...words);
-        assert.deepEqual([code, err], [0, '(not answered: b)\n'], words.join(' '));
+        assert.deepEqual([code, err], [0, '(no answer from b)\n'], words.join(' '));
       }
       const part = readFileSync(join(a.gateway.folder, 'part.jsonl'), 'utf8');
       for (const body of [{ recording: id }, { jsonl: part }]) {

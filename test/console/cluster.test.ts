@@ -163,7 +163,7 @@ test('the log of the gateway itself has a page: of all nodes or of one, as it is
 test('pages of all nodes name one that does not answer, until it does', async () => {
   const { page } = browser;
   const green = nodes.nodes[1]!;
-  const told = page.getByText('Not answered: green');
+  const told = page.getByText('No answer from green');
   await browser.visit('#/timeline');
   await page.getByRole('heading', { name: 'Timeline' }).waitFor();
   green.kill('SIGSTOP');
@@ -194,7 +194,7 @@ test('a node is drained from the page of another one; the overview shows it as i
   const green = page.getByRole('region', { name: 'Node green' });
   await green.getByText('trunkline drain green').waitFor();
   await green.getByRole('button', { name: 'Drain', exact: true }).click();
-  await green.getByRole('button', { name: 'Drain: sure?', exact: true }).click();
+  await green.getByRole('button', { name: 'Confirm: Drain', exact: true }).click();
   await page.getByText('green is draining').waitFor();
   await picture.getByRole('link', { name: /^green draining/ }).waitFor();
   writeFileSync(file, '');

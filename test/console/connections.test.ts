@@ -173,7 +173,7 @@ test('a connection is revoked', async () => {
   const card = page.getByRole('region', { name: 'Connection to web' });
   await card.getByText('trunkline logout web').waitFor();
   await card.getByRole('button', { name: 'Revoke', exact: true }).click();
-  await card.getByRole('button', { name: 'Revoke: sure?', exact: true }).click();
+  await card.getByRole('button', { name: 'Confirm: Revoke', exact: true }).click();
   await page.getByText('The credential for web is revoked').waitFor();
   await card.getByText('asks for a sign-in').waitFor();
   assert.deepEqual(await credentials(), []);

@@ -70,7 +70,7 @@ test('a definition can be blocked, and what was decided is in the history', asyn
   const waiting = page.getByRole('article', { name: 'send, changed' });
   await waiting.waitFor({ timeout: 30_000 });
   await waiting.getByRole('button', { name: 'Block', exact: true }).click();
-  await waiting.getByRole('button', { name: 'Block: sure?', exact: true }).click();
+  await waiting.getByRole('button', { name: 'Confirm: Block', exact: true }).click();
   await page.getByRole('article', { name: 'send, blocked' }).first().waitFor();
   assert.equal((await drift()).waiting[0].change, 'blocked');
   await browser.visit('#/drift/mail');
@@ -117,7 +117,7 @@ test('all that waits of a server is approved at once', async () => {
   page.removeAllListeners('request');
   assert.equal(readings(), 1, 'the live stream says it');
   await page.getByRole('button', { name: /^Approve all \d$/ }).click();
-  await page.getByRole('button', { name: /^Approve all \d: sure/ }).click();
+  await page.getByRole('button', { name: /^Confirm: Approve all \d/ }).click();
   await page.getByText(/^Approved \d definitions of mail$/).waitFor();
   await page.getByRole('article').first().waitFor({ state: 'detached' });
   assert.deepEqual((await drift()).waiting, []);

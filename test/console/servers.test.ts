@@ -72,7 +72,7 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await page.getByText('memory was restarted').waitFor();
   assert.notEqual((await gateway.control<Json>('/api/v1/servers/memory')).connections[0].pid, pid);
   await page.getByRole('button', { name: 'Suspend', exact: true }).click();
-  await page.getByRole('button', { name: 'Suspend: sure?', exact: true }).click();
+  await page.getByRole('button', { name: 'Confirm: Suspend', exact: true }).click();
   await heading.getByText('suspended').waitFor();
   assert.equal((await gateway.control<Json>('/api/v1/servers/memory')).state, 'suspended');
   await page.getByRole('button', { name: 'Resume', exact: true }).click();
@@ -236,7 +236,7 @@ test('a pasted server needs the exec token, is added with it, shows its log, and
     .first()
     .waitFor();
   await page.getByRole('button', { name: 'Remove', exact: true }).click();
-  await page.getByRole('button', { name: 'Remove: sure?', exact: true }).click();
+  await page.getByRole('button', { name: 'Confirm: Remove', exact: true }).click();
   await page.getByText('added is removed').waitFor();
   const { servers } = await gateway.control<Json>('/api/v1/servers');
   assert.ok(!servers.some(({ name }: Json) => name === 'added'));

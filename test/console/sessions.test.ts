@@ -52,7 +52,7 @@ test('a session appears when it is opened, with what is known of it, and is ende
     .waitFor();
   await panel.getByText(/^trunkline sessions end [0-9a-f]{12}$/).waitFor();
   await panel.getByRole('button', { name: 'End session' }).click();
-  await panel.getByRole('button', { name: 'End session: sure?' }).click();
+  await panel.getByRole('button', { name: 'Confirm: End session' }).click();
   await page.getByText('No open sessions').waitFor();
   for (const [address, words] of [
     ['#/sessions/0123456789ab', 'The session 0123456789ab is not there'],
@@ -190,7 +190,7 @@ test('record, stop, download, replay against another version with exactly the ch
   await recording.getByRole('button', { name: 'Replay', exact: true }).click();
   await recording.getByText(/compared: no difference/).waitFor();
   await recording.getByRole('button', { name: 'Delete', exact: true }).click();
-  await recording.getByRole('button', { name: 'Delete: sure?' }).click();
+  await recording.getByRole('button', { name: 'Confirm: Delete' }).click();
   await page.getByText('Nothing is recorded').waitFor();
   const { recordings } = await gateway.control<{ recordings: unknown[] }>('/api/v1/recordings');
   assert.deepEqual(recordings, []);

@@ -32,7 +32,7 @@ test('a task appears when a call begins it, and can be cancelled', async () => {
   await browser.assertAccessible();
   await browser.screenshots('tasks');
   await task.getByRole('button', { name: 'Cancel', exact: true }).click();
-  await task.getByRole('button', { name: 'Cancel: sure?', exact: true }).click();
+  await task.getByRole('button', { name: 'Confirm: Cancel', exact: true }).click();
   await page.getByText('The task is cancelled').waitFor();
   await page.getByRole('row', { name: /cancelled jobs/ }).waitFor();
   assert.equal((await client.get(taskId)).status, 'cancelled');

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { CallRecord } from '../../model/call-record.ts';
-import { callName, duration, ending } from '../../model/call-words.ts';
+import { callName, duration, ending, UNNAMED_CLIENT } from '../../model/call-words.ts';
 import { cut, displayWidth } from '../screen/display-width.ts';
 
 /** So much of a text says something. */
@@ -32,7 +32,7 @@ export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): 
   const idText = `  ${id}`;
   const number = part(idText, idText.length, nameWidth);
   const called = part(name, 1);
-  const who = part(` ${client ?? 'unnamed client'} (${principal})${where}`, LEAST);
+  const who = part(` ${client ?? UNNAMED_CLIENT} (${principal})${where}`, LEAST);
   const why = reason === null ? '' : part(`  ${reason}`, LEAST);
   return `${styleText('gray', when)}${began}${styleText('bold', called)}${styleText('gray', `${who}${number}${why}`)}`;
 }

@@ -1,6 +1,14 @@
 import { styleText } from 'node:util';
 import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
-import { attemptCarrier, attemptEnding, callName, callSpans, duration, ending } from '../../model/call-words.ts';
+import {
+  attemptCarrier,
+  attemptEnding,
+  callName,
+  callSpans,
+  duration,
+  ending,
+  UNNAMED_CLIENT,
+} from '../../model/call-words.ts';
 import { printable } from '../../model/printable.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { needRunning } from '../access/find-running.ts';
@@ -88,7 +96,7 @@ function traceText(call: CallRecord): string {
     time: call.time,
     ended: `${ending(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
     method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,
-    caller: `${call.client ?? 'unnamed client'}, principal ${call.principal}${call.session === null ? '' : `, session ${call.session}`}`,
+    caller: `${call.client ?? UNNAMED_CLIENT}, principal ${call.principal}${call.session === null ? '' : `, session ${call.session}`}`,
     sizes: `${bytes(call.requestBytes)} in, ${bytes(call.answerBytes)} out`,
     request: `${call.request} in the log`,
     ...(call.trace === null ? {} : { trace: call.trace }),

@@ -1,4 +1,5 @@
 import { useComputed } from '@preact/signals';
+import { UNNAMED_CLIENT } from '../../../src/model/call-words.ts';
 import {
   approveDefinitions,
   blockDefinitions,
@@ -12,7 +13,7 @@ import { Action } from '../parts/action.tsx';
 import { useCalls } from '../parts/calls.ts';
 import { pretty } from '../parts/code.tsx';
 import { shellWord } from '../parts/command.tsx';
-import { Empty, Failure, Unread } from '../parts/notes.tsx';
+import { Empty, Failure, NotAnswered, Unread } from '../parts/notes.tsx';
 import { Paged } from '../parts/paged.tsx';
 import { ago, clock, useReading } from '../parts/reading.ts';
 import { Status, type Tone } from '../parts/status.tsx';
@@ -127,11 +128,11 @@ const KEPT_CALLS = 10_000;
 type Users = ReadonlyMap<string, readonly Call[]>;
 
 function AllWaiting({ server, waiting, after }: Pick<DriftReport, 'server' | 'waiting'> & { after: () => void }) {
-  const { calls, silent } = useCalls(`server:"${server}" method:tools/call`, KEPT_CALLS);
+  const { calls, silent, again } = useCalls(`server:"${server}" method:tools/call`, KEPT_CALLS);
   const byTool = useComputed(() => calls.value && Map.groupBy(calls.value, ({ name }) => name ?? ''));
   return (
     <>
-      <p class="soft">{silent.value.length === 0 ? '' : `Calls at ${silent.value.join(', ')} are not known.`}</p>
+      <NotAnswered nodes={silent.value} again={again} />
       <Paged
         what="definitions"
         rows={waiting}
@@ -221,7 +222,7 @@ function Waiting({ server, one, users, after }: WaitingProps) {
 /** Which clients have called the tool, of the calls that are kept; the one that ended last is the last. */
 function usersText(calls: readonly Call[]): string {
   if (calls.length === 0) return 'No client has called it lately.';
-  const users = Map.groupBy(calls, ({ client, principal }) => `${client ?? 'an unnamed client'} as ${principal}`);
+  const users = Map.groupBy(calls, ({ client, principal }) => `${client ?? `an ${UNNAMED_CLIENT}`} as ${principal}`);
   const texts = [...users].map(([name, own]) => `${name} (${own.length}, last ${ago(own.at(-1)!.time)})`);
   return `Called lately by ${texts.join(', ')}.`;
 }

@@ -1,7 +1,7 @@
 import './timeline/timeline.css';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { callName, duration, ending } from '../../../src/model/call-words.ts';
+import { callName, duration, ending, UNNAMED_CLIENT } from '../../../src/model/call-words.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Gone, NotAnswered, Unread } from '../parts/notes.tsx';
@@ -29,7 +29,7 @@ import { Lanes, type TimeWindow } from './timeline/lanes.tsx';
 const LANES: Readonly<Record<string, (call: Call) => string>> = {
   server: ({ server }) => server ?? 'gateway',
   session: ({ session, client }) => `${client ?? 'client'} ${session ?? ''}`.trim(),
-  client: ({ client }) => client ?? 'unnamed client',
+  client: ({ client }) => client ?? UNNAMED_CLIENT,
   node: ({ node, servedBy }) => servedBy ?? node ?? 'this gateway',
 };
 const ADDRESS_MS = 300;

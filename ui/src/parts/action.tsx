@@ -51,7 +51,7 @@ export function Action<T>({
         onBlur={() => (asked.value = false)}
         onClick={() => void press()}
       >
-        {busy.value ? `${label}…` : asked.value ? `${label}: sure?` : label}
+        {busy.value ? `${label}…` : asked.value ? `Confirm: ${label}` : label}
       </button>
       <Command text={command} node={node} />
     </div>

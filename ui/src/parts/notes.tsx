@@ -48,7 +48,7 @@ export function NotAnswered({ nodes = [], again }: { nodes?: readonly string[] |
   if (nodes.length === 0) return null;
   return (
     <p class="tone-warn" role="status">
-      Not answered: {nodes.join(', ')}{' '}
+      No answer from {nodes.join(', ')}{' '}
       <button type="button" onClick={again}>
         Read again
       </button>

@@ -17,18 +17,16 @@ export interface GatewayProblem {
 interface Kind {
   readonly tone: Tone;
   readonly title: string;
-  /** What the nodes are to it that say so. */
-  readonly word?: string;
+  /** Between the title and the names of the nodes. */
+  readonly between?: string;
   readonly command: string;
   readonly page: string;
   readonly query?: Readonly<Record<string, string>>;
 }
 
-type Kinds<Name extends string> = Readonly<Record<Name, Kind>>;
-
-const NEAR_LIMIT = { tone: 'bad', command: 'trunkline status' } as const;
-const IN_LOG = { ...NEAR_LIMIT, page: 'log', query: { of: 'gateway' } } as const;
-const OF_CLUSTER = { word: ', seen by', command: 'trunkline nodes', page: 'cluster' } as const;
+const STATUS = { tone: 'bad', command: 'trunkline status' } as const;
+const IN_LOG = { ...STATUS, page: 'log', query: { of: 'gateway' } } as const;
+const OF_CLUSTER = { between: ', seen by', command: 'trunkline nodes', page: 'cluster' } as const;
 const CONFIGURATION: Kind = {
   tone: 'bad',
   title: 'The configuration file has a mistake',
@@ -37,22 +35,22 @@ const CONFIGURATION: Kind = {
 };
 const DEGRADED: Kind = { ...OF_CLUSTER, tone: 'warn', title: 'The cluster is degraded' };
 /** What is not here shows in another way. */
-const CONDITIONS: Partial<Kinds<GatewayOfNode['conditions'][number]['name']>> = {
+const CONDITIONS: Readonly<Partial<Record<GatewayOfNode['conditions'][number]['name'], Kind>>> = {
   node_lost: { ...OF_CLUSTER, tone: 'bad', title: 'A node is gone' },
   disk_not_writable: { ...IN_LOG, title: 'The disk cannot be written' },
   memory_short: { ...IN_LOG, title: 'Memory is short' },
   processes_near_limit: {
-    ...NEAR_LIMIT,
+    ...STATUS,
     title: 'There are nearly as many processes as allowed',
     page: 'servers',
   },
   sessions_near_limit: {
-    ...NEAR_LIMIT,
+    ...STATUS,
     title: 'There are nearly as many sessions as allowed',
     page: 'sessions',
   },
 };
-const NOT_RUNNING: Kind = {
+const NOT_IN_FORCE: Kind = {
   tone: 'warn',
   title: 'Not everything that is configured is in force',
   command: 'trunkline status',
@@ -66,8 +64,8 @@ export function gatewayProblems(gateways: readonly GatewayOfNode[]): readonly Ga
   return [...alike.values()].map((same) => {
     const { kind, text } = same[0]!;
     const nodes = same.flatMap(({ node }) => node ?? []);
-    const { tone, command, word = ' at', page, query } = kind;
-    const title = nodes.length === 0 ? kind.title : `${kind.title}${word} ${nodes.join(', ')}`;
+    const { tone, command, between = ' at', page, query } = kind;
+    const title = nodes.length === 0 ? kind.title : `${kind.title}${between} ${nodes.join(', ')}`;
     const [node] = nodes;
     const link = href([page], { ...query, node: node ?? '' });
     return { tone, title, text, command, link, ...(node === undefined ? {} : { node }) };
@@ -85,6 +83,6 @@ function problemsOf(gateway: GatewayOfNode): readonly { readonly kind: Kind; rea
       const kind = server === null ? CONDITIONS[name] : undefined;
       return kind === undefined ? [] : [{ kind, text: reason }];
     }),
-    ...desiredProblems.map((text) => ({ kind: NOT_RUNNING, text })),
+    ...desiredProblems.map((text) => ({ kind: NOT_IN_FORCE, text })),
   ];
 }

@@ -71,7 +71,7 @@ function lastMinutes(): [number, number] {
   return [last - KEPT_SECONDS, last];
 }
 
-/** Seconds between two without calls, which no line goes through. */
+/** Seconds with calls between seconds without: they are drawn as points. */
 function alone({ data }: uPlot, series: number): number[] {
   const values = Array.from<number | null | undefined>(data[series]!);
   const isKnown = (at: number): boolean => typeof values[at] === 'number';

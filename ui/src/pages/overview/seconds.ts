@@ -49,7 +49,7 @@ function ofAllNodes(time: number, parts: readonly CallSecond[]): Second {
   };
 }
 
-/** Of one node its own. Of several each percentile of a node stands for its calls around that. */
+/** Of one node its own; of several an estimate, in which each percentile of a node has the weight of its calls. */
 function percentile(parts: readonly CallSecond[], percent: number): number | null {
   const times = parts
     .flatMap(({ calls, p50, p95, p99 }) => [

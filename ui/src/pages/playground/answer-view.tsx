@@ -9,7 +9,7 @@ const OUTCOMES: Readonly<Record<string, readonly [Tone, string]>> = {
   NOT_SENT: ['bad', 'The call did not reach the server; it may be repeated'],
   UNKNOWN: ['warn', 'The call was sent and has no answer: it may have had its effect'],
   REFUSED: ['bad', 'The gateway refused the call'],
-  CANCELLED: ['rest', 'The call was called off'],
+  CANCELLED: ['rest', 'The call was cancelled'],
 };
 
 /** How a call ended, and what came back. */
