@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import { printable } from '../model/printable.ts';
 import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
+import { whyDown, withoutName } from '../model/why-down.ts';
 import { cut, fitted } from './screen/display-width.ts';
 
 /** One line for a server; `width` is that of the longest name, `columns` that of the terminal. */
@@ -61,9 +62,7 @@ function describe(status: ServerStatus, now: number): Described {
   const said = WORDS[state];
   if (said === undefined) {
     const wait = nextRetryAt === null ? '' : `in ${duration(nextRetryAt - now)}: `;
-    // A process has said itself what is wrong.
-    const cause = status.endpoint == null ? null : (status.lastLaunchFailure?.likelyCause ?? null);
-    return { paint: 'red', word: 'retry', rest: `${wait}${reason}${cause === null ? '' : `; ${cause}`}` };
+    return { paint: 'red', word: 'retry', rest: `${wait}${whyDown(status)}` };
   }
   const [paint, word] = said;
   if (state === 'starting') {
@@ -77,13 +76,6 @@ function describe(status: ServerStatus, now: number): Described {
   return isLazy
     ? { paint, word, rest: 'starts with the first call' }
     : { paint, word: 'waiting', rest: 'for its start' };
-}
-
-/** The row begins with the name. */
-function withoutName(reason: string, name: string): string {
-  for (const begin of [`${name} could not be started: `, `the process of ${name} `, `${name}: `])
-    reason = reason.startsWith(begin) ? reason.slice(begin.length) : reason;
-  return reason;
 }
 
 /** A start of which a person wonders how long it may take. */

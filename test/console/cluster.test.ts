@@ -106,7 +106,7 @@ test('what is wrong with another node needs attention here, as it begins and whe
   const { other, ...servers } = config.mcpServers;
   await browser.visit('#/');
   const attention = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
-  const mistake = attention.filter({ hasText: 'The configuration file has a mistake at green' });
+  const mistake = attention.filter({ hasText: 'The configuration has 1 mistake at green' });
   const full = attention.filter({ hasText: 'There are nearly as many sessions as allowed at green' });
   const wrong = { ...servers, other: { ...other, comand: 'x' } };
   green.gateway.rewrite({ ...config, sessions: { max: 1 }, mcpServers: wrong });

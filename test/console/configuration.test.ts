@@ -62,8 +62,19 @@ test('a mistake in one server reaches the overview and the history as it is made
   const { sessions } = await gateway.control<Json>('/api/v1/sessions');
   await gateway.control(`/api/v1/sessions/${sessions[0].label}`, 'DELETE');
   await page.getByText('Nothing needs attention.').waitFor();
-  gateway.rewrite({ mcpServers: { memory: { ...memory, comand: 'x' } } });
-  const mistake = page.getByRole('listitem').filter({ hasText: 'The configuration file has a mistake' });
+  const headers = { A: 'b' };
+  gateway.rewrite({ mcpServers: { memory: { ...memory, headers } }, sessions: { max: 1 } });
+  const warning = page.getByRole('listitem').filter({ hasText: 'The configuration has 1 warning' });
+  await warning.getByText(/json:1: mcpServers\.memory\.headers has no effect .*; fix: remove the key$/).waitFor();
+  gateway.rewrite({ mcpServers: { memory: { ...memory, comand: 'x', evn: {}, q1: 1, q2: 1, q3: 1, q4: 1 } } });
+  const mistake = page.getByRole('listitem').filter({ hasText: 'The configuration has 6 mistakes' });
+  const lines = (await mistake.locator('p').innerText({ timeout: 30_000 })).split('\n');
+  assert.match(
+    lines[0]!,
+    /^\/.*\/trunkline\.json:1: mcpServers\.memory\.comand is not a known key; fix: .*"command"\?$/,
+  );
+  assert.match(lines[1]!, /^\/.*\/trunkline\.json:1: mcpServers\.memory\.evn is not a known key; fix: .*"env"\?$/);
+  assert.deepEqual(lines.slice(5), ['and 1 more', 'The parts with a mistake stay as they were before.']);
   await mistake.getByRole('link', { name: 'Look' }).click({ timeout: 30_000 });
   const newest = page.getByRole('region', { name: 'History' }).getByRole('listitem').first();
   await newest.getByText(/TL1301 .*comand/).waitFor();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
+import { freePort } from '../support/free-port.ts';
 import { manySided } from '../support/many-sided.ts';
 import { eventually } from '../support/nats-cluster.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -64,6 +65,33 @@ test('the overview: what needs attention with its remedy, what is connected, rat
     await gateway.dispose();
     await locked.stop();
   }
+});
+
+test('a server where nothing listens has its remedy, and its name once; a gateway that is gone is told of on any page', async (t) => {
+  const place = `127.0.0.1:${await freePort()}`;
+  const config = { mcpServers: { gone: { type: 'http', url: `http://${place}/mcp` } } };
+  const gateway = await RunningGateway.start({ config });
+  t.after(() => gateway.dispose());
+  const browser = await ConsoleBrowser.open(gateway);
+  t.after(() => browser.close());
+  const { page } = browser;
+  const gone = page.getByRole('listitem').filter({ hasText: /gone (?:has|is) \w+/ });
+  const words = `connect ECONNREFUSED ${place}; nothing listens at ${place}; start the server there, or correct`;
+  await gone.getByText(words).waitFor();
+  assert.ok((await gone.locator('p').innerText()).startsWith(words));
+
+  const away = page.getByRole('alert').filter({ hasText: 'The gateway does not answer' });
+  await page.route('**/api/v1/live*', (route) => route.abort());
+  await page.reload();
+  await away.getByText('trunkline', { exact: true }).waitFor();
+  await browser.assertAccessible();
+  await page.unroute('**/api/v1/live*');
+  await away.waitFor({ state: 'detached' });
+  await page.getByText('Live', { exact: true }).waitFor();
+  await browser.visit('#/servers');
+  await page.getByRole('heading', { level: 1, name: 'Servers' }).waitFor();
+  await gateway.stop();
+  await away.getByText(/What is shown is from \d\d:\d\d:\d\d and may be old/).waitFor();
 });
 
 test('lists are read when they change, once for what comes in a row; an older answer does not undo a newer one', async (t) => {

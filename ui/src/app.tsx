@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { type ComponentType, Fragment } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { csrf } from './api/request.ts';
@@ -8,7 +8,9 @@ import { Login } from './login.tsx';
 import { PAGES, type Page, type PageGroup } from './pages.ts';
 import { openPalette, Palette } from './palette.tsx';
 import { Boundary } from './parts/boundary.tsx';
+import { Command } from './parts/command.tsx';
 import { Empty, Failure, Loading } from './parts/notes.tsx';
+import { clock } from './parts/reading.ts';
 import { Status, type Tone } from './parts/status.tsx';
 import { Toasts } from './parts/toasts.tsx';
 import { href, route } from './router.ts';
@@ -23,6 +25,8 @@ const LIVE: Readonly<Record<typeof liveState.value, readonly [Tone, string]>> = 
   lost: ['bad', 'Connection lost'],
   resting: ['rest', 'Paused'],
 };
+/** A shorter loss shows in the bar only. */
+const AWAY_MS = 2_000;
 const menuOpen = signal(false);
 const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
 const loadError = signal<Error | null>(null);
@@ -81,10 +85,36 @@ function Shell() {
         ))}
       </nav>
       <main id="content" tabIndex={-1}>
+        <Away />
         <Content page={page} />
       </main>
       <Palette />
       <Keys />
+    </div>
+  );
+}
+
+/** That what is shown is old, and how it becomes current. */
+function Away() {
+  const since = useSignal<number | null>(null);
+  const isLost = liveState.value === 'lost';
+  useEffect(() => {
+    if (!isLost) return;
+    const at = Date.now();
+    const timer = setTimeout(() => (since.value = at), AWAY_MS);
+    return () => {
+      clearTimeout(timer);
+      since.value = null;
+    };
+  }, [isLost]);
+  if (since.value === null) return null;
+  return (
+    <div class="note" role="alert">
+      <Status tone="bad" text="The gateway does not answer" />
+      <p>
+        What is shown is from {clock(since.value)} and may be old. If the gateway was stopped, start it:{' '}
+        <Command text="trunkline" />
+      </p>
     </div>
   );
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ConfigurationPlane } from '../../control/control-plane.ts';
 import type { ConfigurationPlan, ConfigurationView, ReloadView } from '../../model/configuration.ts';
 import type { ConfigFollower } from '../../registry/config-follower.ts';
@@ -21,6 +22,7 @@ export class FollowedConfiguration implements ConfigurationPlane {
   readonly #follower: ConfigFollower;
   readonly #history: ReloadHistory;
   readonly #unread: () => readonly string[];
+  #warnings: ConfigFollower['warnings'];
 
   constructor(
     rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'clock' | 'serverEvents'>,
@@ -30,6 +32,7 @@ export class FollowedConfiguration implements ConfigurationPlane {
     this.#rooms = rooms;
     this.#follower = follower;
     this.#unread = unread;
+    this.#warnings = follower.warnings;
     this.#history = new ReloadHistory(rooms.clock, rooms.registry.state, follower.problems);
     rooms.registry.onChange((change) => {
       this.#history.changed(change, follower.problems);
@@ -39,7 +42,10 @@ export class FollowedConfiguration implements ConfigurationPlane {
 
   /** A reading of the files has ended. */
   read(reload: Reload): void {
-    if (this.#history.read(reload)) this.#rooms.serverEvents.changed('configuration');
+    const { warnings } = this.#follower;
+    const isOther = !isDeepStrictEqual(warnings, this.#warnings);
+    this.#warnings = warnings;
+    if (this.#history.read(reload) || isOther) this.#rooms.serverEvents.changed('configuration');
   }
 
   view(): ConfigurationView {

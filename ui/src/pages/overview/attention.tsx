@@ -1,10 +1,5 @@
-import {
-  type DefinitionConflict,
-  type Instance,
-  listGateways,
-  restartServer,
-  type Server,
-} from '../../api/operations.ts';
+import { whyDown } from '../../../../src/model/why-down.ts';
+import { type DefinitionConflict, type Instance, restartServer, type Server } from '../../api/operations.ts';
 import { Action } from '../../parts/action.tsx';
 import { Command, shellWord } from '../../parts/command.tsx';
 import { NotAnswered, Unread } from '../../parts/notes.tsx';
@@ -12,7 +7,7 @@ import { useNow, useReading } from '../../parts/reading.ts';
 import { Status } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 import { observed, putServer, serverList } from '../../servers.ts';
-import { type GatewayProblem, gatewayProblems } from './gateway-problems.ts';
+import { configurationWarnings, type GatewayProblem, gatewayProblems, readGateways } from './gateway-problems.ts';
 
 const SLOW_START_MS = 10_000;
 const DOWN: Readonly<Partial<Record<Server['state'], string>>> = {
@@ -24,7 +19,7 @@ const DOWN: Readonly<Partial<Record<Server['state'], string>>> = {
 
 /** What a person has to look at, the worst first, each with what can be done about it. */
 export function Attention({ conflicts }: { readonly conflicts: readonly DefinitionConflict[] }) {
-  const gateways = useReading(() => listGateways(), '', {
+  const gateways = useReading(readGateways, '', {
     events: ['condition'],
     lists: ['configuration', 'nodes'],
   });
@@ -77,6 +72,7 @@ export function Attention({ conflicts }: { readonly conflicts: readonly Definiti
           link={href(['servers', name])}
         />
       )),
+    ...configurationWarnings(read).map((problem) => <Note key={`${problem.title} ${problem.text}`} {...problem} />),
   ];
   return (
     <section aria-labelledby="attention">
@@ -116,6 +112,9 @@ function at(node: string | null): string {
 
 function Down({ instance, now }: { readonly instance: Instance; readonly now: number }) {
   const { server: name, node, state, reason, nextRetryAt } = instance;
+  const server = serverList.value.find((one) => one.name === name);
+  // Another node may see it down for another reason.
+  const why = whyDown({ ...(server?.reason === reason ? server : {}), name, reason });
   const wait = nextRetryAt === null ? null : Math.ceil((nextRetryAt - now) / 1000);
   const retry =
     wait === null
@@ -128,7 +127,7 @@ function Down({ instance, now }: { readonly instance: Instance; readonly now: nu
       <div>
         <Status tone="bad" text={`${name} ${DOWN[state]}${at(node)}`} />
         <p>
-          {sentence(reason)} {retry}
+          {sentence(why)} {retry}
         </p>
       </div>
       <div class="todo">
@@ -145,8 +144,8 @@ function Down({ instance, now }: { readonly instance: Instance; readonly now: nu
   );
 }
 
-function sentence(text: string | null): string {
-  return text === null || /[.!?]$/.test(text) ? (text ?? '') : `${text}.`;
+function sentence(text: string): string {
+  return text === '' || /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 function Login({ instance: { server: name, node, reason } }: { readonly instance: Instance }) {

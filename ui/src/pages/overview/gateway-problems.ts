@@ -1,4 +1,11 @@
-import type { GatewayOfNode } from '../../api/operations.ts';
+import { counted } from '../../../../src/model/counted.ts';
+import {
+  type Configuration,
+  type ConfigurationProblem,
+  type GatewayOfNode,
+  getConfiguration,
+  listGateways,
+} from '../../api/operations.ts';
 import type { Tone } from '../../parts/status.tsx';
 import { href } from '../../router.ts';
 
@@ -27,12 +34,9 @@ interface Kind {
 const STATUS = { tone: 'bad', command: 'trunkline status' } as const;
 const IN_LOG = { ...STATUS, page: 'log', query: { of: 'gateway' } } as const;
 const OF_CLUSTER = { between: ', seen by', command: 'trunkline nodes', page: 'cluster' } as const;
-const CONFIGURATION: Kind = {
-  tone: 'bad',
-  title: 'The configuration file has a mistake',
-  command: 'trunkline check',
-  page: 'configuration',
-};
+const CONFIGURATION = { command: 'trunkline check', page: 'configuration' } as const;
+/** The page of the configuration has all. */
+const MAX_LINES = 5;
 const DEGRADED: Kind = { ...OF_CLUSTER, tone: 'warn', title: 'The cluster is degraded' };
 /** What is not here shows in another way. */
 const CONDITIONS: Readonly<Partial<Record<GatewayOfNode['conditions'][number]['name'], Kind>>> = {
@@ -57,9 +61,38 @@ const NOT_IN_FORCE: Kind = {
   page: 'configuration',
 };
 
+interface Said {
+  readonly kind: Kind;
+  readonly text: string;
+}
+
+type ReadGateway = GatewayOfNode & Pick<Configuration, 'problems' | 'warnings'>;
+
+/** All gateways, each with what is wrong with its configuration. */
+export async function readGateways() {
+  const { gateways, silent = [] } = await listGateways();
+  const read = async (gateway: GatewayOfNode): Promise<ReadGateway> => {
+    const { problems, warnings } = await getConfiguration({ node: gateway.node ?? undefined });
+    return { ...gateway, problems, warnings };
+  };
+  return { gateways: await Promise.all(gateways.map(read)), silent };
+}
+
 /** What all gateways say is wrong; what several say alike is said once, with their names. */
-export function gatewayProblems(gateways: readonly GatewayOfNode[]): readonly GatewayProblem[] {
-  const said = gateways.flatMap((gateway) => problemsOf(gateway).map((one) => ({ ...one, node: gateway.node })));
+export function gatewayProblems(gateways: readonly ReadGateway[]): readonly GatewayProblem[] {
+  return saidOnce(gateways, problemsOf);
+}
+
+/** What is doubtful in the files. */
+export function configurationWarnings(gateways: readonly ReadGateway[]): readonly GatewayProblem[] {
+  return saidOnce(gateways, ({ warnings }) => ofConfiguration(warnings, 'warn', 'warning'));
+}
+
+function saidOnce(
+  gateways: readonly ReadGateway[],
+  of: (gateway: ReadGateway) => readonly Said[],
+): readonly GatewayProblem[] {
+  const said = gateways.flatMap((gateway) => of(gateway).map((one) => ({ ...one, node: gateway.node })));
   const alike = Map.groupBy(said, ({ kind, text }) => `${kind.title} ${text}`);
   return [...alike.values()].map((same) => {
     const { kind, text } = same[0]!;
@@ -72,12 +105,10 @@ export function gatewayProblems(gateways: readonly GatewayOfNode[]): readonly Ga
   });
 }
 
-function problemsOf(gateway: GatewayOfNode): readonly { readonly kind: Kind; readonly text: string }[] {
-  const { configProblem, desiredProblems, degraded, conditions } = gateway;
+function problemsOf(gateway: ReadGateway): readonly Said[] {
+  const { problems, desiredProblems, degraded, conditions } = gateway;
   return [
-    ...(configProblem === null
-      ? []
-      : [{ kind: CONFIGURATION, text: `${configProblem} The parts with a mistake stay as they were before.` }]),
+    ...ofConfiguration(problems, 'bad', 'mistake', '\nThe parts with a mistake stay as they were before.'),
     ...degraded.map((text) => ({ kind: DEGRADED, text })),
     ...conditions.flatMap(({ name, server, reason }) => {
       const kind = server === null ? CONDITIONS[name] : undefined;
@@ -85,4 +116,15 @@ function problemsOf(gateway: GatewayOfNode): readonly { readonly kind: Kind; rea
     }),
     ...desiredProblems.map((text) => ({ kind: NOT_IN_FORCE, text })),
   ];
+}
+
+/** One line for each of the first, without the text of the file. */
+function ofConfiguration(found: readonly ConfigurationProblem[], tone: Tone, word: string, end = ''): readonly Said[] {
+  if (found.length === 0) return [];
+  const lines = found
+    .slice(0, MAX_LINES)
+    .map(({ file, line, message, fix }) => `${file}${line === 0 ? '' : `:${line}`}: ${message}; fix: ${fix}`);
+  const more = found.length - lines.length;
+  const text = `${lines.join('\n')}${more === 0 ? '' : `\nand ${more} more`}${end}`;
+  return [{ kind: { ...CONFIGURATION, tone, title: `The configuration has ${counted(found.length, word)}` }, text }];
 }
