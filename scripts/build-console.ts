@@ -21,6 +21,8 @@ export async function buildConsole(outDir: string, emptyOutDir = true): Promise<
       target: 'es2022',
       // Addresses of data would need more of the Content-Security-Policy.
       assetsInlineLimit: 0,
+      // A sheet that came with a page would stay, and change the pages that are opened after it.
+      cssCodeSplit: false,
       modulePreload: { polyfill: false },
       reportCompressedSize: false,
     },
