@@ -147,3 +147,25 @@ test('the timeline: calls in lanes and in a table, as they come; filter, pause, 
     await gateway.dispose();
   }
 });
+
+test('the timeline begins with all calls where the last minute has none', async (t) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready();
+  const client = await WireClient.open(gateway.mcpUrl);
+  await client.callText('good__echo', { text: 'long ago' });
+  const browser = await ConsoleBrowser.open(gateway);
+  t.after(() => browser.close());
+  const { page } = browser;
+  await page.route('**/api/v1/calls?*', async (route) => {
+    const response = await route.fetch();
+    const answer = (await response.json()) as { calls: readonly { readonly time: string }[] };
+    const calls = answer.calls.map((one) => ({ ...one, time: new Date(Date.parse(one.time) - 600_000).toISOString() }));
+    await route.fulfill({ response, json: { ...answer, calls } });
+  });
+  await browser.visit('#/timeline');
+  await page.getByText(/^([1-9]\d*) of \1 calls in sight/).waitFor();
+  // Who asks for the last minute gets it.
+  await page.getByRole('button', { name: 'Last minute' }).click();
+  await page.getByText(/^0 of \d+ calls in sight/).waitFor();
+});

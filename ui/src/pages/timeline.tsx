@@ -19,6 +19,7 @@ import {
   missing,
   paused,
   readAgain,
+  reads,
   resume,
   shown,
   silent,
@@ -102,6 +103,16 @@ export default function Timeline() {
     }, FOLLOW_MS);
     return () => clearInterval(timer);
   }, [zoomed === null]);
+
+  const readBefore = useRef(reads.peek());
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current || reads.value === readBefore.current) return;
+    isFirst.current = false;
+    const since = Date.now() - DEFAULT_SPAN_MS;
+    // Nothing would be in sight.
+    if (zoomed === null && shown.value.length > 0 && !shown.value.some(({ to }) => to >= since)) zoom('all');
+  }, [reads.value]);
 
   if (!isRead.value) return <Unread of={callsReading} what="calls" />;
   const calls = shown.value;

@@ -17,6 +17,8 @@ export interface TimedCall {
 const all = signal<readonly TimedCall[]>([]);
 const error = signal<Error | null>(null);
 export const isRead = signal(false);
+/** How often the list was read. */
+export const reads = signal(0);
 /** The nodes that nothing was read of. */
 export const silent = signal<readonly string[]>([]);
 /** Calls came faster than they were told. */
@@ -60,6 +62,7 @@ async function readCalls(): Promise<void> {
     silent.value = nodes;
     error.value = null;
     isRead.value = true;
+    reads.value++;
   } catch (cause) {
     error.value = cause as Error;
     missing.value = isRead.value;
