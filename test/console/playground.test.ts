@@ -25,13 +25,14 @@ before(async () => {
         everything: { command: process.execPath, args: [EVERYTHING] },
         modern: { command: process.execPath, args: [fixture('matrix/stdio.ts'), '2026-07-28'] },
         side: manySided('side'),
+        gone: { url: 'http://127.0.0.1:1/mcp' },
         hostile: { command: process.execPath, args: [fixture('stdio/hostile.mjs')] },
         app: { command: process.execPath, args: [fixture('apps/server.ts'), 'app', 'text'], isolation: 'shared' },
       },
       agents: { narrow: { key: 'a-key-of-an-agent-1', servers: ['side'] } },
     },
   });
-  await gateway.ready();
+  await gateway.ready('everything', 'modern', 'side', 'hostile', 'app');
   browser = await ConsoleBrowser.open(gateway);
   page = browser.page;
   page.setDefaultTimeout(8_000);
@@ -60,6 +61,7 @@ test('the form of a tool is checked, filled and called, and the address holds it
   await open('everything', 'get-sum');
   await call();
   await page.getByText('This is required').first().waitFor();
+  await page.getByRole('alert').getByText('2 values are not right: a, b', { exact: true }).waitFor();
   await page.getByLabel(/^a\b/).fill('2.5');
   await page.getByLabel(/^b\b/).fill('x');
   await page.getByText('This has to be a number').waitFor();
@@ -150,6 +152,22 @@ test('an elicitation is declined, and images and errors are shown as such', asyn
   await answer()
     .getByText(/Unknown tool/)
     .waitFor();
+});
+
+test('a call that fails says why, and the answer of another call is called so', async () => {
+  await open('side', 'echo', `&args=${encodeURIComponent('{"text":"of the first"}')}`);
+  await call();
+  await answer().getByText('of the first').waitFor();
+  const earlier = page.getByText('From an earlier call: tools/call side__echo at /mcp');
+  assert.equal(await earlier.count(), 0);
+  await page.getByLabel('Connected to').selectOption('gone');
+  await earlier.waitFor();
+  await page.getByText('gone offers no tools: its state is failed.').waitFor();
+  await call();
+  await answer().getByText('NOT_SENT', { exact: true }).waitFor();
+  assert.equal(await earlier.count(), 0);
+  const said = (await answer().textContent())!;
+  assert.match(said, /it may be repeated\. \(took \d+ ms\)Error \d+: .*ECONNREFUSED/);
 });
 
 test('an agent sees and may call what it is allowed, at an endpoint of its choice', async () => {

@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Boundary } from '../parts/boundary.tsx';
 import { Empty, Failure, Unread } from '../parts/notes.tsx';
-import { route, setQuery } from '../router.ts';
+import { href, route, setQuery } from '../router.ts';
+import { serverList } from '../servers.ts';
 import { AnswerView, WireView } from './playground/answer-view.tsx';
 import { AppView, appUriOf } from './playground/app-view.tsx';
 import { callerIn, kindOf, METHODS, namedParams, nameOf, targetTool } from './playground/call-address.ts';
@@ -16,6 +17,9 @@ import { SchemaForm } from './playground/schema-form.tsx';
 import { definitionOf, followTools, tools, toolsReader } from './tools/catalog.ts';
 import './tools/tools.css';
 import './playground/playground.css';
+
+/** In the sentence that says which values are not right. */
+const MOST_NAMED = 6;
 
 /** `#/playground?server=…&tool=…&args={…}&endpoint=…&as=…&revision=…&node=…&method=…` */
 export default function Playground() {
@@ -39,6 +43,11 @@ export default function Playground() {
             <NothingYet />
           ) : (
             <Boundary what="The call could not be shown" of={run.value}>
+              {run.value.view === viewOf(query) ? null : (
+                <p class="soft" role="note">
+                  From an earlier call: {calledBy(run.value)}
+                </p>
+              )}
               <RunView run={run.value} />
             </Boundary>
           )}
@@ -82,12 +91,15 @@ function Call({ method, query, run }: CallProps) {
   const request = { ...caller, method, params: namedParams(method, tool, query, value.value) };
   const busy = run.value?.busy === true;
   const missing = kind !== null && nameOf(query) === '' ? `Choose a ${kind} first` : null;
+  const start = (): void => {
+    run.value = new PlayedRun(request, viewOf(query));
+    void run.value.run();
+  };
   const press = (event: Event): void => {
     event.preventDefault();
     tried.value = true;
     if (fault !== null || faults.length > 0 || missing !== null || busy) return;
-    run.value = new PlayedRun(request);
-    void run.value.run();
+    start();
   };
   return (
     <form class="panel" onSubmit={press} noValidate>
@@ -105,6 +117,7 @@ function Call({ method, query, run }: CallProps) {
         </select>
         {kind === null ? null : <Target kind={kind} query={query} />}
       </div>
+      {kind === 'tool' ? <NoTools server={caller.server} /> : null}
       {missing !== null && tried.value ? <p class="field-fault">{missing}</p> : null}
       {tool === null ? null : <p class="tool-words soft">{definitionOf(tool).description}</p>}
       <div class="schema-title">
@@ -137,8 +150,7 @@ function Call({ method, query, run }: CallProps) {
       {fault === null ? null : <p class="field-fault">{fault}</p>}
       {tried.value && faults.length > 0 ? (
         <p class="field-fault" role="alert">
-          {faults.length === 1 ? 'One value is' : `${faults.length} values are`} not right:{' '}
-          {faults[0]!.path.slice(1) || 'the arguments'}
+          {faults.length === 1 ? 'One value is' : `${faults.length} values are`} not right: {wrongIn(faults)}
         </p>
       ) : null}
       <p class="toolbar">
@@ -151,19 +163,25 @@ function Call({ method, query, run }: CallProps) {
           </button>
         ) : null}
         {tried.value && faults.length > 0 && !busy ? (
-          <button
-            type="button"
-            onClick={() => {
-              run.value = new PlayedRun(request);
-              void run.value.run();
-            }}
-          >
+          <button type="button" onClick={start}>
             Call all the same
           </button>
         ) : null}
       </p>
       <CopyAs request={request} tool={tool} run={run.value} />
     </form>
+  );
+}
+
+/** Why there is nothing to choose at the endpoint of a server. */
+function NoTools({ server }: { readonly server: string | null }) {
+  if (server === null || tools.value?.some((tool) => tool.server === server) === true) return null;
+  const found = serverList.value.find(({ name }) => name === server);
+  return (
+    <p class="field-fault">
+      {server} offers no tools{found === undefined ? '' : `: its state is ${found.state.replaceAll('_', ' ')}`}.{' '}
+      {found?.reason} <a href={href(['servers', server])}>Look at the server</a>
+    </p>
   );
 }
 
@@ -266,6 +284,22 @@ function RunView({ run }: { readonly run: PlayedRun }) {
       <WireView run={run} />
     </>
   );
+}
+
+/** What an address chooses: a call of another one is not what the page shows. */
+function viewOf(query: URLSearchParams): string {
+  return JSON.stringify([query.get('method') ?? 'tools/call', nameOf(query), callerIn(query)]);
+}
+
+function calledBy({ request: { method, params, server } }: PlayedRun): string {
+  const name = params['name'] ?? params['uri'] ?? '';
+  return `${method} ${String(name)}`.trim() + (server === null ? ' at /mcp' : ` at /servers/${server}/mcp`);
+}
+
+/** The names, once each, of the first few. */
+function wrongIn(faults: readonly Fault[]): string {
+  const names = [...new Set(faults.map(({ path }) => path.slice(1) || 'the arguments'))];
+  return names.length > MOST_NAMED ? `${names.slice(0, MOST_NAMED).join(', ')}, …` : names.join(', ');
 }
 
 function givenArguments(text: string | null): JsonObject | null {

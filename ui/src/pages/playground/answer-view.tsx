@@ -19,14 +19,15 @@ export function AnswerView({ run }: { readonly run: PlayedRun }) {
   if (end === null) return null;
   const failed = end.outcome === 'RESULT' && answer?.result?.['isError'] === true;
   const [tone, words] = OUTCOMES[end.outcome] ?? ['bad', end.outcome];
-  const shownTone = end.outcome === 'RESULT' && (failed || answer?.error !== undefined) ? 'warn' : tone;
+  const isError = end.outcome === 'RESULT' && answer?.error !== undefined;
+  const shownTone = failed || isError ? 'warn' : tone;
   return (
     <section class="panel" aria-label="Answer" role="status">
       <p>
         <Status tone={shownTone} text={end.outcome} /> {words}
-        {failed ? ', and the tool says that it failed' : answer?.error === undefined ? '' : ' with an error'} after{' '}
-        {end.ms} ms.
-        {end.reason === null ? null : ` ${end.reason}.`}
+        {failed ? ', and the tool says that it failed' : isError ? ' with an error' : ''}.{' '}
+        {end.reason === null ? null : `${end.reason}. `}
+        <span class="soft">(took {end.ms} ms)</span>
       </p>
       {answer?.error === undefined ? null : (
         <div class="note tone-bad">

@@ -39,6 +39,8 @@ const KEPT_STEPS = 2_000;
 /** One call of the playground, as it goes on. */
 export class PlayedRun {
   readonly request: PlayRequest;
+  /** What the page showed when it began. */
+  readonly view: string;
   readonly steps = signal<readonly PlayedStep[]>([]);
   /** What waits for an answer of the person. */
   readonly questions = signal<readonly PlayQuestion[]>([]);
@@ -54,8 +56,9 @@ export class PlayedRun {
   #name = '';
   #callId: string | number | undefined;
 
-  constructor(request: PlayRequest) {
+  constructor(request: PlayRequest, view = '') {
     this.request = request;
+    this.view = view;
   }
 
   get busy(): boolean {
@@ -110,7 +113,11 @@ export class PlayedRun {
     if (sent?.method === this.request.method) this.#callId = sent.id;
     if (question !== undefined) this.questions.value = [...this.questions.value, question];
     if (received?.method === 'notifications/progress') this.progress.value = received.params as { progress?: number };
-    const isAnswer = received?.method === undefined && received?.id !== undefined && received.id === this.#callId;
+    // An error that answers `initialize` ends the call before it is sent.
+    const isAnswer =
+      received?.method === undefined &&
+      received?.id !== undefined &&
+      (received.id === this.#callId || received.error !== undefined);
     if (isAnswer && received.result?.['resultType'] !== 'input_required') this.answer.value = received;
     if (done !== undefined) {
       this.questions.value = [];
