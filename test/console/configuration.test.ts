@@ -29,6 +29,8 @@ test('a change of the file arrives, with what became of each server', async () =
   const history = page.getByRole('region', { name: 'History' });
   await history.getByRole('link', { name: 'everything' }).waitFor({ timeout: 30_000 });
   await history.getByText('4321').waitFor();
+  await history.getByText('1 field', { exact: true }).waitFor();
+  assert.match((await history.getByRole('listitem').first().textContent())!, /version \d+, \d+ s ago/);
   await sources.getByRole('link', { name: 'everything' }).waitFor();
 });
 

@@ -1,3 +1,4 @@
+import { counted } from '../../../src/model/counted.ts';
 import {
   type Configuration as ConfigurationFacts,
   type ConfigurationProblem,
@@ -136,7 +137,7 @@ function Changes({ servers, settings, needRestart = [] }: ChangesProps) {
           <strong>{change}</strong> <a href={href(['servers', server])}>{server}</a>
           {fields.length === 0 ? null : (
             <details open={change !== 'added' && change !== 'removed'}>
-              <summary>{fields.length} fields</summary>
+              <summary>{counted(fields.length, 'field')}</summary>
               <dl class="facts">
                 {fields.map(({ field, before, after }) => (
                   <div key={field} class="field">
@@ -200,7 +201,7 @@ function Record({ record }: { record: ConfigurationRecord }) {
   const { at, result, version, servers, settings, problems } = record;
   return (
     <li>
-      <Status tone={RESULTS[result]} text={result} /> version {version}{' '}
+      <Status tone={RESULTS[result]} text={result} /> version {version},{' '}
       <time datetime={at} title={at}>
         {ago(at)}
       </time>

@@ -1,6 +1,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { CLIENT_TITLES } from '../../../src/model/client-titles.ts';
+import { counted } from '../../../src/model/counted.ts';
 import { LINKED_NAME } from '../../../src/model/names.ts';
 import type { Tool } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
@@ -54,11 +55,11 @@ export default function Tools() {
           onChange={({ currentTarget }) => navigate(['tools', ...one(currentTarget.value)], queryNow)}
         >
           <option value="">
-            All servers: {tools.value.length} tools, about {thousands(total)} tokens
+            All servers: {counted(tools.value.length, 'tool')}, about {thousands(total)} tokens
           </option>
           {shares.value.map((share) => (
             <option key={share.server} value={share.server}>
-              {share.server}: {share.count} tools, about {thousands(share.tokens)} tokens
+              {share.server}: {counted(share.count, 'tool')}, about {thousands(share.tokens)} tokens
             </option>
           ))}
         </select>
@@ -258,7 +259,7 @@ function ClientSummary({ shown, gatewayName }: { readonly shown: ShownTools; rea
   return (
     <div class="panel">
       <p>
-        {title} has {offered} tools of this gateway, about {thousands(tokens)} tokens
+        {title} has {counted(offered, 'tool')} of this gateway, about {thousands(tokens)} tokens
         {deferred ? '; it sends their definitions only when its model searches for a tool' : ' in every conversation'}.
       </p>
       {lost > 0 ? (
@@ -296,7 +297,9 @@ function NotOffered({ server }: { readonly server: string }) {
   if (hidden.length === 0) return null;
   return (
     <details class="panel">
-      <summary>{hidden.length} tools are not offered to clients</summary>
+      <summary>
+        {counted(hidden.length, 'tool')} {hidden.length === 1 ? 'is' : 'are'} not offered to clients
+      </summary>
       <ul class="schema">
         {hidden.map((tool) => (
           <li key={`${tool.server} ${tool.name}`}>

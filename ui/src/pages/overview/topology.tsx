@@ -231,7 +231,7 @@ function serverBoxes(servers: readonly Server[]): Box[] {
     .map((server) => {
       const { name, state, transport, revision, toolCount } = server;
       const detail = [
-        state === 'running' || state === 'connected' ? `${toolCount} tools` : state.replaceAll('_', ' '),
+        state === 'running' || state === 'connected' ? counted(toolCount, 'tool') : state.replaceAll('_', ' '),
         transport,
         revision ?? '',
       ];
