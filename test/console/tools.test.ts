@@ -123,7 +123,7 @@ test('a tool that a running server adds arrives without a reload, though drift i
   await browser.visit('#/servers/plain');
   await page.getByText(/^2 tools, /).waitFor();
   offer('third');
-  await page.getByText(/^1 tools, /).waitFor();
+  await page.getByText(/^1 tool, /).waitFor();
   await browser.visit('#/tools');
 });
 

@@ -378,7 +378,8 @@ test('one gateway listens on request, with agents by key, and close ends all of 
   assert.equal(servers.status, 200);
   await gateway.close();
   await gateway.close();
-  await assert.rejects(fetch(mcpUrl));
+  const refusal = await new Promise((failed) => connect(Number(new URL(mcpUrl).port), '127.0.0.1').once('error', failed));
+  assert.match(String(refusal), /ECONNREFUSED/);
   await assert.rejects(gateway.callTool('a__echo'), GatewayError);
   const refused = { code: 'INVALID_REQUEST', message: /takes nothing new/ };
   await assert.rejects(gateway.registerServer('b', echo()), refused);

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { counted } from '../../../../src/model/counted.ts';
 import {
   getServer,
   removeServer,
@@ -190,7 +191,8 @@ function Definition({ server }: { readonly server: Server }) {
     [
       'Listed last',
       <span key="t">
-        {server.toolCount} tools, {server.promptCount} prompts, {server.resourceCount} resources;{' '}
+        {counted(server.toolCount, 'tool')}, {counted(server.promptCount, 'prompt')},{' '}
+        {counted(server.resourceCount, 'resource')};{' '}
         <a href={href(['tools', server.name])}>what the gateway offers of them</a>
       </span>,
     ],
