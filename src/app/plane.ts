@@ -97,7 +97,7 @@ export function controlPlane(
     secrets: secretChanges(rooms, () => app.secretsChanged()),
     loginCallback: () => rooms.loginPages.callback,
     server: (name) => rooms.registry.state.servers.get(name) ?? null,
-    desired: (server) => desiredView(rooms, server),
+    desired: (server) => desiredView(rooms, server, app.configuration.refused(server)),
     writtenValues: ({ origin }) => writtenValues(origin),
     sessionId: (label) => sessionOf(label, records),
     facts: () => app.facts(),
@@ -161,7 +161,7 @@ export function secretChanges(
   };
 }
 
-function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | null {
+function desiredView({ runTime, registry }: Rooms, name: string, refused: string | null): DesiredView | null {
   const found = runTime.provenance(name);
   if (found === null) return null;
   const { source, suspended, revision, expiresAt, sessionId } = found;
@@ -169,6 +169,7 @@ function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | 
   return {
     source,
     suspended,
+    refused: source === 'file' ? refused : null,
     origin: origin === undefined ? null : origin.line > 0 ? `${origin.file}:${origin.line}` : origin.file,
     revision,
     expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString(),

@@ -4,15 +4,20 @@ import { isReady, type ServerState, type ServerStatus } from '../model/server-st
 import { whyDown, withoutName } from '../model/why-down.ts';
 import { cut, fitted } from './screen/display-width.ts';
 
+/** What `trunkline status` shows of a server. Gateways of earlier versions say less. */
+export type ShownServer = ServerStatus & {
+  readonly desired?: { readonly suspended?: boolean; readonly refused?: string | null } | null;
+};
+
 /** One line for a server; `width` is that of the longest name, `columns` that of the terminal. */
 export function serverLine(
-  status: ServerStatus,
+  status: ShownServer,
   width: number,
   now: number,
   columns = Number.POSITIVE_INFINITY,
 ): string {
   const name = fitted(status.name, width);
-  const { paint, word, rest } = describe(status, now);
+  const { paint, word, rest } = withRefusal(describe(status, now), status);
   const padded = word.padEnd(8);
   const head = width + padded.length + 8;
   return `    ${name}  ${styleText(paint, padded)}  ${cut(printable(rest).replaceAll('\n', ' '), columns - head)}`.trimEnd();
@@ -52,17 +57,23 @@ interface Described {
   readonly rest: string;
 }
 
-function describe(status: ServerStatus, now: number): Described {
+function withRefusal(described: Described, { desired }: ShownServer): Described {
+  if (desired?.refused == null) return described;
+  const rest = `${described.rest}  runs an earlier definition; the new one has a mistake: ${desired.refused}`;
+  return { ...described, paint: described.paint === 'red' ? 'red' : 'yellow', rest: rest.trimStart() };
+}
+
+function describe(status: ShownServer, now: number): Described {
   const { name, state, toolCount, startedInMs, nextRetryAt, lastAttemptAt } = status;
   if (isReady(status)) {
     const time = startedInMs === null ? '' : `${(startedInMs / 1000).toFixed(2)} s`;
     return { paint: 'green', word: 'ready', rest: `${String(toolCount).padStart(3)} tools  ${time}` };
   }
-  const reason = withoutName(status.reason ?? '', name);
+  const reason = reasonText(status);
   const said = WORDS[state];
   if (said === undefined) {
     const wait = nextRetryAt === null ? '' : `in ${duration(nextRetryAt - now)}: `;
-    return { paint: 'red', word: 'retry', rest: `${wait}${whyDown(status)}` };
+    return { paint: 'red', word: 'retry', rest: wait + reason };
   }
   const [paint, word] = said;
   if (state === 'starting') {
@@ -76,6 +87,14 @@ function describe(status: ServerStatus, now: number): Described {
   return isLazy
     ? { paint, word, rest: 'starts with the first call' }
     : { paint, word: 'waiting', rest: 'for its start' };
+}
+
+/** Why a server is not ready, with what to do about it as far as that is known; empty where nothing is. */
+export function reasonText(status: ShownServer): string {
+  const { name, state, desired, reason } = status;
+  if (state === 'suspended' && desired != null)
+    return desired.suspended === true ? `suspended; trunkline resume ${name}` : 'disabled by its definition';
+  return WORDS[state] === undefined ? whyDown(status) : withoutName(reason ?? '', name);
 }
 
 /** A start of which a person wonders how long it may take. */

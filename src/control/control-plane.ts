@@ -71,6 +71,8 @@ export interface AccessPlane {
 
 /** The configuration of this node. Implemented by `app/`. */
 export interface ConfigurationPlane {
+  /** What is wrong with the definition in the file of a server that runs an earlier one; null where it runs that. */
+  refused(server: string): string | null;
   view(): ConfigurationView;
   /** What a reading now would change. Changes nothing. */
   plan(): Promise<ConfigurationPlan>;

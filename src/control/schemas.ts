@@ -64,6 +64,10 @@ const DESIRED = named(
   object({
     source: oneOf(['file', 'store', 'temporary', 'program']),
     suspended: flag,
+    refused: described(
+      nullable(text),
+      'What is wrong with the definition in its file: the server runs an earlier one. Null where it runs that.',
+    ),
     origin: described(nullable(text), '`file:line` for servers of files.'),
     revision: described(nullable(count), 'Of stored servers: `changeServer` and `removeServer` may demand it.'),
     expiresAt: nullable(isoTime),

@@ -37,6 +37,7 @@ export class ConfigFollower {
   #watched: readonly string[];
   #problems: readonly ConfigProblem[] = [];
   #warnings: readonly ConfigProblem[];
+  #refused: ReadonlyMap<string, string> = new Map();
   #running: Promise<Reload> | null = null;
   #again: Promise<Reload> | null = null;
   #closed = false;
@@ -55,6 +56,11 @@ export class ConfigFollower {
     return this.#problems;
   }
 
+  /** What is wrong with the definition that the file has now of a server that runs an earlier one; null where it runs that. */
+  refused(server: string): string | null {
+    return this.#refused.get(server) ?? null;
+  }
+
   /** Of the last reading. */
   get warnings(): readonly ConfigProblem[] {
     return this.#warnings;
@@ -67,7 +73,7 @@ export class ConfigFollower {
     const { warnings, secrets } = result;
     if (!result.ok) return { problems: result.problems, warnings, secrets, change: null };
     const { misconfigured } = result;
-    const change = registry.plan(withGoodBefore(result.state, registry.files));
+    const change = registry.plan(withGoodBefore(result.state, registry.files).files);
     return { problems: misconfigured, warnings, secrets, change };
   }
 
@@ -128,10 +134,11 @@ export class ConfigFollower {
     }
     const { misconfigured } = result;
     const { registry } = this.#deps;
-    const files = withGoodBefore(result.state, registry.files);
+    const { files, refused } = withGoodBefore(result.state, registry.files);
     const kind = registry.differs(files) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
+    this.#refused = refused;
     // First this: the scrubber must know secrets before they can be logged.
     this.#deps.report(reload);
     try {
@@ -165,16 +172,19 @@ const NOTHING: Reload = { kind: 'unchanged', misconfigured: [], warnings: [], se
 
 /**
  * A server that was good goes on as it was where its definition is wrong now; not where it lacks a secret, which was taken away
- * so that nothing uses it.
+ * so that nothing uses it. `refused`: what is wrong, by server that goes on.
  */
-function withGoodBefore(state: DesiredState, before: DesiredState): DesiredState {
+function withGoodBefore(state: DesiredState, before: DesiredState) {
   const servers = new Map(state.servers);
+  const refused = new Map<string, string>();
   for (const [name, { misconfigured }] of servers) {
-    const goesOn = misconfigured !== undefined && !misconfigured.includes('(TL1208, ');
-    const good = goesOn ? before.servers.get(name) : undefined;
-    if (good !== undefined && good.misconfigured === undefined) servers.set(name, good);
+    if (misconfigured === undefined || misconfigured.includes('(TL1208, ')) continue;
+    const good = before.servers.get(name);
+    if (good === undefined || good.misconfigured !== undefined) continue;
+    servers.set(name, good);
+    refused.set(name, misconfigured);
   }
-  return { ...state, servers };
+  return { files: { ...state, servers }, refused };
 }
 
 /** The kind of an error, and the first line of its stack that is no part of its message. */

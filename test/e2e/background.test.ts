@@ -47,6 +47,13 @@ test('start --background returns when the gateway listens; stop lets its calls f
   await ready();
   const again = await run('start', '--background');
   assert.deepEqual([again.code, / runs already\n$/.test(again.out)], [0, true], again.out + again.err);
+  for (const flag of ['--port', '--control-port']) {
+    const elsewhere = await run('start', '--background', flag, '1');
+    assert.equal(elsewhere.code, 1, elsewhere.out);
+    assert.match(elsewhere.err, /runs already, on \d+ and not 1; stop it first: trunkline stop\n$/);
+  }
+  const port = new URL(gateway.mcpUrl).port;
+  assert.equal((await run('start', '--background', '--port', port)).code, 0);
   const listed = await run('gateways');
   assert.match(listed.out, new RegExp(`^\\* ${gateway.mcpUrl}, serving .*\\n +pid ${gateway.pid}, in the background`));
 
@@ -98,6 +105,26 @@ test('restart starts the gateway again with its words; one in a terminal is not 
   assert.match(refused.err, new RegExp(`pid ${inTerminal.process.pid}\\) was not started in the background`));
   assert.equal((await run('stop')).code, 0);
   assert.equal(await inTerminal.exited, 0);
+});
+
+test('status tells of warnings of the file, and of a server that is off what turned it off', async (t) => {
+  const { home, run, ready } = project(t);
+  assert.equal((await run('start', '-b', ...PORTS)).code, 0);
+  await ready();
+  assert.doesNotMatch((await run('status')).out, /warning/);
+  const good = { ...manySided('good'), evn: {} };
+  const off = { ...manySided('off'), disabled: true };
+  writeFileSync(join(home, '.mcp.json'), JSON.stringify({ mcpServers: { good, off } }));
+  const shown = async () => (await run('status')).out;
+  await until(async () => /^1 warning of the configuration: trunkline check$/m.test(await shown()), 'the warning');
+  await until(async () => /^ +off +off +disabled by its definition\b/m.test(await shown()), 'the disabled server');
+  assert.equal((await run('suspend', 'good')).code, 0);
+  assert.match(await shown(), /^ +good +off +suspended; trunkline resume good\b/m);
+  assert.match((await run('status', 'good')).out, /^good +off +suspended; trunkline resume good$/m);
+  const called = await run('call', 'good.echo', 'text=hi');
+  assert.deepEqual([called.code, /is not there: suspended; trunkline resume good$/m.test(called.err)], [4, true]);
+  assert.equal((await run('stop')).code, 0);
+  assert.match(await shown(), /^1 warning of the configuration/m);
 });
 
 test('a start that fails says why and exits with 1', async (t) => {

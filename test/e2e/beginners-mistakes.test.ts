@@ -111,6 +111,15 @@ describe('mistakes beside a running gateway', () => {
     }
   });
 
+  test('a call to a server where nothing listens says so once, and what to do', async () => {
+    const { code, text } = await ask('call', 'refused.echo');
+    assert.equal(code, 4, text);
+    assert.match(
+      text,
+      /the server refused is not there: connect ECONNREFUSED .*; nothing listens at .*start the server there/,
+    );
+  });
+
   for (const [words, cause, place, remedy, code = 1] of COMMAND_MISTAKES) {
     counted++;
     test(`trunkline ${words.join(' ')}`, async () => {

@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -176,6 +185,25 @@ test('beside a running gateway it says what that one says, and leaves it alone',
   const status = await trunkline(['status', 'good', ...data], { cwd: folder });
   assert.equal(status.code, 0);
   assert.doesNotMatch(status.out, /restarts/);
+});
+
+test('of a gateway that a command line started it tries what that one serves', async (t) => {
+  const cwd = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-doctor-line-')));
+  const options = { cwd, env: { HOME: cwd, XDG_STATE_HOME: join(cwd, 'state') } };
+  const gateway = startTrunkline([...PORTS, '--', process.execPath, MANY_SIDED], options);
+  t.after(async () => {
+    gateway.process.kill('SIGTERM');
+    await gateway.exited;
+    rmSync(cwd, { recursive: true, force: true });
+  });
+  await said(gateway, 'Servers');
+  for (const words of [[], ['many-sided']]) {
+    const { code, out, err } = await trunkline(['doctor', ...words], options);
+    assert.equal(code, 0, out + err);
+    assert.match(out, /ok +file +.*many-sided.*: 1 server\n/);
+    assert.match(out, /^many-sided\n(?:.*\n)* +ok +lists +10 tools.*\n +ok +gateway +running there, 10 tools\n/m);
+    assert.match(out, /1 of 1 servers healthy\n$/);
+  }
 });
 
 test('init writes a first file that holds, once, and says what is next', async () => {

@@ -93,6 +93,19 @@ test('check:A1 check:A10 a server with mistakes is misconfigured with the reason
   assert.equal(await client.callText('gh__who'), pid);
   assert.match((await gateway.control<{ configProblem: string }>('/api/v1/gateway')).configProblem, /gh\.timeoutMs/);
   assert.match(gateway.stderr, /"event":"server_misconfigured"/);
+  await gateway.ready();
+  const status = (...words: string[]) =>
+    trunkline(['status', ...words, '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+  const row = /gh +ready +\d+ tools .*runs an earlier definition; the new one has a mistake: .*trunkline\.json:1:\d+/;
+  for (const words of [[], ['gh']]) {
+    const { code, out } = await status(...words);
+    assert.match(out, row);
+    assert.equal(code, 4, out);
+  }
+  assert.match((await status()).out, /^3 of 3 servers ready/);
+  gateway.rewrite({ mcpServers: { good, gh: who, more: manySided('more') } });
+  await until('the end of the mistake', async () => (await status()).code === 0);
+  assert.doesNotMatch((await status('gh')).out, /earlier definition/);
 });
 
 test('check:A10 check, --strict and TRUNKLINE_STRICT refuse the whole, with position and remedy', async () => {

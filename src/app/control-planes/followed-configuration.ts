@@ -48,6 +48,10 @@ export class FollowedConfiguration implements ConfigurationPlane {
     if (this.#history.read(reload) || isOther) this.#rooms.serverEvents.changed('configuration');
   }
 
+  refused(server: string): string | null {
+    return this.#follower.refused(server);
+  }
+
   view(): ConfigurationView {
     const { registry, runTime } = this.#rooms;
     const servers = [...registry.state.servers.values()];

@@ -4,10 +4,12 @@ import { openApp } from '../../app/open-app.ts';
 import { type CallLimits, controlPlane, type ShownClient, type ToolView } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
+import type { ConfigurationView } from '../../model/configuration.ts';
 import type { DriftReport } from '../../model/drift.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { cannotOpen } from '../exit-code.ts';
+import type { ShownServer } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
 import { ControlClient } from './control-client.ts';
 import { findRunning, gatewayName, notRunning } from './find-running.ts';
@@ -31,7 +33,9 @@ export interface GatewayAccess {
   readonly label: string;
   /** null: a gateway of the command's own. */
   readonly running: RunningGateway | null;
-  statuses(): Promise<readonly ServerStatus[]>;
+  statuses(): Promise<readonly ShownServer[]>;
+  /** How many the reading of the files gave. */
+  warnings(): Promise<number>;
   facts(): Promise<Pick<GatewayFacts, 'conditions' | 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
   /** The tools as MCP clients show them whose files call the gateway so. */
@@ -73,7 +77,8 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
   return {
     running: gateway,
     label: `running ${gatewayName(gateway)}`,
-    statuses: async () => (await get<{ servers: ServerStatus[] }>('/api/v1/servers')).servers,
+    statuses: async () => (await get<{ servers: ShownServer[] }>('/api/v1/servers')).servers,
+    warnings: async () => (await get<ConfigurationView>('/api/v1/configuration')).warnings.length,
     facts: () => get('/api/v1/gateway'),
     async tools() {
       const { tools } = await get<{ tools: (Omit<ToolView, 'definition'> & { definition: object })[] }>(
@@ -100,12 +105,12 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
 function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
   const plane = controlPlane(app.rooms, app);
   /** Waits until every server that starts by itself has come up or failed. */
-  const statuses = async (): Promise<readonly ServerStatus[]> => {
+  const statuses = async (): Promise<readonly ShownServer[]> => {
     const end = performance.now() + SETTLE_MS;
     const isWaiting = (status: ServerStatus) =>
       app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status);
     for (;;) {
-      const all = app.rooms.upstreams.statuses();
+      const all = app.rooms.upstreams.statuses().map((one) => ({ ...one, desired: plane.desired(one.name) }));
       if (!starts || !all.some(isWaiting) || performance.now() > end) return all;
       await pause(POLL_MS);
     }
@@ -114,6 +119,7 @@ function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
     running: null,
     label: starts ? `${whichNot}; servers were started for this command` : whichNot,
     statuses,
+    warnings: async () => app.rooms.loaded.warnings.length,
     facts: async () => app.facts(),
     async tools() {
       await statuses();

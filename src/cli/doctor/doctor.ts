@@ -66,7 +66,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   return well ? EXIT.ok : EXIT.unreachable;
 }
 
-/** What the running gateway has read, unless a file was named. Null if nothing is configured; `machine` then has a step that says so. */
+/** What the running gateway serves, unless a file was named. Null if nothing is configured; `machine` then has a step that says so. */
 async function loadOf(
   input: CommandInput,
   running: RunningGateway | null,
@@ -76,8 +76,10 @@ async function loadOf(
   try {
     const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal) || running !== null);
     if (running === null) return await withUsualPorts(input, load);
-    const { files } = running.instance;
-    return file === undefined && files.length > 0 ? { ...load, files } : load;
+    const { files, command, cwd = load.cwd } = running.instance;
+    if (file !== undefined) return load;
+    if (command != null) return { ...load, cwd, files, argvCommand: command };
+    return files.length > 0 ? { ...load, files } : load;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     machine.push(failed('file', `no configuration file here or above ${terminal.cwd}`, 'make one: trunkline init'));

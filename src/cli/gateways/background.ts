@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { portOf } from '../../app/doctor/probes.ts';
 import { gatewayFolder } from '../../app/gateway-folders.ts';
 import { LOG_FILE } from '../../app/log-file.ts';
 import { hasStoredServers, type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
@@ -23,10 +24,14 @@ const POLL_MS = 50;
 /** What the process writes beside its log: why it did not start, or how it crashed. */
 const OUTPUT = 'background.out';
 
-/** `trunkline start --background`: resolves when the gateway listens. One that runs already is left as it is. */
+/**
+ * `trunkline start --background`: resolves when the gateway listens. One that runs already is left as it is; with other
+ * ports than were asked for it is an error.
+ */
 export async function startInBackground(input: CommandInput): Promise<ExitCode> {
   const running = await findRunning(input);
   if (running !== null) {
+    checkPorts(input, running);
     print(input, { started: false, ...gatewayFacts(running) }, () => `${runs(running)} already\n`);
     return EXIT.ok;
   }
@@ -78,6 +83,19 @@ export async function gateways(input: CommandInput): Promise<ExitCode> {
   };
   print(input, { gateways: facts }, () => (all.length === 0 ? 'no gateway runs\n' : all.map(line).join('')));
   return EXIT.ok;
+}
+
+function checkPorts({ flags }: CommandInput, running: RunningGateway): void {
+  const { mcpUrl, controlUrl } = running.instance;
+  for (const [asked, url] of [
+    [flags.port, mcpUrl],
+    [flags.controlPort, controlUrl],
+  ] as const) {
+    if (asked === undefined || asked === 0) continue;
+    const has = portOf(new URL(url));
+    if (has !== asked)
+      throw usage(`${runs(running)} already, on ${has} and not ${asked}; stop it first: trunkline stop`);
+  }
 }
 
 function runs(running: RunningGateway): string {

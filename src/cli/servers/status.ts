@@ -13,7 +13,7 @@ import { gatewayFacts, othersRunning } from '../access/find-running.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { serverLine } from '../server-line.ts';
+import { type ShownServer, serverLine } from '../server-line.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file where there is one of that name, else a server. */
@@ -69,13 +69,15 @@ function configuration(values: readonly WrittenValue[]): string {
 /** Servers at rest are as they should be: they start with their first call, or were suspended. */
 const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'disconnected', 'suspended']);
 
-function exitOf({ running }: GatewayAccess, statuses: readonly ServerStatus[]): ExitCode {
-  const fine = statuses.every((status) => isReady(status) || AT_REST.has(status.state));
+function exitOf({ running }: GatewayAccess, statuses: readonly ShownServer[]): ExitCode {
+  const isFine = (one: ShownServer) => (isReady(one) || AT_REST.has(one.state)) && one.desired?.refused == null;
+  const fine = statuses.every(isFine);
   return running !== null && fine ? EXIT.ok : EXIT.unreachable;
 }
 
-async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[]): Promise<string> {
+async function overview(gateway: GatewayAccess, statuses: readonly ShownServer[]): Promise<string> {
   const { conditions = [], configProblem, desiredProblems, processes } = await gateway.facts();
+  const warnings = await gateway.warnings();
   const own = conditions.filter(({ name, server }) => server === null && name !== 'configuration_unreadable');
   const width = Math.max(0, ...statuses.map(({ name }) => name.length));
   const ready =
@@ -93,6 +95,7 @@ async function overview(gateway: GatewayAccess, statuses: readonly ServerStatus[
     ...lines,
     driftLine(statuses),
     configProblem === null ? '' : refused,
+    warnings === 0 ? '' : `${counted(warnings, 'warning')} of the configuration: trunkline check\n`,
     ...(gateway.running === null ? [] : ['console: trunkline console prints a link that logs in\n']),
     ...[...desiredProblems, ...own.map(({ reason }) => reason)].map(
       (problem) => `  ${styleText('yellow', 'Warning')}  ${problem}\n`,
@@ -111,7 +114,7 @@ const SHOWN_TAIL_LINES = 20;
 const PHASE_WORDS: Readonly<Record<Phase, string>> = { dns: 'DNS', tcp: 'TCP', tls: 'TLS', firstByte: 'first byte' };
 
 /** All that is known of one server, for people. What servers wrote is spelled out, so that it cannot steer a terminal. */
-function serverPage(status: ServerStatus, now: number): string {
+function serverPage(status: ShownServer, now: number): string {
   const parts = [
     serverLine(status, status.name.length, now).trimStart(),
     ...field('Where', status.endpoint ?? status.sshHost ?? status.containerId ?? 'a process of this machine'),

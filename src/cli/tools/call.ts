@@ -12,6 +12,7 @@ import {
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
+import { reasonText, type ShownServer } from '../server-line.ts';
 
 const START_MS = 60_000;
 const LOOK_MS = 100;
@@ -199,8 +200,9 @@ async function heldTool(wanted: string, server: string, gateway: GatewayAccess):
 }
 
 /** A server that offers nothing may well have the tool: what keeps it from saying so is the answer. */
-function unlisted({ name, state, reason }: ServerStatus): CommandError {
-  const why = reason === null ? `it is ${state}` : reason;
+function unlisted(status: ShownServer): CommandError {
+  const { name, state, reason } = status;
+  const why = reason === null && state !== 'suspended' ? `it is ${state}` : reasonText(status);
   if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
   if (UP.has(state)) return usage(`${name} has no tools`);
   return new CommandError(EXIT.unreachable, `the server ${name} is not there: ${why}`);

@@ -271,6 +271,8 @@ readonly count: number
 export type DesiredServer = {
 readonly source: "file" | "store" | "temporary" | "program";
 readonly suspended: boolean;
+/** What is wrong with the definition in its file: the server runs an earlier one. Null where it runs that. */
+readonly refused: string | null;
 /** `file:line` for servers of files. */
 readonly origin: string | null;
 /** Of stored servers: `changeServer` and `removeServer` may demand it. */

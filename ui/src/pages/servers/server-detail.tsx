@@ -60,6 +60,9 @@ export function ServerDetail({ name }: { readonly name: string }) {
         <Failure what={notRead(node)} error={there.error.value} again={there.again} />
       )}
       {server.reason === null ? null : <p class="note tone-warn">{server.reason}</p>}
+      {server.desired?.refused == null ? null : (
+        <p class="note tone-warn">It runs an earlier definition. The one in its file: {server.desired.refused}</p>
+      )}
       {server.nextRetryAt === null ? null : <NextRetry at={server.nextRetryAt} />}
       <Actions server={server} />
       <LastFailure server={server} />
