@@ -56,7 +56,7 @@ test('restart, suspend and resume have their effect, which arrives without a rel
   await browser.visit('#/servers/memory');
   const heading = page.getByRole('heading', { level: 1 });
   await heading.getByText('running').waitFor();
-  await page.getByText(/^\d+ tools, \d+ prompts, \d+ resources; /).waitFor();
+  await page.getByText(/^\d+ tools?, \d+ prompts?, \d+ resources?; /).waitFor();
   const values = page.getByRole('table', { name: 'Values' });
   for (const [key, value, where] of [
     ['env.API_KEY', '"[redacted]"', /trunkline\.json:\d+$/],

@@ -25,8 +25,8 @@ describe('sessions of the console, without a browser', () => {
 
   async function logIn(headers: Record<string, string> = {}): Promise<Reply> {
     const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
-    const [, word] = /\/login\/(.+)$/.exec(url)!;
-    const reply = await post('/api/v1/login', JSON.stringify({ word }), headers);
+    const [, code] = /\/login\/(.+)$/.exec(url)!;
+    const reply = await post('/api/v1/login', JSON.stringify({ code }), headers);
     assert.equal(reply.status, 200, reply.text);
     return reply;
   }
@@ -85,7 +85,7 @@ describe('sessions of the console, without a browser', () => {
   });
 
   test('logins that fail do not fill the log', async () => {
-    for (let i = 0; i < 50; i++) assert.equal((await post('/api/v1/login', '{"word":"wrong"}')).status, 401);
+    for (let i = 0; i < 50; i++) assert.equal((await post('/api/v1/login', '{"code":"wrong"}')).status, 401);
     await gateway.control('/api/v1/servers/side/suspend', 'POST');
     await until(() => gateway.stderr.includes('"suspendServer"'), 'the log to have what came after');
     const lines = gateway.stderr.split('\n').filter((line) => line.includes('"logIn"') && line.includes('401'));
