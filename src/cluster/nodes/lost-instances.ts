@@ -4,8 +4,8 @@ import type { ThisNode } from '../cluster-deps.ts';
 import type { AdvertisedServer } from './advertised.ts';
 import type { NodeView } from './node-state.ts';
 
-/** As long as claims without an owner are kept. */
-const SILENT_MS = 3_600_000;
+/** How long a node that did not announce its end is expected back: as long as claims without an owner are kept. */
+export const SILENT_MS = 3_600_000;
 /** A node that left in good order may be restarting, with its machine. */
 const LEFT_MS = 600_000;
 

@@ -1,5 +1,6 @@
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame, unpackFrame } from '../frames/frame.ts';
+import { SILENT_MS } from './lost-instances.ts';
 import { type NodeView, understand } from './node-state.ts';
 import type { Testimony, Witnesses } from './witnesses.ts';
 
@@ -18,8 +19,6 @@ const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 /** Of nodes that are not understood; each is logged once. */
 const MAX_STRANGERS = 256;
 const MAX_ANNOUNCED = 8;
-/** As long as its servers are expected back. */
-const SILENT_MS = 3_600_000;
 /** How often a node sends its whole view although nothing changed. */
 const VIEW_MS = 10_000;
 const VIEWS = 'trunkline.node';
