@@ -23,10 +23,10 @@ export async function runScenario(
     .filter(({ name, named }) => scenario.only?.includes(name) ?? named !== true)
     .flatMap((target) => entriesOf(scenario, target));
   try {
-    if (scenario.inTurns === true) await measureInTurns(entries, scenario, scene, options);
+    if (scenario.inTurns === true) await measureStarts(entries, scenario, scene, options);
     else await measureInRounds(entries, scenario, scene, options);
   } finally {
-    for (const { running } of entries) await running?.stop();
+    await stopAll(entries);
   }
   return entries.map((entry) => rowOf(entry, scenario));
 }
@@ -46,11 +46,22 @@ async function measureInRounds(
         const counts = round >= 0;
         keep(entry, scenario, await generate(counts ? job : { ...job, ...firstWarmUp(job) }), counts);
       });
-      if (scenario.fresh === true) {
-        await entry.running?.stop();
-        entry.running = null;
-      }
+      if (scenario.fresh === true) await stopAll([entry]);
     }
+  }
+}
+
+/** In turns, as often as the scenario wants with newly started targets. */
+async function measureStarts(
+  entries: readonly Entry[],
+  scenario: Scenario,
+  scene: Scene,
+  options: RunOptions,
+): Promise<void> {
+  for (let start = 0; start < (scenario.starts ?? 1); start++) {
+    // The first to start is another one each time.
+    await measureInTurns(inTurn(entries, start * 2), scenario, scene, options);
+    if (start + 1 < (scenario.starts ?? 1)) await stopAll(entries);
   }
 }
 
@@ -92,6 +103,13 @@ function inTurn<Item>(items: readonly Item[], round: number): readonly Item[] {
   const first = (Math.max(round, 0) >> 1) % Math.max(items.length, 1);
   const turned = [...items.slice(first), ...items.slice(0, first)];
   return round % 2 === 1 ? turned.toReversed() : turned;
+}
+
+async function stopAll(entries: readonly Entry[]): Promise<void> {
+  for (const entry of entries) {
+    await entry.running?.stop();
+    entry.running = null;
+  }
 }
 
 async function unlessVoid(entry: Entry, scenario: Scenario, measure: () => Promise<void>): Promise<void> {

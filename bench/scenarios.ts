@@ -30,6 +30,8 @@ export interface Scenario {
   readonly fresh?: boolean;
   /** Measured in many short turns: for what is compared to a few per cent, on a machine that is not one's own. */
   readonly inTurns?: boolean;
+  /** Of what is measured in turns: how often, each time on newly started targets. A compiler makes something else of each process. */
+  readonly starts?: number;
   /** What the run is to say of: whether it holds. */
   readonly limits?: readonly Limit[];
 }
@@ -208,6 +210,7 @@ export const SCENARIOS: readonly Scenario[] = [
     job: { kind: 'calls', connections: 16 },
     only: [OFF, NOTHING_SENT, METRICS_SENT, TRACED],
     inTurns: true,
+    starts: 5,
     limits: [
       { of: NOTHING_SENT, to: OFF, figure: 'cpuUs', most: MOST_LOGGED },
       { of: METRICS_SENT, to: NOTHING_SENT, figure: 'cpuUs', most: MOST_METRICS },

@@ -226,27 +226,18 @@ class Scale {
     };
   }
 
-  /** Each process starts its nodes one after the other. */
+  /** One after the other: on a machine with few cores, nodes that start at once take each other's leases away. */
   async #startNodes(bus: BusMeter, size: number): Promise<void> {
     const shared = sharedNames(this.#sizes.servers);
-    const starts = new Map<Worker<NodesFunctions>, number[]>();
-    for (let node = this.#urls.length; node < size; node++) {
-      const at = Math.floor(node / NODES_EACH_PROCESS);
-      const worker = (this.#workers[at] ??= new Worker(new URL('nodes.ts', import.meta.url), [
-        `--max-old-space-size=${HEAP_MIB}`,
-      ]));
-      starts.set(worker, [...(starts.get(worker) ?? []), node]);
-    }
     const end = performance.now() + START_MS;
-    await Promise.all(
-      [...starts].map(async ([worker, nodes]) => {
-        for (const node of nodes) {
-          if (performance.now() > end) throw new Error(`${size} nodes do not start within ${START_MS / 1_000} s`);
-          const its = definitions([...shared, ...ownNames(node)], this.#ports);
-          this.#urls[node] = await worker.call('start', nameOf(node), bus.url, its);
-        }
-      }),
-    );
+    for (let node = this.#urls.length; node < size; node++) {
+      if (performance.now() > end) throw new Error(`${size} nodes do not start within ${START_MS / 1_000} s`);
+      const at = Math.floor(node / NODES_EACH_PROCESS);
+      this.#workers[at] ??= new Worker(new URL('nodes.ts', import.meta.url), [`--max-old-space-size=${HEAP_MIB}`]);
+      const its = definitions([...shared, ...ownNames(node)], this.#ports);
+      this.#urls[node] = await this.#workers[at].call('start', nameOf(node), bus.url, its);
+      this.#say(`${node + 1} nodes after ${Math.round((performance.now() - end + START_MS) / 1_000)} s`);
+    }
   }
 
   /** The middle of some. */

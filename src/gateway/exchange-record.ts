@@ -67,7 +67,7 @@ export class ExchangeRecord {
     const { name, attributes } = spanOf(request);
     attributes['mcp.protocol.version'] = client.revision;
     attributes['url.path'] = endpoint.path;
-    attributes['jsonrpc.request.id'] = request.id.replace(/^"(.*)"$/, '$1');
+    attributes['jsonrpc.request.id'] = request.id.startsWith('"') ? request.id.slice(1, -1) : request.id;
     // The id itself is a secret.
     if (client.sessionId !== null) attributes['mcp.session.id'] = sessionLabel(client.sessionId);
     exchange.trace = span.traceparent;

@@ -41,6 +41,8 @@ export class Tracer {
   readonly clock: Clock;
   readonly #random: Random;
   readonly #sample: number;
+  /** The span that began last: the parent of most that follow, whose ids are known without parsing. */
+  #last: OpenSpan | null = null;
 
   /** `sample`: the share of the traces that begin here, 0 to 1. */
   constructor(exporter: SpanExporter, clock: Clock, random: Random, sample = 1) {
@@ -55,14 +57,20 @@ export class Tracer {
    * passed on as it is then.
    */
   begin(kind: SpanKind, parent: string | null): OpenSpan | null {
+    const last = this.#last;
+    if (parent !== null && last?.traceparent === parent) return this.#open(kind, last.traceId, last.spanId);
     const known = parent === null ? null : TRACEPARENT.exec(parent);
     if (known === null) {
       if (kind !== 'server' || this.#random.unit() >= this.#sample) return null;
-      return new OpenSpan(this, kind, this.#random.hex(16), this.#random.hex(8), null);
+      return this.#open(kind, this.#random.hex(16), null);
     }
     const [, traceId, parentId, flags] = known;
-    if ((Number.parseInt(flags!, 16) & 1) === 0) return null;
-    return new OpenSpan(this, kind, traceId!, this.#random.hex(8), parentId!);
+    return (Number.parseInt(flags!, 16) & 1) === 0 ? null : this.#open(kind, traceId!, parentId!);
+  }
+
+  #open(kind: SpanKind, traceId: string, parentId: string | null): OpenSpan {
+    this.#last = new OpenSpan(this, kind, traceId, this.#random.hex(8), parentId);
+    return this.#last;
   }
 }
 
@@ -70,10 +78,10 @@ export class Tracer {
 export class OpenSpan {
   /** For its children, and for peers. */
   readonly traceparent: string;
+  readonly traceId: string;
+  readonly spanId: string;
   readonly #tracer: Tracer;
   readonly #kind: SpanKind;
-  readonly #traceId: string;
-  readonly #spanId: string;
   readonly #parentId: string | null;
   readonly #startedAt: number;
   readonly #since: number;
@@ -84,8 +92,8 @@ export class OpenSpan {
   constructor(tracer: Tracer, kind: SpanKind, traceId: string, spanId: string, parentId: string | null) {
     this.#tracer = tracer;
     this.#kind = kind;
-    this.#traceId = traceId;
-    this.#spanId = spanId;
+    this.traceId = traceId;
+    this.spanId = spanId;
     this.#parentId = parentId;
     this.#startedAt = tracer.clock.wall();
     this.#since = tracer.clock.now();
@@ -108,8 +116,8 @@ export class OpenSpan {
       if (RPC_CODE.test(error)) this.#attributes['rpc.response.status_code'] = error;
     }
     exporter.export({
-      traceId: this.#traceId,
-      spanId: this.#spanId,
+      traceId: this.traceId,
+      spanId: this.spanId,
       parentId: this.#parentId,
       name: this.#name,
       kind: this.#kind,

@@ -4,8 +4,7 @@ import type { EndedSpan } from '../tracing.ts';
 /** Who sends, as attributes. */
 export type OtlpResource = Readonly<Record<string, string>>;
 
-const KINDS = { internal: 1, server: 2, client: 3 } as const;
-const FAILED = 2;
+const KINDS = { internal: '1', server: '2', client: '3' } as const;
 const SINCE_START = 2;
 /** Labels whose dots Prometheus cannot have. */
 const DOTTED: Readonly<Record<string, string>> = {
@@ -17,23 +16,30 @@ const DOTTED: Readonly<Record<string, string>> = {
 
 /** An `ExportTraceServiceRequest` in the JSON form of OTLP 1. */
 export function spansJson(resource: OtlpResource, spans: readonly EndedSpan[]): string {
-  const scopeSpans = [{ scope: scopeOf(resource), spans: spans.map(spanOf) }];
-  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributes(resource) }, scopeSpans }] });
+  const scope = JSON.stringify(scopeOf(resource));
+  const attributes = JSON.stringify(attributesOf(resource));
+  return `{"resourceSpans":[{"resource":{"attributes":${attributes}},"scopeSpans":[{"scope":${scope},"spans":[${spans.map(spanJson).join(',')}]}]}]}`;
 }
 
-function spanOf({ traceId, spanId, parentId, name, kind, startedAt, durationMs, ...span }: EndedSpan): object {
-  return {
-    traceId,
-    spanId,
-    parentSpanId: parentId ?? undefined,
-    name,
-    kind: KINDS[kind],
-    startTimeUnixNano: nanos(startedAt),
-    endTimeUnixNano: nanos(startedAt + durationMs),
-    attributes: attributes(span.attributes),
-    links: span.links.map((link) => ({ traceId: link.slice(3, 35), spanId: link.slice(36, 52) })),
-    status: span.attributes['error.type'] === undefined ? undefined : { code: FAILED },
-  };
+/** A span of that, written without objects on the way. */
+function spanJson(span: EndedSpan): string {
+  const { traceId, spanId, parentId, name, kind, startedAt, durationMs, attributes, links } = span;
+  const parts = ['{"traceId":"', traceId, '","spanId":"', spanId];
+  if (parentId !== null) parts.push('","parentSpanId":"', parentId);
+  parts.push('","name":', JSON.stringify(name), ',"kind":', KINDS[kind]);
+  parts.push(',"startTimeUnixNano":"', nanos(startedAt), '","endTimeUnixNano":"', nanos(startedAt + durationMs));
+  let before = '","attributes":[{"key":"';
+  for (const key in attributes) {
+    parts.push(before, key, '","value":{"stringValue":', JSON.stringify(attributes[key]));
+    before = '}},{"key":"';
+  }
+  parts.push(before.startsWith('}') ? '}}]' : '","attributes":[]');
+  if (links.length > 0) {
+    const linked = links.map((link) => ({ traceId: link.slice(3, 35), spanId: link.slice(36, 52) }));
+    parts.push(',"links":', JSON.stringify(linked));
+  }
+  parts.push(attributes['error.type'] === undefined ? '}' : ',"status":{"code":2}}');
+  return parts.join('');
 }
 
 /** An `ExportMetricsServiceRequest`, and how many data points it has. */
@@ -55,7 +61,9 @@ export function metricsJson(
     if (dataPoints.length > 0) metrics.push(metricOf(family, dataPoints));
   }
   const scopeMetrics = [{ scope: scopeOf(resource), metrics }];
-  const text = JSON.stringify({ resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics }] });
+  const text = JSON.stringify({
+    resourceMetrics: [{ resource: { attributes: attributesOf(resource) }, scopeMetrics }],
+  });
   return { text, points };
 }
 
@@ -78,7 +86,7 @@ function pointOf(
   series: Series | Histogram,
 ): object {
   const named = labelNames.map((label, i) => [DOTTED[label] ?? label, labels[i] ?? ''] as const);
-  const point = { attributes: attributes(Object.fromEntries(named.filter(([, value]) => value !== ''))) };
+  const point = { attributes: attributesOf(Object.fromEntries(named.filter(([, value]) => value !== ''))) };
   if (!(series instanceof Histogram)) return { ...point, asDouble: series.value };
   return {
     ...point,
@@ -93,7 +101,7 @@ function scopeOf(resource: OtlpResource): object {
   return { name: resource['service.name'], version: resource['service.version'] };
 }
 
-function attributes(values: Readonly<Record<string, string>>): readonly object[] {
+function attributesOf(values: Readonly<Record<string, string>>): readonly object[] {
   return Object.entries(values).map(([key, stringValue]) => ({ key, value: { stringValue } }));
 }
 
