@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { counted } from '../model/counted.ts';
 import { printable } from '../model/printable.ts';
 import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
 import { whyDown, withoutName } from '../model/why-down.ts';
@@ -28,7 +29,7 @@ export function serversText(statuses: readonly ServerStatus[]): string {
   const ready = statuses.filter(isReady);
   const tools = ready.reduce((sum, status) => sum + status.toolCount, 0);
   const starting = statuses.filter(({ state }) => state === 'starting').length;
-  return `${ready.length} of ${statuses.length} ready, ${tools} tools${starting === 0 ? '' : `, ${starting} starting`}`;
+  return `${ready.length} of ${statuses.length} ready, ${counted(tools, 'tool')}${starting === 0 ? '' : `, ${starting} starting`}`;
 }
 
 /** Whether a person may have to do something about it. */
@@ -67,7 +68,11 @@ function describe(status: ShownServer, now: number): Described {
   const { name, state, toolCount, startedInMs, nextRetryAt, lastAttemptAt } = status;
   if (isReady(status)) {
     const time = startedInMs === null ? '' : `${(startedInMs / 1000).toFixed(2)} s`;
-    return { paint: 'green', word: 'ready', rest: `${String(toolCount).padStart(3)} tools  ${time}` };
+    return {
+      paint: 'green',
+      word: 'ready',
+      rest: `${String(toolCount).padStart(3)} ${toolCount === 1 ? 'tool ' : 'tools'}  ${time}`,
+    };
   }
   const reason = reasonText(status);
   const said = WORDS[state];

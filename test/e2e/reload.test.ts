@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { manySided } from '../support/many-sided.ts';
+import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -60,11 +61,15 @@ test('fault:F37 servers follow the file; unchanged ones keep process, session an
   await until('the problem', async () => (await facts()).configProblem !== null);
   assert.match((await facts()).configProblem!, /trunkline\.json:1:\d+/);
   assert.match(gateway.stderr, /"event":"config_refused"/);
+  const status = () => trunkline(['status', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+  const refused = await status();
+  assert.deepEqual([refused.code, /^2 of 2 servers ready/.test(refused.out)], [4, true], refused.out);
   assert.match(await gateway.metrics(), /trunkline_config_reloads_total\{result="refused"\} [1-9]/);
   assert.equal(await client.callText('stays__who'), pid);
   assert.equal(await client.callText('comes__echo', { text: 'still' }), 'still');
   gateway.rewrite({ mcpServers: { stays, comes: manySided('comes', {}, { excludeTools: ['grow'] }) } });
   await until('the mended file', async () => (await facts()).configProblem === null);
+  await until('a status without a problem', async () => (await status()).code === 0);
   await until('the filter', async () => !(await modern.toolNames()).includes('comes__grow'));
   assert.equal(await client.callText('stays__who'), pid);
   stream.drop();

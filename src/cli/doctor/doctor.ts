@@ -135,7 +135,7 @@ function gatewayStep(status: ServerStatus | undefined, { name, steps }: Examined
   if (status === undefined)
     return warning('gateway', 'the running gateway does not have it', 'see why: trunkline status');
   const { state, reason, toolCount } = status;
-  if (isReady(status)) return ok('gateway', `${state} there, ${toolCount} tools`);
+  if (isReady(status)) return ok('gateway', `${state} there, ${counted(toolCount, 'tool')}`);
   if (reason === null) return ok('gateway', `${state} there`);
   const text = `${state} there: ${reason}`;
   const fine = steps.every((step) => step.state !== 'failed');

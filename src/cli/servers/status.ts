@@ -22,7 +22,7 @@ export interface StatusInput extends CommandInput {
 
 /**
  * `trunkline status [server]`: the servers with state, tools and what needs action, or all that is known of one. Starts
- * nothing. Exit code 4 where no gateway runs, or a server is not as it should be.
+ * nothing. Exit code 4 where no gateway runs, a server is not as it should be, or a changed file is not in force.
  */
 export async function status(input: StatusInput): Promise<ExitCode> {
   const { terminal, flags, word } = input;
@@ -39,13 +39,14 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       return exitOf(gateway, [one]);
     }
     const { running } = gateway;
+    const facts = await gateway.facts();
     if (flags.json === true) {
       terminal.out(`${JSON.stringify({ gateway: running && gatewayFacts(running), servers: statuses })}\n`);
     } else {
-      terminal.out(await overview(gateway, statuses));
+      terminal.out(await overview(gateway, statuses, facts));
       if (running === null) terminal.err(othersRunning(input));
     }
-    return exitOf(gateway, statuses);
+    return facts.configProblem === null ? exitOf(gateway, statuses) : EXIT.unreachable;
   } finally {
     await gateway.close();
   }
@@ -75,8 +76,11 @@ function exitOf({ running }: GatewayAccess, statuses: readonly ShownServer[]): E
   return running !== null && fine ? EXIT.ok : EXIT.unreachable;
 }
 
-async function overview(gateway: GatewayAccess, statuses: readonly ShownServer[]): Promise<string> {
-  const { conditions = [], configProblem, desiredProblems, processes } = await gateway.facts();
+async function overview(
+  gateway: GatewayAccess,
+  statuses: readonly ShownServer[],
+  { conditions = [], configProblem, desiredProblems, processes }: Awaited<ReturnType<GatewayAccess['facts']>>,
+): Promise<string> {
   const warnings = await gateway.warnings();
   const own = conditions.filter(({ name, server }) => server === null && name !== 'configuration_unreadable');
   const width = Math.max(0, ...statuses.map(({ name }) => name.length));

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { counted } from '../../model/counted.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -31,7 +32,7 @@ export async function clientTools(input: ClientToolsInput): Promise<ExitCode> {
     }
     const { title, limit, maxTools, offered, tokens, deferred } = view;
     const most = maxTools === null ? '' : ` (at most ${maxTools})`;
-    terminal.out(`${styleText('bold', title)}: ${offered} tools${most}, about ${tokens} tokens`);
+    terminal.out(`${styleText('bold', title)}: ${counted(offered, 'tool')}${most}, about ${tokens} tokens`);
     terminal.out(`${deferred ? ', of which it sends none until its model searches for a tool' : ''}\n\n`);
     for (const tool of tools) {
       const length = `${tool.length}/${limit}`.padStart(7);

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { counted } from '../../model/counted.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -23,7 +24,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
     }
     for (const name of new Set(shown.map((tool) => tool.server))) {
       const own = shown.filter((tool) => tool.server === name);
-      terminal.out(`${styleText('bold', name)} (${own.length} tools)\n\n`);
+      terminal.out(`${styleText('bold', name)} (${counted(own.length, 'tool')})\n\n`);
       for (const tool of own) {
         const usual = `${tool.server}__${tool.name}`;
         const renamed = tool.exposedName === usual ? '' : `// exposed as ${tool.exposedName}\n`;
