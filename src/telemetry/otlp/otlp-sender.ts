@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Backoff, backoffMs } from '../../model/clock.ts';
@@ -87,10 +87,10 @@ export class OtlpSender {
    * kept may be closed by the receiver just then, and the last post is not tried again.
    */
   async #answer(body: string): Promise<IncomingMessage> {
-    const { request } = await import(this.#url.startsWith('https:') ? 'node:https' : 'node:http');
+    const { request } = this.#url.startsWith('https:') ? await import('node:https') : await import('node:http');
     const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), this.#end.signal]);
-    const post: ClientRequest = request(this.#url, { method: 'POST', headers: this.#headers, agent: false, signal });
-    // One that comes after the response is that of the response too.
+    const post = request(this.#url, { method: 'POST', headers: this.#headers, agent: false, signal });
+    // An error after the response ends the response as well, and must not end the process.
     post.on('error', () => {}).end(body);
     const [response] = await once(post, 'response');
     return response;
