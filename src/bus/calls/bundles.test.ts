@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SIGNATURE_BYTES, type Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
 import { FramePost } from './frame-post.ts';
-import { Entries, FRAME, plainFrame, wordsOf } from './frames.ts';
+import { Entries, FRAME, keyOf, plainFrame, wordsOf } from './frames.ts';
 
 const CALL = '00112233445566aa';
 const ID = { family: 0x00112233, number: 0x445566aa };
@@ -124,6 +124,14 @@ test('messages with wrong lengths are not read to their end', () => {
   const elsewhere = Buffer.from(message);
   elsewhere[4] = 9;
   assert.deepEqual(read(elsewhere), [false, 0]);
+});
+
+test('calls of many peers with the same numbers are distinguished', () => {
+  const most = 2 ** 32 - 1;
+  const ids = [0, 1, 100, most].flatMap((family) => [1, 2, most].map((number) => ({ family, number })));
+  const keys = new Set(ids.map(keyOf));
+  assert.equal(keys.size, ids.length);
+  for (const key of keys) assert.ok(key > 0 && Number.isSafeInteger(key), String(key));
 });
 
 function entry(text: string): Buffer {

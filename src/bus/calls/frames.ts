@@ -198,6 +198,11 @@ export interface CallId {
   readonly number: number;
 }
 
+/** One number for a table: 20 random bits of the family are enough among the calls of one moment. */
+export function keyOf({ family, number }: CallId): number {
+  return (family % 2 ** 20) * 2 ** 32 + number + 1;
+}
+
 export class Pieces {
   readonly #buffers: readonly Buffer[];
   #at = 0;

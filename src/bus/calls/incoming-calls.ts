@@ -1,12 +1,13 @@
+import { ByNumber } from '../../model/by-number.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Registration, ServingHandler } from '../bus.ts';
-import { CallTable } from './call-table.ts';
 import { type CallTransport, MAX_PAYLOAD_BYTES } from './call-transport.ts';
 import {
   type CallId,
   FRAME,
   type Framed,
+  keyOf,
   plainFrame,
   type RequestFrame,
   readAck,
@@ -31,7 +32,7 @@ export class IncomingCalls {
   readonly #transport: CallTransport;
   readonly #logger: Logger;
   readonly #began: () => void;
-  readonly #calls = new CallTable<IncomingCall>();
+  readonly #calls = new ByNumber<IncomingCall>();
   readonly #subjects = new Map<string, ServedSubject>();
   #leaving = false;
 
@@ -52,7 +53,7 @@ export class IncomingCalls {
       begin: (call) => this.#begin(call, handler),
       ended: (call) => {
         if (call.counts) served.running--;
-        this.#calls.delete(call);
+        this.#calls.delete(keyOf(call));
       },
     };
     const served: ServedSubject = { ends, concurrency, running: 0 };
@@ -73,13 +74,13 @@ export class IncomingCalls {
   }
 
   #request(subject: string, from: string, request: RequestFrame, served: ServedSubject): void {
-    if (this.#calls.get(request.family, request.number) !== undefined) return;
+    if (this.#calls.has(keyOf(request))) return;
     if (this.#leaving) {
       this.#unserved(request, from, 'the node leaves the bus');
       return;
     }
     const call = new IncomingCall(this.#transport, subject, from, request, served.ends);
-    this.#calls.add(call);
+    this.#calls.set(keyOf(call), call);
     this.#began();
     if (request.total > MAX_PAYLOAD_BYTES) {
       call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
@@ -93,7 +94,7 @@ export class IncomingCalls {
   }
 
   take(id: CallId, from: string, frame: Framed): void {
-    const call = this.#calls.get(id.family, id.number);
+    const call = this.#calls.get(keyOf(id));
     const kind = frame.bytes[frame.from];
     if (call === undefined || call.from !== from) {
       if (call === undefined && (kind === FRAME.data || kind === FRAME.ack))

@@ -1,20 +1,20 @@
+import { ByNumber } from '../../model/by-number.ts';
 import type { Random } from '../../model/random.ts';
 import type { BusCallOptions, Payload } from '../bus.ts';
 import { noResponderSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
-import { CallTable } from './call-table.ts';
 import type { CallTransport } from './call-transport.ts';
-import { type CallId, FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
+import { type CallId, FRAME, type Framed, keyOf, plainFrame, readAck, readData, wordsOf } from './frames.ts';
 import { OutgoingCall } from './outgoing-call.ts';
 
 export class OutgoingCalls {
-  readonly #calls = new CallTable<OutgoingCall>();
+  readonly #calls = new ByNumber<OutgoingCall>();
   readonly #transport: CallTransport;
   /** Random. */
   readonly #family: number;
   #lastNumber: number;
   readonly #began: () => void;
-  readonly #ended = (call: OutgoingCall): void => this.#calls.delete(call);
+  readonly #ended = (call: OutgoingCall): void => void this.#calls.delete(keyOf(call));
 
   readonly #noResponders: { close(): Promise<void> };
 
@@ -36,14 +36,14 @@ export class OutgoingCalls {
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
     const id = { family: this.#family, number: this.#lastNumber };
     const call = new OutgoingCall(this.#transport, id, subject, options, this.#ended);
-    this.#calls.add(call);
+    this.#calls.set(keyOf(call), call);
     this.#began();
     call.start(payload);
     return call;
   }
 
   take(id: CallId, from: string, frame: Framed): void {
-    const call = this.#calls.get(id.family, id.number);
+    const call = this.#calls.get(keyOf(id));
     const kind = frame.bytes[frame.from];
     if (call === undefined) {
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
