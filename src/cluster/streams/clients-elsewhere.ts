@@ -1,25 +1,39 @@
 import type { BusServing } from '../../bus/bus.ts';
-import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { pause } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
+import type {
+  EventSink,
+  LeftStream,
+  PostAnswer,
+  Resumed,
+  StreamPost,
+  StreamsElsewhere,
+} from '../../model/stream-copies.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from '../calls/remote-calls.ts';
 import { ServedExchange } from '../calls/served-exchange.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { ResumedStreams } from './resumed-streams.ts';
 import { ownerOf, SharedSubscriptions } from './shared-subscriptions.ts';
-import { CopiesOfStreams } from './stream-copies.ts';
+import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
 }
 
-type ReturnedReply = { readonly kind: 'answer'; readonly message: MessageHead } | { readonly kind: 'failure' };
+interface ReturnedReply {
+  readonly message: MessageHead;
+}
+
+interface ResumeHeader {
+  readonly sessionId: string;
+  readonly afterId: string;
+}
 
 interface GivenUp {
   readonly sessionId: string;
@@ -32,38 +46,59 @@ const MAX_CALLS = 10_000;
 const POSTED = 'trunkline.posted';
 const MAX_POSTS = 10_000;
 const POST_MS = 10_000;
+const RESUME = 'trunkline.resume';
+const LONGEST_MS = 7 * 24 * 3_600_000;
+/** The lease of a silent node is over by then, also where no witnesses are left to end it. */
+const GONE_MS = LEASE_MS + 1_000;
+const PAUSE_MS = 100;
+const MAX_STREAMS = 10_000;
+/** Kind, digest of the session, node, number. */
+const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 const GIVEN_UP = 'trunkline.given-up';
 /** A longer URI does not fit a hint and stays known at its node alone. */
 const MAX_URI = 32 * 1024;
 
-/** Leads clients to the node that has their calls, streams and subscriptions. */
-export class ClientsElsewhere extends ResumedStreams {
+/**
+ * Leads clients to the node that has their calls, streams and subscriptions. A stream stays at the node where it began; a client that
+ * returns to another node is connected to it.
+ */
+export class ClientsElsewhere implements StreamsElsewhere {
   readonly self: string;
   /** Undefined without a shared log. */
   readonly copies: CopiesOfStreams | undefined;
   readonly subscriptions: SharedSubscriptions;
+  readonly #deps: ClusterParts;
+  readonly #nodes: Nodes;
+  readonly #leases: LazyBucket;
+  readonly #left: LeftStreams | null;
 
+  /** `leases`: of all nodes. */
   constructor(deps: ClusterParts, nodes: Nodes, leases: LazyBucket) {
-    super(deps, nodes, leases);
+    this.#deps = deps;
+    this.#nodes = nodes;
+    this.#leases = leases;
     const { bus, clock, log } = deps;
     this.self = bus.peer;
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
+    this.#left = log === undefined ? null : new LeftStreams(log);
     this.subscriptions = new SharedSubscriptions(deps, nodes);
     const returned = async (serving: BusServing): Promise<void> => {
       const { header, pieces } = unpackFrame<ReturnedHeader>(serving.payload);
       const request = messageOf(header.request, pieces[0]!);
       const exchange = new ServedExchange(serving, header.exchange, request, clientOf(header.client), header);
       const outcome = await deps.downstream.returned(exchange, header.endpoint);
-      const reply: ReturnedReply =
-        outcome.kind === 'failure' ? { kind: 'failure' } : { kind: 'answer', message: headOf(outcome.message) };
-      const piece = outcome.kind === 'failure' ? failureJson(outcome.error) : outcome.message.bytes;
-      serving.answer(packFrame(reply, [piece]));
+      if (outcome.kind === 'failure') serving.fail(outcome.error);
+      else {
+        const reply: ReturnedReply = { message: headOf(outcome.message) };
+        serving.answer(packFrame(reply, [outcome.message.bytes]));
+      }
     };
     const posted = (serving: BusServing): void => {
       const { header, pieces } = unpackFrame<Omit<StreamPost, 'body'>>(serving.payload);
       const { sessionId, principal, endpoint } = header;
       serving.answer(packFrame(deps.downstream.posted({ sessionId, principal, endpoint, body: pieces[0]! })));
     };
+    bus.serve(RESUME, (serving) => this.#serve(serving), { concurrency: MAX_STREAMS });
     bus.serve(RETURNED, returned, { concurrency: MAX_CALLS });
     bus.serve(POSTED, posted, { concurrency: MAX_POSTS });
     bus.subscribe(GIVEN_UP, (payload, from) => {
@@ -78,7 +113,7 @@ export class ClientsElsewhere extends ResumedStreams {
     if (uri.length > MAX_URI) return;
     const givenUp: GivenUp = { sessionId, server, uri };
     this.subscriptions.givenUp(givenUp);
-    this.deps.bus.publish(GIVEN_UP, packFrame(givenUp));
+    this.#deps.bus.publish(GIVEN_UP, packFrame(givenUp));
   }
 
   subscribed({ sessionId, principal }: ClientProfile, { server, uri, exposed }: SubscribedResource): void {
@@ -94,7 +129,7 @@ export class ClientsElsewhere extends ResumedStreams {
   }
 
   has(peer: string): boolean {
-    return this.nodes.get(peer) !== null;
+    return this.#nodes.get(peer) !== null;
   }
 
   /** A call that waits for input stays at its node, which the `requestState` names. Never rejects. */
@@ -102,17 +137,17 @@ export class ClientsElsewhere extends ResumedStreams {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
-    return runElsewhere(this.deps.bus, RETURNED, peer, payload, exchange, 0, (outcome) => {
-      if (outcome.kind === 'failure') return failure(unreached(outcome.error));
+    return runElsewhere(this.#deps.bus, RETURNED, peer, payload, exchange, 0, (outcome) => {
+      if (outcome.kind === 'failure')
+        return failure(outcome.fromServer === true ? outcome.error : unreached(outcome.error));
       const { header: reply, pieces } = unpackFrame<ReturnedReply>(outcome.payload);
-      if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
       return answer(messageOf(reply.message, pieces[0]!));
     });
   }
 
   /** A body that an HTTP+SSE client posts here; the URL names the node with its stream. Never rejects. */
   async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
-    const call = this.deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
+    const call = this.#deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
     const outcome = await call.outcome;
     if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
     const { error } = outcome;
@@ -120,9 +155,99 @@ export class ClientsElsewhere extends ResumedStreams {
     return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
   }
 
+  isElsewhere(eventId: string): boolean {
+    const named = NODE_IN_NAME.exec(eventId)?.[2];
+    return named !== undefined && named !== this.#deps.bus.peer;
+  }
+
+  /** Through the node that the event id names. */
+  async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
+    const { clock } = this.#deps;
+    const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
+    if (kind === undefined || named === undefined) return 'none';
+    if (this.#nodes.get(named) !== null && !(await this.#isOver(named, kind))) {
+      const asked = await this.#ask(named, { sessionId, afterId }, open);
+      if (asked !== 'unreached') return asked;
+    }
+    for (const end = clock.now() + GONE_MS; ; await pause(clock, PAUSE_MS)) {
+      if (await this.#isOver(named, kind)) return 'gone';
+      if (clock.now() >= end) return 'none';
+    }
+  }
+
+  /** A restarted node has another name and still its log. */
+  async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    for (const { peer } of [...this.#nodes.others()]) {
+      if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
+    }
+    return false;
+  }
+
+  async left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null> {
+    return (await this.#left?.after(sessionId, principal, afterId)) ?? null;
+  }
+
+  async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
+    return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
+  }
+
   close(): Promise<void> {
     this.copies?.flush();
     return this.subscriptions.close();
+  }
+
+  /**
+   * That node certainly sends nothing more on streams of this kind: it is silent and its lease is over, or it is draining and the
+   * stream a session's own. Never rejects.
+   */
+  async #isOver(peer: string, kind: string): Promise<boolean> {
+    const node = this.#nodes.get(peer);
+    if (node !== null) return kind === 'g' && node.state === 'draining';
+    try {
+      return (await this.#leases.get(leaseKey(peer))) === null;
+    } catch {
+      // An unreadable store does not show that it ended.
+      return false;
+    }
+  }
+
+  /** Resolves as soon as it is known whether the node has the stream. */
+  #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
+    return new Promise((resolve) => {
+      let sink: EventSink | null = null;
+      const call = this.#deps.bus.call(RESUME, packFrame(header), {
+        to: peer,
+        deadlineMs: LONGEST_MS,
+        onEmit: (payload) => {
+          const { header: frame, pieces } = unpackFrame<StreamFrame>(payload);
+          if (sink === null) {
+            sink = open();
+            sink.onClose = () => call.cancel('the client has gone');
+            resolve('served');
+          }
+          if (frame.kind === 'retry') sink.retry(frame.ms);
+          if (frame.kind !== 'event' || sink.event(frame.id, pieces, frame.droppable) || sink.closed) return;
+          sink.onDrain = () => call.resume();
+          call.pause();
+        },
+      });
+      void call.outcome.then(({ kind }) => {
+        sink?.end();
+        resolve(kind === 'result' ? 'none' : 'unreached');
+      });
+    });
+  }
+
+  async #serve(serving: BusServing): Promise<void> {
+    const { sessionId, afterId } = unpackFrame<ResumeHeader>(serving.payload).header;
+    let sink: SinkElsewhere | null = null;
+    const found = await this.#deps.downstream.resumeFor(sessionId, afterId, () => {
+      sink = new SinkElsewhere(serving);
+      return sink;
+    });
+    const opened = sink as SinkElsewhere | null;
+    if (found && opened !== null) await opened.over;
+    else serving.answer(packFrame({}));
   }
 }
 
@@ -131,4 +256,68 @@ function unreached(error: GatewayError): GatewayError {
   if (error.outcome !== 'NOT_SENT') return error;
   const text = 'the node where the call waits cannot be reached; it may have run';
   return new GatewayError('UNKNOWN', text, { cause: error });
+}
+
+/** The first one opens the stream; the event is the piece. */
+type StreamFrame =
+  | { readonly kind: 'open' }
+  | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
+  | { readonly kind: 'retry'; readonly ms: number };
+
+/** A stream of this node whose client is at another one. */
+class SinkElsewhere implements EventSink {
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
+  readonly over: Promise<void>;
+  readonly #serving: BusServing;
+  readonly #ended: () => void;
+  #full = false;
+  #closed = false;
+
+  constructor(serving: BusServing) {
+    this.#serving = serving;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
+    this.#ended = resolve;
+    serving.onCancel = () => this.#gone();
+    serving.onDrain = () => {
+      this.#full = false;
+      this.onDrain?.();
+    };
+    this.#tell({ kind: 'open' });
+    if (serving.cancelled !== null) this.#gone();
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
+    if (this.#closed || (this.#full && droppable)) return false;
+    return this.#tell({ kind: 'event', id, droppable }, parts);
+  }
+
+  retry(ms: number): boolean {
+    return !this.#closed && this.#tell({ kind: 'retry', ms });
+  }
+
+  end(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#serving.answer(packFrame({}));
+    this.#ended();
+  }
+
+  #tell(frame: StreamFrame, parts: readonly Buffer[] = []): boolean {
+    const fits = this.#serving.emit(packFrame(frame, parts));
+    if (!fits) this.#full = true;
+    return fits;
+  }
+
+  #gone(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#ended();
+    this.onClose?.();
+  }
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
+import { Counts } from '../../model/counts.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { jsonIn } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
@@ -56,7 +57,7 @@ export class SharedSubscriptions implements TableOwner {
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
   /** Per principal, in registries of other nodes. */
-  readonly #countsElsewhere = new Map<string, number>();
+  readonly #countsElsewhere = new Counts();
   /** In the registry of this node. */
   readonly #mine = new Map<string, WrittenSubscription>();
   readonly #taking = new Set<string>();
@@ -87,7 +88,7 @@ export class SharedSubscriptions implements TableOwner {
 
   /** Nodes that are gone included. */
   countElsewhere(owner: string): number {
-    return this.#countsElsewhere.get(owner) ?? 0;
+    return this.#countsElsewhere.of(owner);
   }
 
   givenUp(subscription: Omit<SharedSubscription, 'exposed'>): void {
@@ -246,10 +247,7 @@ export class SharedSubscriptions implements TableOwner {
   }
 
   #countElsewhere({ peer, of }: WrittenSubscription, change: number): void {
-    if (typeof of !== 'string' || peer === this.#self) return;
-    const count = this.countElsewhere(of) + change;
-    if (count > 0) this.#countsElsewhere.set(of, count);
-    else this.#countsElsewhere.delete(of);
+    if (typeof of === 'string' && peer !== this.#self) this.#countsElsewhere.add(of, change);
   }
 }
 
