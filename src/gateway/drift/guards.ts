@@ -64,7 +64,7 @@ export class Guards {
     const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;
     const next = same ? seen.view : guardedCatalog(raw, beforeTrust(guard));
     // A client with the view before has this one too, where nothing differs.
-    const view = seen !== undefined && isSame(seen.view, next) ? seen.view : next;
+    const view = seen !== undefined && (same || isSame(seen.view, next)) ? seen.view : next;
     this.#views.set(raw, { generation, guard, view });
     if (view !== raw) this.#raw.set(view, raw);
     return view;

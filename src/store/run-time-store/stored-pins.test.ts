@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pin, pinRecordsContract } from '../../../test/contracts/pin-records.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { type Pin, pinKey } from '../../model/drift.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { RunTimeStore } from './run-time-store.ts';
 import { SqliteRunTimeStore } from './sqlite-run-time-store.ts';
@@ -43,6 +44,26 @@ test('check:G4 pins survive the process that wrote them', async () => {
   await runTimeStore.close();
   const [own] = await new StoredPins(storeAt('outlive.db')).load();
   assert.deepEqual([...own!.pins.values()], [pin('a')]);
+});
+
+test('a node that reads again what others wrote keeps what is the same', async () => {
+  const runTimeStore = storeAt('again.db');
+  const [records, others] = [new StoredPins(runTimeStore), new StoredPins(runTimeStore)];
+  const write = (server: string, pins: Pin[], removed: Pin[] = []) =>
+    others.save(server, { trustedAt: 1, pins, removed, events: [] });
+  const load = async () => new Map((await records.load()).map((pins) => [pins.server, pins]));
+  await write('same', [pin('a'), pin('b')]);
+  await write('other', [pin('a'), pin('b')]);
+  await write('fewer', [pin('a'), pin('b')]);
+  const first = await load();
+  await write('other', [pin('b', { blocked: { at: 2, by: 'me' } })]);
+  await write('fewer', [], [pin('b')]);
+  const second = await load();
+  assert.equal(second.get('same'), first.get('same'));
+  const keyOf = pinKey(pin('b'));
+  assert.deepEqual(second.get('other')!.pins.get(keyOf)!.blocked, { at: 2, by: 'me' });
+  assert.deepEqual([...second.get('fewer')!.pins.values()], [pin('a')]);
+  assert.equal((await load()).get('other'), second.get('other'));
 });
 
 test('check:G4 a definition too large to be stored is known by its digest', async () => {

@@ -32,6 +32,9 @@ export class StoredPins {
   readonly #runTimeStore: RunTimeStore;
   /** Revisions of the records as they were read or written last, by collection and key. */
   readonly #revisions = new Map<string, number>();
+  /** What was read last: every change in the store is read by every node, and most of it is the same each time. */
+  #read = new Map<string, { readonly revision: number; readonly server: string; readonly pin: Pin }>();
+  #loaded = new Map<string, ServerPins>();
   #lastEvent = '';
   #count = 0;
 
@@ -41,6 +44,8 @@ export class StoredPins {
 
   async load(): Promise<readonly ServerPins[]> {
     const { records } = await this.#runTimeStore.read([SERVERS, PINS]);
+    const before = this.#read;
+    this.#read = new Map();
     this.#revisions.clear();
     const servers = new Map<string, { trustedAt: number | null; pins: Map<string, Pin> }>();
     const of = (server: string) => {
@@ -54,12 +59,18 @@ export class StoredPins {
       of(server).trustedAt = trustedAt;
     }
     for (const record of records.get(PINS)?.values() ?? []) {
-      const { server, ...stored } = read(record) as StoredPin;
+      const known = before.get(record.key);
+      const one = known?.revision === record.revision ? known : pinIn(record);
+      this.#read.set(record.key, one);
       this.#revisions.set(`${PINS} ${record.key}`, record.revision);
-      const pin = pinOf(stored);
-      of(server).pins.set(pinKey(pin), pin);
+      of(one.server).pins.set(pinKey(one.pin), one.pin);
     }
-    return Array.from(servers, ([server, known]) => ({ server, ...known }));
+    const loaded = Array.from(servers, ([server, { trustedAt, pins }]) => {
+      const last = this.#loaded.get(server);
+      return last !== undefined && isSame(last, trustedAt, pins) ? last : { server, trustedAt, pins };
+    });
+    this.#loaded = new Map(loaded.map((one) => [one.server, one]));
+    return loaded;
   }
 
   /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
@@ -162,6 +173,16 @@ type StoredPin = DefinitionName & {
 function stored(server: string, pin: Pin): StoredPin {
   const approved = pin.approved.map((one) => ({ ...one, definition: textOf(one.definition) }));
   return { server, list: pin.list, key: pin.key, approved, blocked: pin.blocked };
+}
+
+function pinIn(record: StoreRecord) {
+  const { server, ...stored } = read(record) as StoredPin;
+  return { revision: record.revision, server, pin: pinOf(stored) };
+}
+
+function isSame(last: ServerPins, trustedAt: number | null, pins: ReadonlyMap<string, Pin>): boolean {
+  if (last.trustedAt !== trustedAt || last.pins.size !== pins.size) return false;
+  return [...pins].every(([key, pin]) => last.pins.get(key) === pin);
 }
 
 function pinOf({ list, key, approved, blocked }: Omit<StoredPin, 'server'>): Pin {
