@@ -119,6 +119,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     await writer.stop();
     await Promise.all([crowd.stop(), programs.stop()]);
     const natsAway = nemesis.struck.filter(({ kind }) => kind.startsWith('nats'));
+    programs.allowFor(natsAway);
     const { convergedMs, acknowledged, present } = await converge(world, writer);
     const dead = await probe(world, 'last');
     const codes = await Promise.all(nodes.map((node) => node.leave()));

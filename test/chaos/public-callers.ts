@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import type { Attempt, Ending, History } from '../faults/ledger/history.ts';
-import type { Absence } from './cluster-node.ts';
 import type { Seeded } from './seeded.ts';
+import type { Span } from './standstills.ts';
 
 export interface PublicCallersOptions {
   readonly nats: string;
@@ -54,8 +54,14 @@ export class PublicCallers {
     this.#connection = null;
   }
 
+  /** Gives calls whose deadline fell into a time without NATS the time until it was back. */
+  allowFor(natsAway: readonly Span[]): void {
+    for (const attempt of this.#attempts)
+      attempt.lateMs! += awayMs(attempt.startedAt + this.#options.timeoutMs, natsAway);
+  }
+
   /** Calls that were never answered, but for those under which the service itself that carries the answers was away. */
-  unanswered(natsAway: readonly Pick<Absence, 'from' | 'to'>[]): string[] {
+  unanswered(natsAway: readonly Span[]): string[] {
     const dueMs = this.#options.timeoutMs + 2_000;
     const away = ({ startedAt }: Attempt) =>
       natsAway.some(({ from, to }) => from <= startedAt + dueMs && to + 2_000 >= startedAt);
@@ -112,6 +118,11 @@ export class PublicCallers {
     judge(attempt, answer);
     setTimeout(() => subscription.unsubscribe(), 5_000).unref();
   }
+}
+
+/** How long after this moment the service that carries the answers was back; 0 where it was there. */
+export function awayMs(at: number, natsAway: readonly Span[]): number {
+  return Math.max(0, ...natsAway.filter(({ from }) => from <= at).map(({ to }) => to - at));
 }
 
 function judge(attempt: Attempt, reply: Reply | null): void {
