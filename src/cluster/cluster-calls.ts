@@ -32,8 +32,7 @@ import { whyLost } from './nodes/lost-instances.ts';
 import type { Place, RemoteInstance } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/own-claims.ts';
-import type { OwnServers } from './ownership/own-servers.ts';
-import { notStarted, Owners } from './ownership/owners.ts';
+import { notStarted, type OwnServers } from './ownership/own-servers.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
@@ -62,7 +61,6 @@ export class ClusterCalls {
   readonly #instances = new Instances();
   readonly shared: SharedInstances;
   readonly #remote: RemoteCalls;
-  readonly #owners: Owners;
   #sentElsewhere = 0;
   /** What did not begin at a leaving node may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
@@ -71,14 +69,13 @@ export class ClusterCalls {
   };
 
   constructor(parts: CallParts, catalogs: Pick<ForeignCatalogs, 'learn'>, lists: Pick<Upstreams, 'knownCatalog'>) {
-    const { deps, events, self, known, servers } = parts;
+    const { deps, events, self, known } = parts;
     this.#parts = parts;
     this.#catalogs = catalogs;
     this.#lists = lists;
     this.shared = new SharedInstances({ deps, self, instances: this.#instances, events, lists });
     this.#remote = new RemoteCalls(deps.bus);
     this.left = new LeftCalls(deps, known);
-    this.#owners = new Owners(deps.clock, events, self, servers);
     this.#watches = new SharedWatches(deps, events, known);
   }
 
@@ -95,13 +92,13 @@ export class ClusterCalls {
     if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
-    const engaged = this.#owners.engaged(place, exchange.client);
+    const engaged = this.#parts.servers.engaged(place, exchange.client);
     if (engaged !== null) return this.#callOwned(engaged, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
     if (key === null && this.#servesHere(place, request, exchange.client)) {
       return this.#orInstead(server, this.#callHere(place, request, exchange), request, exchange);
     }
-    const claim = key === null ? null : this.#owners.mine(place, key);
+    const claim = key === null ? null : this.#parts.servers.mine(place, key);
     if (claim !== null) return this.#callMine(claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
   }
@@ -114,23 +111,23 @@ export class ClusterCalls {
   #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     const place = this.#place(server);
     if (place?.here !== true) return notHere(`${server} is not defined here`);
-    const engaged = this.#owners.engaged(place, exchange.client);
+    const engaged = this.#parts.servers.engaged(place, exchange.client);
     const key = engaged?.key ?? claimKey(place, exchange.client, this.#lists);
-    const claim = engaged ?? (key === null ? null : this.#owners.mine(place, key));
+    const claim = engaged ?? (key === null ? null : this.#parts.servers.mine(place, key));
     if (claim !== null) {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
       return this.#serveMine(claim, request, exchange);
     }
     if (this.#parts.self.draining) return notHere('this node takes nothing new');
     if (key === null) return this.#serveUnowned(place, request, exchange, by);
-    if (this.#owners.ending(place, key)) return notHere(ENDING);
+    if (this.#parts.servers.ending(place, key)) return notHere(ENDING);
     return this.#serveClaimed(place, key, request, exchange);
   }
 
   async #serveClaimed(place: Place, key: string, request: Message, exchange: Exchange): Promise<Served> {
     let owner: Owner;
     try {
-      owner = await this.#owners.claim(place, key, exchange.client);
+      owner = await this.#parts.servers.claim(place, key, exchange.client);
     } catch (error) {
       return elsewhere(error instanceof Error ? error.message : String(error));
     }
@@ -159,7 +156,7 @@ export class ClusterCalls {
   /** Null if the client's calls need no owner. */
   async ownerElsewhere(place: Place, client: ClientProfile): Promise<RemoteInstance | null> {
     const key = claimKey(place, client, this.#lists);
-    return key === null || key === SINGLETON ? null : this.#owners.instanceOfOwner(place, key);
+    return key === null || key === SINGLETON ? null : this.#parts.servers.instanceOfOwner(place, key);
   }
 
   /** Returns the nodes that its calls went to. */
@@ -298,9 +295,9 @@ export class ClusterCalls {
       if (this.#servesHere(place, request, client)) return this.#callHere(place, request, exchange);
       return this.#callForeign(this.#instead(place), affinity(place, client, this.#lists), null, request, exchange);
     }
-    const mine = this.#owners.mine(place, key);
+    const mine = this.#parts.servers.mine(place, key);
     if (mine !== null) return this.#callMine(mine, request, exchange);
-    if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
+    if (this.#parts.servers.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
     if (this.#instances.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
     return this.#callOwner(place, key, request, exchange);
   }
@@ -331,7 +328,7 @@ export class ClusterCalls {
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
     try {
-      const owner = await this.#owners.of(place, key, exchange.client);
+      const owner = await this.#parts.servers.of(place, key, exchange.client);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
       if (owner?.kind === 'mine') return await this.#callMine(owner.claim, request, exchange);
       return await this.#callForeign(place, key, owner, request, exchange);

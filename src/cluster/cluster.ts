@@ -110,13 +110,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
     this.#known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
+    this.#messages = new SideMessages(deps);
+    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
     const claims = new Claims({ deps, store: claimed, leases, lease: this.#lease, nodes: this.peers }, this);
     this.#owned = new OwnedCalls(claims, clock);
-    this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned);
-    this.#messages = new SideMessages(deps);
+    this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned, this.events);
     this.streams = new SpreadStreams(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases);
-    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
     this.#router = new ClusterUpstreams({
       deps,
       events: this.events,

@@ -131,8 +131,8 @@ export const S0: readonly Mutation[] = [
   {
     row: 'S0.18',
     what: 'a node without room for a new session does not leave it to one that has room',
-    file: 'src/cluster/ownership/owners.ts',
-    find: '(this.#self.draining || this.#servers.yields(place, key, client))',
+    file: 'src/cluster/ownership/own-servers.ts',
+    find: '(this.#self.draining || this.yields(place, key, client))',
     replace: 'this.#self.draining',
   },
   {

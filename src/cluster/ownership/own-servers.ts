@@ -1,17 +1,22 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import { UP } from '../../model/server-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import { instancesInstead } from '../nodes/instances.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
-import type { Place } from '../nodes/routing-table.ts';
+import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
+import type { Owner } from './claims.ts';
 import { type ClaimEnd, HandingOver } from './handing-over.ts';
 import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
 
+const SOON_MS = 1_000;
+const AGAIN_MS = 1_000;
 /** In case it missed the end of the owner. */
 const LOOK_MS = 1_000;
 /** A singleton that does not start here for this long is left to the other nodes … */
@@ -22,7 +27,7 @@ export const PAUSE_MS = 18_000;
 /**
  * The servers of this node's files that run here: all but singletons that run elsewhere. The first instance to claim a singleton
  * runs it until its lease ends, or until it certainly cannot start it and another may. A removed server stays owned until its
- * processes have ended, so that no other node begins too early.
+ * processes have ended, so that no other node begins too early. A claim is not enough: what is ending is not served.
  */
 export class OwnServers implements ClaimEnd {
   readonly owned: OwnedCalls;
@@ -30,6 +35,7 @@ export class OwnServers implements ClaimEnd {
   readonly #deps: ClusterDeps;
   readonly #self: OwnNode;
   readonly #known: KnownServers;
+  readonly #events: Pick<UpstreamEvents, 'stateLost'>;
   readonly #startFailures: StartFailures;
   #desired: ReadonlyMap<string, Server> = new Map();
   #singletons: readonly Server[] = [];
@@ -41,14 +47,24 @@ export class OwnServers implements ClaimEnd {
   readonly #lost = new Set<Claim>();
   /** What a singleton that is begun or ended waits for. */
   #applied: Promise<void> = Promise.resolve();
+  /** Null while the store answers in time. */
+  #askAgainAt: number | null = null;
   #looking = false;
   #stop: () => void = () => {};
 
-  constructor(deps: ClusterDeps, self: OwnNode, known: KnownServers, owned: OwnedCalls) {
+  /** `events` reach the clients of all nodes. */
+  constructor(
+    deps: ClusterDeps,
+    self: OwnNode,
+    known: KnownServers,
+    owned: OwnedCalls,
+    events: Pick<UpstreamEvents, 'stateLost'>,
+  ) {
     this.#deps = deps;
     this.#self = self;
     this.#known = known;
     this.owned = owned;
+    this.#events = events;
     this.handingOver = new HandingOver(deps, owned, known, this);
     this.#startFailures = new StartFailures(deps.clock);
   }
@@ -91,6 +107,51 @@ export class OwnServers implements ClaimEnd {
   /** Removed, and its processes have not ended: it begins neither here nor elsewhere. */
   leaving(server: string): boolean {
     return this.#leaving.has(server);
+  }
+
+  /** Two look-ups and a comparison: every call asks. */
+  mine({ server }: Place, key: string): Claim | null {
+    const claim = this.owned.claims.mine(server.name, key);
+    return claim === null || this.#isEnding(claim) ? null : claim;
+  }
+
+  /** The session's claim, if a process here serves it: then its calls need it for certain. Null says nothing. */
+  engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
+    const { isolation } = place.server;
+    if (sessionId === null || !place.process || runsOnce(place)) return null;
+    if (isolation === 'shared' || isolation === 'principal') return null;
+    const claim = this.mine(place, sessionId);
+    return claim !== null && claim.serving > 0 ? claim : null;
+  }
+
+  /** Neither served here nor elsewhere until its processes have ended. */
+  ending({ server }: Place, key: string): boolean {
+    const claim = this.owned.claims.mine(server.name, key);
+    return claim !== null && this.#isEnding(claim);
+  }
+
+  /** Claims it if possible. Null: no owner, and this node must not take it. */
+  async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
+    const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.yields(place, key, client));
+    if (place.here && !leaves) return this.#claim(place, key, client);
+    return this.owned.claims.owner(place.server.name, key);
+  }
+
+  /** Null if that is this node, no node, or unknown. */
+  async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
+    if (otherInstances.length === 0 || this.owned.claims.mine(server.name, key) !== null) return null;
+    const owner = await this.#ownerSoon(server.name, key);
+    return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
+  }
+
+  /** Unless it is another node's, or left to others. Rejects with GatewayError. */
+  async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
+    // A call that failed elsewhere gets a try here.
+    if (this.yields(place, key, null)) throw notStarted(place.server.name);
+    const owner = await this.#claim(place, key, client);
+    if (owner !== null) return owner;
+    const server = place.server.name;
+    throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
   }
 
   /** Starts what this node has claimed. False: the files dropped the server while the store was asked. */
@@ -229,6 +290,44 @@ export class OwnServers implements ClaimEnd {
       this.handingOver.giveUp(claim);
     }
   }
+
+  /** Null without an owner. One list waits a second for a store that is silent; then none does until it has answered. */
+  #ownerSoon(server: string, key: string): Promise<Owner | null> {
+    const clock = this.#deps.clock;
+    const silent = this.#askAgainAt !== null;
+    if (clock.now() < (this.#askAgainAt ?? 0)) return Promise.resolve(null);
+    const unanswered = (): null => {
+      this.#askAgainAt = clock.now() + AGAIN_MS;
+      return null;
+    };
+    const answer = this.owned.claims.owner(server, key).then((owner) => {
+      this.#askAgainAt = null;
+      return owner;
+    }, unanswered);
+    return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, answer, unanswered);
+  }
+
+  #isEnding(claim: Claim): boolean {
+    return this.leaving(claim.server) || this.handingOver.isBarred(claim);
+  }
+
+  /** Null: the files dropped the server meanwhile. */
+  async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
+    const { name } = place.server;
+    const whose = key === SINGLETON ? null : client;
+    const owner = await this.owned.claims.claim(name, key, whose);
+    if (owner.kind === 'theirs') return owner;
+    if (!(await this.claimed(owner.claim))) return null;
+    if (whose !== null && !owner.claim.fresh && !owner.claim.lossReported) {
+      owner.claim.lossReported = true;
+      if (client.sessionId !== null) this.#events.stateLost(name, client.sessionId, 'restarted');
+    }
+    return owner;
+  }
+}
+
+export function notStarted(server: string): GatewayError {
+  return new GatewayError('NOT_SENT', `${server} cannot be started at this node`, { server });
 }
 
 function owns(server: Server): boolean {

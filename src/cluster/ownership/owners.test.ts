@@ -4,17 +4,25 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
+import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Place } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
-import type { OwnServers } from './own-servers.ts';
-import { Owners } from './owners.ts';
+import { OwnServers } from './own-servers.ts';
+import type { OwnedCalls } from './owned-calls.ts';
 
 const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
 const place = {
   server: { name: 'memory' },
   otherInstances: [{ node: { id: 'b', peer: 'peer of b' } }],
 } as unknown as Place;
+
+function ownServers(clock: FakeClock, claims: object): OwnServers {
+  const owned = { claims } as unknown as OwnedCalls;
+  const known = {} as KnownServers;
+  return new OwnServers({ clock } as unknown as ClusterDeps, {} as OwnNode, known, owned, new RecordedEvents());
+}
 
 /** What is asked of the store is answered by hand. */
 function played() {
@@ -28,7 +36,7 @@ function played() {
       return question.promise;
     },
   };
-  const owners = new Owners(clock, new RecordedEvents(), {} as OwnNode, { owned: { claims } } as unknown as OwnServers);
+  const owners = ownServers(clock, claims);
   const found: (string | null)[] = [];
   const find = async (): Promise<void> => {
     const instance = await owners.instanceOfOwner(place, 'key');
@@ -42,9 +50,8 @@ test('only a session whose process runs here under its claim is in use', () => {
   let held = true;
   let barred = false;
   const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
-  const servers = { owned: { claims }, leaving: () => false, handingOver: { isBarred: () => barred } };
-  const own = servers as unknown as OwnServers;
-  const owners = new Owners(new FakeClock(), new RecordedEvents(), {} as OwnNode, own);
+  const owners = ownServers(new FakeClock(), claims);
+  Object.assign(owners, { handingOver: { isBarred: () => barred } });
   const engaged = (sessionId: string | null, server: object = {}, process = true): unknown =>
     owners.engaged(
       { server: { name: 'memory', isolation: null, singleton: false, ...server }, process } as unknown as Place,
