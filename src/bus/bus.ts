@@ -5,9 +5,8 @@ import type { WireStatus } from './wire.ts';
  * Port: how the nodes of a cluster talk. Bytes in, bytes out: what a payload means is its users' affair. One contract
  * suite (`bus.contract.ts`) holds for every messaging system below (`Wire`).
  *
- * Everything is signed with a key of the cluster; what is not is dropped and counted. Everything is
- * bounded: large payloads go in chunks with flow control, queues have a limit, a peer that does not keep up is cut and
- * reported (`BusEvent.slow_consumer`).
+ * Everything is signed with a key of the cluster; what is not is dropped and counted. Everything is bounded: large payloads go
+ * in chunks with flow control, a peer that does not keep up is cut and reported (`BusEvent.slow_consumer`).
  *
  * Subjects are words of `[A-Za-z0-9_=-]` with dots between them, under `trunkline.`; `subscribe` takes `*` for one word and
  * `>` for all that follow.
@@ -41,8 +40,8 @@ export interface Bus {
 /** One payload in several pieces. */
 export type Payload = Buffer | readonly Buffer[];
 
-/** A promise delays the next message, in a bounded queue. */
-export type Subscriber = (payload: Buffer, from: string, subject: string) => void | Promise<void>;
+/** Gets messages in order and must not block. An error it throws is logged. */
+export type Subscriber = (payload: Buffer, from: string, subject: string) => void;
 
 export interface Registration {
   /** Calls being served continue. Idempotent. */
@@ -127,5 +126,5 @@ export type BusEvent =
   | { readonly type: 'connected'; readonly resync: boolean }
   | { readonly type: 'disconnected'; readonly reason: string }
   /** `call`: one call was cut because its other end is slow; otherwise this peer is. */
-  | { readonly type: 'slow_consumer'; readonly subject: string; readonly dropped: number; readonly call?: true }
+  | { readonly type: 'slow_consumer'; readonly subject: string; readonly call?: true }
   | { readonly type: 'refused'; readonly subject: string; readonly reason: string };

@@ -20,7 +20,6 @@ import { Entries, FRAME, FRAME_OVERHEAD, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { OutgoingCalls } from './calls/outgoing-calls.ts';
 import { bundleSubject } from './subjects.ts';
-import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
 import { MAX_SKEW_MS, ReplayWindow, Signer } from './trust/signer.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
@@ -67,7 +66,7 @@ export class SignedBus implements Bus {
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
-    this.#transport = new CallTransport(wire, clock, this.#post, (subject) => this.#slow(subject, 1, { call: true }));
+    this.#transport = new CallTransport(wire, clock, this.#post, (subject) => this.#slow(subject, { call: true }));
     const tickLater = (): void => this.#tickLater();
     this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random, tickLater);
     this.#incoming = new IncomingCalls(this.#transport, logger, tickLater);
@@ -94,21 +93,21 @@ export class SignedBus implements Bus {
   }
 
   subscribe(subject: string, subscriber: Subscriber): Registration {
-    const queue = new SubscriptionQueue(
-      subscriber,
-      (count) => this.#slow(subject, count),
-      (error) => this.#deps.logger.error('bus_subscriber_failed', { subject, error }),
-    );
+    let closed = false;
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
-      const signed = this.#open(message, seen);
-      if (signed !== null && signed.frame[0] === FRAME.hint)
-        queue.push(signed.frame.subarray(1), signed.from, message.subject);
+      const signed = closed ? null : this.#open(message, seen);
+      if (signed === null || signed.frame[0] !== FRAME.hint) return;
+      try {
+        subscriber(signed.frame.subarray(1), signed.from, message.subject);
+      } catch (error) {
+        this.#deps.logger.error('bus_subscriber_failed', { subject, error });
+      }
     };
     const subscription = this.#deps.wire.subscribe(subject, deliver);
     const close = (): void => {
+      closed = true;
       void subscription.close();
-      queue.close();
     };
     return { close };
   }
@@ -183,7 +182,7 @@ export class SignedBus implements Bus {
 
   #changed(change: WireChange): void {
     if (change.type === 'slow_consumer') {
-      this.#slow(change.subject, 0);
+      this.#slow(change.subject);
       return;
     }
     if (change.type === 'disconnected') {
@@ -203,9 +202,9 @@ export class SignedBus implements Bus {
     this.#outgoing.lost('the bus has lost its connection');
   }
 
-  #slow(subject: string, dropped: number, whose: { readonly call?: true } = {}): void {
+  #slow(subject: string, whose: { readonly call?: true } = {}): void {
     this.#slowConsumers++;
-    this.#tell({ type: 'slow_consumer', subject, dropped, ...whose });
+    this.#tell({ type: 'slow_consumer', subject, ...whose });
   }
 
   #refuse(subject: string, reason: string): void {

@@ -55,13 +55,11 @@ test('fault:F29 a node that does not keep up with its bus is not ready until it 
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', []);
     assert.equal(a.cluster.notReady, null);
-    const never = new Promise<void>(() => {});
-    a.bus.subscribe('trunkline.flood', () => never);
     let asked = 0;
     b.bus.subscribe('trunkline.node.*', (_payload, from) => {
       if (from === a.bus.peer) asked++;
     });
-    for (let i = 0; i < 1_100; i++) b.bus.publish('trunkline.flood', Buffer.alloc(1));
+    a.overrun();
     await nodes.pass(100);
     assert.match(a.cluster.notReady ?? '', /does not keep up/);
     assert.equal(b.cluster.notReady, null);

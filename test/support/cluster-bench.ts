@@ -89,6 +89,8 @@ export interface PlayedNode {
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
   restore(): void;
+  /** The messaging system says that the node has lost messages because it is slow. */
+  overrun(): void;
 }
 
 /** A call that comes to the node, of a client with that session. */
@@ -180,6 +182,7 @@ export class ClusterBench {
       bus,
       cut: () => wire.cut(),
       restore: () => wire.restore(),
+      overrun: () => wire.overrun(),
     };
     this.nodes.push(node);
     await cluster.apply(new Map(servers.map((server) => [server.name, server])));

@@ -52,6 +52,11 @@ export class CuttableWire extends MemoryWire {
     this.#tell({ type: 'connected', resync: true });
   }
 
+  /** As a messaging system reports that this end does not take its messages in time, and lost some. */
+  overrun(): void {
+    this.#tell({ type: 'slow_consumer', subject: '>' });
+  }
+
   #tell(change: WireChange): void {
     for (const listener of this.#listeners) listener(change);
   }
