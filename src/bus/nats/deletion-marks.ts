@@ -1,11 +1,9 @@
 import type { JsMsg } from '@nats-io/jetstream';
-import { GatewayError } from '../../model/gateway-error.ts';
 import { apiCode, NO_SEQUENCE, NOT_DELETED, type Reach } from './jetstream.ts';
-import { PendingRecords } from './pending-records.ts';
+import { readStream } from './pending-records.ts';
 
 /** Marks deleted records. */
 export const OPERATION = 'KV-Operation';
-const SCAN_MS = 60_000;
 const MAX_MARKS = 10_000;
 const AT_ONCE = 16;
 
@@ -51,38 +49,9 @@ export class DeletionMarks {
     return found <= records;
   }
 
-  /** Until `look` returns false. */
-  async #scan(reach: Reach, from: number, look: (message: JsMsg) => boolean): Promise<void> {
-    const { client, clock } = reach;
-    const consumer = await client.consumers.getPushConsumer(this.#stream, {
-      deliver_policy: 'by_start_sequence',
-      opt_start_seq: from,
-      filter_subjects: this.#subject,
-      headers_only: true,
-    });
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const late = (): void => reject(new GatewayError('NOT_SENT', `${this.#stream} is not read in time`));
-    const disarm = clock.after(SCAN_MS, late);
-    const pending = new PendingRecords(consumer, (await consumer.info(true)).num_pending, clock, resolve);
-    const messages = await consumer.consume({
-      callback: (message) => {
-        if (pending.over) return;
-        if (look(message)) pending.received(message);
-        else {
-          pending.stop();
-          resolve();
-        }
-      },
-    });
-    pending.begin();
-    try {
-      await promise;
-    } finally {
-      disarm();
-      pending.stop();
-      messages.stop();
-      consumer.delete().catch(() => {});
-    }
+  #scan(reach: Reach, from: number, take: (message: JsMsg) => boolean): Promise<void> {
+    const config = { opt_start_seq: from, filter_subjects: this.#subject, headers_only: true };
+    return readStream(reach, this.#stream, config, take);
   }
 
   /** By their sequence numbers, which stay unique: of several nodes one removes each. */

@@ -1,9 +1,8 @@
-import type { StreamConfig } from '@nats-io/jetstream';
-import { GatewayError } from '../../model/gateway-error.ts';
+import type { JsMsg, StreamConfig } from '@nats-io/jetstream';
 import type { LogReading, SharedLog } from '../shared-log.ts';
 import { apiCode, makeStream, type NatsStateDeps, type Reach, stateFailure, WRONG_REVISION } from './jetstream.ts';
 import { LogShares, type LogsState } from './log-shares.ts';
-import { PendingRecords } from './pending-records.ts';
+import { readStream } from './pending-records.ts';
 
 const STREAM = 'trunkline_logs';
 const SUBJECT = 'trunkline.logs';
@@ -78,18 +77,17 @@ export class NatsSharedLog implements SharedLog {
   }
 
   async read(name: string): Promise<LogReading> {
-    const { client } = await this.#deps.reach();
+    const entries: Buffer[] = [];
+    let position = 0;
+    const take = ({ data, seq }: JsMsg): boolean => {
+      entries.push(Buffer.from(data));
+      position = seq;
+      return true;
+    };
+    const config = { deliver_policy: 'all', filter_subjects: this.#subjectOf(name) } as const;
     try {
-      const consumer = await client.consumers.getPushConsumer(this.#deps.wire.scoped(STREAM), {
-        deliver_policy: 'all',
-        filter_subjects: this.#subjectOf(name),
-      });
-      try {
-        const left = (await consumer.info(true)).num_pending;
-        return await this.#collect(consumer, left);
-      } finally {
-        consumer.delete().catch(() => {});
-      }
+      await readStream(await this.#deps.reach(), this.#deps.wire.scoped(STREAM), config, take, READ_MS);
+      return { entries, position };
     } catch (error) {
       throw stateFailure(error, 'read');
     }
@@ -100,33 +98,6 @@ export class NatsSharedLog implements SharedLog {
     this.#shares.close();
     this.#stopRetry();
     this.#unfollow();
-  }
-
-  async #collect(consumer: Consumer, count: number): Promise<LogReading> {
-    const entries: Buffer[] = [];
-    let position = 0;
-    if (count === 0) return { entries, position };
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const late = (): void => reject(new GatewayError('NOT_SENT', 'the log is not read in time'));
-    const disarm = this.#deps.clock.after(READ_MS, late);
-    const pending = new PendingRecords(consumer, count, this.#deps.clock, resolve);
-    const messages = await consumer.consume({
-      callback: (message) => {
-        if (pending.over) return;
-        entries.push(Buffer.from(message.data));
-        position = message.seq;
-        pending.received(message);
-      },
-    });
-    pending.begin();
-    try {
-      await promise;
-      return { entries, position };
-    } finally {
-      disarm();
-      pending.stop();
-      messages.stop();
-    }
   }
 
   /** One flush at a time covers everything before it. */
@@ -184,8 +155,6 @@ export class NatsSharedLog implements SharedLog {
 function groupOf(name: string): string {
   return name.split('.', 1)[0]!;
 }
-
-type Consumer = Awaited<ReturnType<Reach['client']['consumers']['getPushConsumer']>>;
 
 const CONFIG = {
   max_msgs_per_subject: MAX_ENTRIES,

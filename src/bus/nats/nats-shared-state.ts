@@ -15,7 +15,7 @@ import {
   stateFailure,
   WRONG_REVISION,
 } from './jetstream.ts';
-import { PendingRecords } from './pending-records.ts';
+import { PendingRecords, readStream } from './pending-records.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 const RETRY_MS = 500;
@@ -161,29 +161,22 @@ export class NatsBucket implements Bucket {
     return this.withStream('write', (reach) => this.marks.forget(reach, olderThanMs));
   }
 
-  async keys(pattern = '>'): Promise<readonly string[]> {
-    const keys: string[] = [];
-    await new Promise<void>((resolve, reject) => {
-      const watch = new NatsWatch(
-        this,
-        pattern,
-        { headersOnly: true },
-        {
-          put: ({ key }) => keys.push(key),
-          gone: () => {},
-          onReady: () => {
-            watch.close();
-            resolve();
-          },
-        },
-      );
-      watch.start().catch(reject);
+  keys(pattern = '>'): Promise<readonly string[]> {
+    return this.withStream('read', async (reach) => {
+      const keys: string[] = [];
+      const take = (message: JsMsg): boolean => {
+        if (!isMark(message)) keys.push(keyOf(message, this));
+        return true;
+      };
+      const filter = this.subject(pattern);
+      const config = { deliver_policy: 'last_per_subject', filter_subjects: filter, headers_only: true } as const;
+      await readStream(reach, this.stream, config, take);
+      return keys;
     });
-    return keys;
   }
 
   async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
-    const watch = new NatsWatch(this, pattern, { newest }, watcher);
+    const watch = new NatsWatch(this, pattern, watcher, newest);
     await watch.start();
     return watch;
   }
@@ -249,12 +242,6 @@ export class NatsBucket implements Bucket {
   }
 }
 
-interface ListingOptions {
-  readonly headersOnly?: boolean;
-  /** Of a larger stream, about as many records that were changed last. */
-  readonly newest?: number | undefined;
-}
-
 interface Running {
   readonly consumer: PushConsumer;
   readonly messages: { stop(): void };
@@ -265,19 +252,20 @@ interface Running {
 export class NatsWatch {
   readonly #bucket: NatsBucket;
   readonly #pattern: string;
-  readonly #options: ListingOptions;
   readonly #watcher: StateWatcher;
+  readonly #newest: number;
   #running: Running | null = null;
   #round = 0;
   #closed = false;
   #unfollow: (() => void) | null = null;
   #stopRetry: (() => void) | null = null;
 
-  constructor(bucket: NatsBucket, pattern: string, options: ListingOptions, watcher: StateWatcher) {
+  /** `newest`: of a larger stream, about as many records that were changed last. */
+  constructor(bucket: NatsBucket, pattern: string, watcher: StateWatcher, newest = Number.POSITIVE_INFINITY) {
     this.#bucket = bucket;
     this.#pattern = pattern;
-    this.#options = options;
     this.#watcher = watcher;
+    this.#newest = newest;
   }
 
   /** Rejects with GatewayError if it cannot begin; later it retries until closed. */
@@ -312,7 +300,7 @@ export class NatsWatch {
       const { client, manager } = reach;
       // Another node may have created it again.
       const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
-      const { headersOnly = false, newest = Number.POSITIVE_INFINITY } = this.#options;
+      const newest = this.#newest;
       const whole = state.messages <= newest || (await this.#bucket.marks.hasAtMost(reach, newest));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         // A bucket has one message for each record.
@@ -321,7 +309,6 @@ export class NatsWatch {
           : { deliver_policy: 'by_start_sequence' as const, opt_start_seq: state.last_seq - newest + 1 }),
         // A list would need NATS 2.10.
         filter_subjects: this.#bucket.subject(this.#pattern),
-        headers_only: headersOnly,
       });
       const left = (await consumer.info(true)).num_pending;
       const ready = (): void => this.#watcher.onReady?.(created, whole);
@@ -354,9 +341,13 @@ export class NatsWatch {
   }
 
   #tell(message: JsMsg): void {
-    // Copied: a slice would keep the whole text, and keys are kept.
-    const key = Buffer.from(message.subject.slice(this.#bucket.subject('').length)).toString();
+    const key = keyOf(message, this.#bucket);
     if (isMark(message)) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
+}
+
+/** Copied: a slice would keep the whole text, and keys are kept. */
+function keyOf({ subject }: JsMsg, bucket: NatsBucket): string {
+  return Buffer.from(subject.slice(bucket.subject('').length)).toString();
 }

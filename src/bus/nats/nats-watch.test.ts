@@ -43,16 +43,11 @@ class Played {
       subject: (key: string) => `$KV.played.${key}`,
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
     };
-    this.watch = new NatsWatch(
-      bucket as unknown as NatsBucket,
-      '>',
-      {},
-      {
-        put: ({ key }) => this.reported.push(key),
-        gone: () => {},
-        onReady: (incarnation) => this.reported.push(`ready ${incarnation}`),
-      },
-    );
+    this.watch = new NatsWatch(bucket as unknown as NatsBucket, '>', {
+      put: ({ key }) => this.reported.push(key),
+      gone: () => {},
+      onReady: (incarnation) => this.reported.push(`ready ${incarnation}`),
+    });
   }
 
   /** The server sends a record, which `arrives`, and has `pending` more at that moment. */
@@ -137,19 +132,14 @@ test('a watch of a store is ready when all records from before its beginning hav
       withStream: (_doing: string, run: (reach: Reach) => Promise<unknown>) => run(reach),
     } as unknown as NatsBucket;
     await new Promise<void>((resolve, reject) => {
-      const watch = new NatsWatch(
-        watched,
-        '>',
-        {},
-        {
-          put: ({ key }) => reported.push(key),
-          gone: () => {},
-          onReady: () => {
-            watch.close();
-            resolve();
-          },
+      const watch = new NatsWatch(watched, '>', {
+        put: ({ key }) => reported.push(key),
+        gone: () => {},
+        onReady: () => {
+          watch.close();
+          resolve();
         },
-      );
+      });
       watch.start().catch(reject);
     });
     assert.deepEqual(reported, []);

@@ -1,7 +1,10 @@
-import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
+import type { JsMsg, OrderedPushConsumerOptions, PushConsumer } from '@nats-io/jetstream';
 import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Reach } from './jetstream.ts';
 
 const LOOK_MS = 1_000;
+const READ_MS = 60_000;
 
 /**
  * The records that a stream has when a consumer of it begins, until all of them came or it is certain that the rest never
@@ -71,5 +74,47 @@ export class PendingRecords {
     if (this.#over) return;
     this.stop();
     this.#ready();
+  }
+}
+
+/**
+ * Passes the records that a stream has now to `take`, in order, until it returns false. Rejects with GatewayError NOT_SENT if
+ * that takes longer than `mostMs`.
+ */
+export async function readStream(
+  { client, clock }: Reach,
+  stream: string,
+  config: Partial<OrderedPushConsumerOptions>,
+  take: (message: JsMsg) => boolean,
+  mostMs = READ_MS,
+): Promise<void> {
+  const consumer = await client.consumers.getPushConsumer(stream, config);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // The time may run out before it is awaited.
+  promise.catch(() => {});
+  const late = (): void => reject(new GatewayError('NOT_SENT', `${stream} is not read in time`));
+  const ends = [clock.after(mostMs, late), () => void consumer.delete().catch(() => {})];
+  try {
+    const { num_pending: left } = await consumer.info(true);
+    if (left === 0) return;
+    const pending = new PendingRecords(consumer, left, clock, resolve);
+    const messages = await consumer.consume({
+      callback: (message) => {
+        if (pending.over) return;
+        if (take(message)) pending.received(message);
+        else {
+          pending.stop();
+          resolve();
+        }
+      },
+    });
+    ends.push(
+      () => pending.stop(),
+      () => messages.stop(),
+    );
+    pending.begin();
+    await promise;
+  } finally {
+    for (const end of ends) end();
   }
 }
