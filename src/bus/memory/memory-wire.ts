@@ -6,7 +6,6 @@ interface MemorySubscription {
   readonly subject: string;
   readonly queue: string | null;
   readonly deliver: (message: WireMessage) => void;
-  open: boolean;
 }
 
 const MAX_PAYLOAD = 1024 * 1024;
@@ -29,13 +28,12 @@ export class MemoryHub {
     this.#subscriptions.add(subscription);
   }
 
-  forget(subscription: MemorySubscription): void {
+  remove(subscription: MemorySubscription): void {
     this.#subscriptions.delete(subscription);
   }
 
-  remove(subscription: MemorySubscription): void {
-    subscription.open = false;
-    this.forget(subscription);
+  leave(wire: MemoryWire): void {
+    for (const subscription of this.#subscriptions) if (subscription.wire === wire) this.remove(subscription);
   }
 
   publish(from: MemoryWire, subject: string, payload: Buffer, options: WirePublishOptions): void {
@@ -65,7 +63,6 @@ export class MemoryHub {
 
 export class MemoryWire implements Wire {
   readonly #hub: MemoryHub;
-  readonly #own = new Set<MemorySubscription>();
   #closed = false;
 
   constructor(hub: MemoryHub) {
@@ -99,17 +96,14 @@ export class MemoryWire implements Wire {
   }
 
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
-    const subscription: MemorySubscription = { wire: this, subject, queue: queue ?? null, deliver, open: true };
-    this.#own.add(subscription);
+    const subscription: MemorySubscription = { wire: this, subject, queue: queue ?? null, deliver };
     this.#hub.add(subscription);
-    return {
-      close: async () => {
-        this.#own.delete(subscription);
-        this.#hub.forget(subscription);
-        await new Promise((resolve) => setImmediate(resolve));
-        this.#hub.remove(subscription);
-      },
+    const close = (): Promise<void> => {
+      this.#hub.remove(subscription);
+      // What was published before has arrived by then.
+      return new Promise((resolve) => setImmediate(resolve));
     };
+    return { close };
   }
 
   /** A connection within the process is never lost. */
@@ -119,14 +113,13 @@ export class MemoryWire implements Wire {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const subscription of this.#own) this.#hub.remove(subscription);
-    this.#own.clear();
+    this.#hub.leave(this);
   }
 }
 
 function deliverSoon(subscription: MemorySubscription, message: WireMessage): void {
   queueMicrotask(() => {
-    if (subscription.open && subscription.wire.reaches) subscription.deliver(message);
+    if (subscription.wire.reaches) subscription.deliver(message);
   });
 }
 
