@@ -242,6 +242,6 @@ async function opened(server: NatsServer, peer: string, settings: { maxBytes?: n
   const wire = new NatsWire(core, { servers: [server.url], name: 'test', credentials: null, tls: null }, clock);
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock });
-  const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach(), ...settings });
+  const stored = new NatsSharedLog(state, settings.maxBytes);
   return { wire, state, log: new SealedLog(stored, new KeyRing([SECRET]), peer.padStart(16, '0')) };
 }

@@ -27,7 +27,7 @@ export class LeftLog implements AsyncDisposable {
     const wire = new NatsWire(core, { servers: [url], name: 'test', credentials: null, tls: null }, clock);
     await wire.firstAttempt;
     const state = new NatsSharedState({ wire, core, jetStream, clock });
-    const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach(), ...(maxBytes && { maxBytes }) });
+    const stored = new NatsSharedLog(state, maxBytes);
     return new LeftLog(wire, new SealedLog(stored, new KeyRing([SECRET]), '00000000000000e5'));
   }
 

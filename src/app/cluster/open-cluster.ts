@@ -52,7 +52,7 @@ export async function openNats(
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
   }
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
-  const log = new NatsSharedLog({ wire, clock: systemClock, logger, reach: () => state.reach(), maxBytes });
+  const log = new NatsSharedLog(state, maxBytes);
   const judge = async (): Promise<void> => {
     const lack = wire.connected ? await state.lack() : null;
     if (lack !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack });

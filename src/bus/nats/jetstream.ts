@@ -111,16 +111,16 @@ export async function onceMade(
 }
 
 /**
- * Creates a stream or updates its settings; several nodes may do so at once. Resolves with its creation time; rejects with
- * GatewayError.
+ * Creates a stream, or updates its settings if one that is compared differs; several nodes may do so at once. Resolves with its
+ * creation time; rejects with GatewayError.
  */
 export async function makeStream(
   reach: Reach,
   name: string,
   wanted: Partial<StreamConfig>,
-  same: (config: StreamConfig) => boolean,
+  compared: readonly (keyof StreamConfig)[],
 ): Promise<string> {
-  const seen = (await found(reach, name, wanted, same)) ?? (await made(reach, name, wanted));
+  const seen = (await found(reach, name, wanted, compared)) ?? (await made(reach, name, wanted));
   const stream = await onceMade(reach, seen).catch((error: unknown) => {
     throw stateFailure(error, 'read');
   });
@@ -132,11 +132,12 @@ async function found(
   { manager }: Reach,
   name: string,
   wanted: Partial<StreamConfig>,
-  same: (config: StreamConfig) => boolean,
+  compared: readonly (keyof StreamConfig)[],
 ): Promise<StreamInfo | null> {
   try {
     const stream = await manager.streams.info(name);
-    if (!same(stream.config)) await manager.streams.update(name, { ...stream.config, ...wanted });
+    const differs = compared.some((setting) => stream.config[setting] !== wanted[setting]);
+    if (differs) await manager.streams.update(name, { ...stream.config, ...wanted });
     return stream;
   } catch (error) {
     if (apiCode(error) === NO_STREAM) return null;

@@ -28,7 +28,7 @@ test('a log is read as it was at the beginning, without entries that fall out of
     const publish = real.client.publish.bind(real.client);
     return { ...real, client: { consumers: { getPushConsumer }, publish } as unknown as Reach['client'] };
   };
-  const log = new NatsSharedLog({ wire, clock: systemClock, reach });
+  const log = new NatsSharedLog({ deps: state.deps, reach });
   const append = async (position: number, ...entries: string[]): Promise<void> => {
     for (const entry of entries) assert.ok(await log.appendAfter('a', Buffer.from(entry), position++));
   };

@@ -135,7 +135,7 @@ async function node(nats: NatsServer, user: string, cluster: string | null) {
       if (status.type === 'error') denied.push(String(status.error));
   })();
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
-  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach(), maxBytes: 16 * 1024 * 1024 });
+  const log = new NatsSharedLog(state, 16 * 1024 * 1024);
   const keys = new KeyRing([SECRET], cluster);
   const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger: Logger.silent() });
   const close = async (): Promise<void> => {

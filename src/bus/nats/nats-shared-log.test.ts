@@ -63,7 +63,7 @@ async function node(server: NatsServer): Promise<{ wire: NatsWire; log: NatsShar
   const wire = new NatsWire(core, options, systemClock);
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
-  return { wire, log: new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() }) };
+  return { wire, log: new NatsSharedLog(state) };
 }
 
 async function until(condition: () => Promise<boolean>): Promise<void> {

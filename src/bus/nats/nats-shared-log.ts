@@ -1,7 +1,8 @@
 import type { JsMsg, StreamConfig } from '@nats-io/jetstream';
 import type { LogReading, SharedLog } from '../shared-log.ts';
-import { apiCode, makeStream, type NatsStateDeps, type Reach, stateFailure, WRONG_REVISION } from './jetstream.ts';
-import { LogShares, type LogsState } from './log-shares.ts';
+import { apiCode, makeStream, stateFailure, WRONG_REVISION } from './jetstream.ts';
+import { LogShares, type LogsState, type StoredLogs } from './log-shares.ts';
+import type { NatsSharedState } from './nats-shared-state.ts';
 import { readStream } from './pending-records.ts';
 
 const STREAM = 'trunkline_logs';
@@ -18,16 +19,11 @@ const RETRY_MS = 1_000;
 /** Beyond it entries are dropped. */
 const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
 
-export interface NatsSharedLogDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'> {
-  readonly reach: () => Promise<Reach>;
-  /** Of all logs, in the memory of NATS. */
-  readonly maxBytes?: number;
-}
-
 /** All shared logs are one JetStream stream in memory, a subject each. Appending is plain publishing without acknowledgement. */
-export class NatsSharedLog implements SharedLog {
-  readonly #deps: NatsSharedLogDeps;
-  readonly #maxBytes: number;
+export class NatsSharedLog implements SharedLog, StoredLogs {
+  readonly maxBytes: number;
+  readonly maxAgeMs = MAX_AGE_MS;
+  readonly #nats: Pick<NatsSharedState, 'deps' | 'reach'>;
   readonly #shares: LogShares;
   readonly #unfollow: () => void;
   #stopRetry: () => void = () => {};
@@ -36,26 +32,25 @@ export class NatsSharedLog implements SharedLog {
   #closed = false;
   #refused = '';
 
-  constructor(deps: NatsSharedLogDeps) {
-    const { maxBytes = DEFAULT_MAX_BYTES, clock } = deps;
-    this.#deps = deps;
-    this.#maxBytes = maxBytes;
-    const state = (): Promise<LogsState> => this.#state();
-    const drop = (group: string, upTo: number): Promise<void> => this.#drop(group, upTo);
-    this.#shares = new LogShares({ maxBytes, maxAgeMs: MAX_AGE_MS, state, drop }, clock);
+  /** `maxBytes`: of all logs, in the memory of NATS. */
+  constructor(nats: Pick<NatsSharedState, 'deps' | 'reach'>, maxBytes = DEFAULT_MAX_BYTES) {
+    const { wire, clock } = nats.deps;
+    this.#nats = nats;
+    this.maxBytes = maxBytes;
+    this.#shares = new LogShares(this, clock);
     // A restarted server has lost what was in memory.
-    this.#unfollow = deps.wire.onChange(({ type }) => {
+    this.#unfollow = wire.onChange(({ type }) => {
       if (type === 'connected') void this.#make();
     });
     void this.#make();
   }
 
   get maxEntryBytes(): number {
-    return this.#deps.wire.maxPayload - ROOM_BYTES;
+    return this.#nats.deps.wire.maxPayload - ROOM_BYTES;
   }
 
   append(name: string, entry: Buffer): boolean {
-    const { wire } = this.#deps;
+    const { wire } = this.#nats.deps;
     if (wire.status.state !== 'connected' || entry.length > this.maxEntryBytes) return false;
     if (this.#unsent + entry.length > MAX_UNSENT_BYTES) return false;
     if (!this.#shares.take(groupOf(name), ENTRY_BYTES + SUBJECT.length + name.length + entry.length)) return false;
@@ -66,7 +61,7 @@ export class NatsSharedLog implements SharedLog {
   }
 
   async appendAfter(name: string, entry: Buffer, position: number): Promise<boolean> {
-    const { client } = await this.#deps.reach();
+    const { client } = await this.#nats.reach();
     try {
       await client.publish(this.#subjectOf(name), entry, { expect: { lastSubjectSequence: position } });
       return true;
@@ -86,7 +81,7 @@ export class NatsSharedLog implements SharedLog {
     };
     const config = { deliver_policy: 'all', filter_subjects: this.#subjectOf(name) } as const;
     try {
-      await readStream(await this.#deps.reach(), this.#deps.wire.scoped(STREAM), config, take, READ_MS);
+      await readStream(await this.#nats.reach(), this.#nats.deps.wire.scoped(STREAM), config, take, READ_MS);
       return { entries, position };
     } catch (error) {
       throw stateFailure(error, 'read');
@@ -107,40 +102,38 @@ export class NatsSharedLog implements SharedLog {
     while (this.#unsent > 0) {
       const asked = this.#unsent;
       // A lost connection has dropped what waited.
-      await this.#deps.wire.connection?.flush().catch(() => {});
+      await this.#nats.deps.wire.connection?.flush().catch(() => {});
       this.#unsent -= asked;
     }
     this.#flushing = false;
   }
 
-  async #state(): Promise<LogsState> {
-    const { manager } = await this.#deps.reach();
-    const { created, state } = await manager.streams.info(this.#deps.wire.scoped(STREAM));
+  async state(): Promise<LogsState> {
+    const { manager } = await this.#nats.reach();
+    const { created, state } = await manager.streams.info(this.#nats.deps.wire.scoped(STREAM));
     return { incarnation: created, bytes: state.bytes, position: state.last_seq };
   }
 
-  async #drop(group: string, upTo: number): Promise<void> {
-    const { manager } = await this.#deps.reach();
+  async drop(group: string, upTo: number): Promise<void> {
+    const { manager } = await this.#nats.reach();
     const filter = this.#subjectOf(`${group}.>`);
-    await manager.streams.purge(this.#deps.wire.scoped(STREAM), { filter, seq: upTo + 1 });
+    await manager.streams.purge(this.#nats.deps.wire.scoped(STREAM), { filter, seq: upTo + 1 });
   }
 
   #subjectOf(name: string): string {
-    return `${this.#deps.wire.scoped(SUBJECT)}.${name}`;
+    return `${this.#nats.deps.wire.scoped(SUBJECT)}.${name}`;
   }
 
   async #make(): Promise<void> {
     this.#stopRetry();
     try {
-      const { wire, reach } = this.#deps;
-      const wanted = { ...CONFIG, max_bytes: this.#maxBytes, subjects: [`${wire.scoped(SUBJECT)}.>`] };
-      const same = ({ max_age, max_bytes }: StreamConfig): boolean =>
-        max_age === wanted.max_age && max_bytes === wanted.max_bytes;
-      await makeStream(await reach(), wire.scoped(STREAM), wanted, same);
+      const { wire } = this.#nats.deps;
+      const wanted = { ...CONFIG, max_bytes: this.maxBytes, subjects: [`${wire.scoped(SUBJECT)}.>`] };
+      await makeStream(await this.#nats.reach(), wire.scoped(STREAM), wanted, ['max_age', 'max_bytes']);
       this.#refused = '';
     } catch (error) {
       this.#tell(error);
-      if (!this.#closed) this.#stopRetry = this.#deps.clock.after(RETRY_MS, () => void this.#make());
+      if (!this.#closed) this.#stopRetry = this.#nats.deps.clock.after(RETRY_MS, () => void this.#make());
     }
   }
 
@@ -148,7 +141,7 @@ export class NatsSharedLog implements SharedLog {
     const { cause } = error as { readonly cause?: unknown };
     if (apiCode(cause) === 0 || String(cause) === this.#refused) return;
     this.#refused = String(cause);
-    this.#deps.logger?.warn('stream_copies_refused', { reason: this.#refused, maxBytes: this.#maxBytes });
+    this.#nats.deps.logger?.warn('stream_copies_refused', { reason: this.#refused, maxBytes: this.maxBytes });
   }
 }
 

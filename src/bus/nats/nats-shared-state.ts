@@ -68,10 +68,7 @@ export class NatsSharedState implements SharedState {
 
   /** Creates the stream of a bucket or updates its settings. Returns its incarnation. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
-    const wanted = streamConfig(name, options);
-    const same = ({ max_age, max_msg_size }: StreamConfig): boolean =>
-      max_age === wanted.max_age && max_msg_size === wanted.max_msg_size;
-    return makeStream(await this.reach(), `KV_${name}`, wanted, same);
+    return makeStream(await this.reach(), `KV_${name}`, streamConfig(name, options), ['max_age', 'max_msg_size']);
   }
 }
 

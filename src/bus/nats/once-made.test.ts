@@ -19,7 +19,7 @@ function beingMade(times: number) {
     return { created, config: { name } } as StreamInfo;
   };
   const reach = { clock, manager: { streams: { info } }, replicas: { look: () => {} } } as unknown as Reach;
-  return { clock, made: makeStream(reach, 'KV_claims', {}, () => true), asked: () => asked };
+  return { clock, made: makeStream(reach, 'KV_claims', {}, []), asked: () => asked };
 }
 
 async function pass(clock: FakeClock, ms: number): Promise<void> {

@@ -65,7 +65,7 @@ function replicasOn(name: string, program: string): void {
       try {
         await opened(state);
         await opened(state);
-        const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+        const log = new NatsSharedLog(state);
         const { manager } = await state.reach();
         await eventually(() => manager.streams.info('trunkline_logs'));
         await new Promise((resolve) => setTimeout(resolve, 2 * SOON_MS));
