@@ -94,11 +94,8 @@ export type BusOutcome =
     };
 
 export interface BusServing {
-  readonly subject: string;
   readonly payload: Buffer;
   readonly from: string;
-  /** When it has run out the call is cancelled. */
-  readonly deadlineMs: number;
   /** Null while the answer is wanted. */
   readonly cancelled: string | null;
   /** Called at most once. `callerLost`: the calling peer is gone. */

@@ -4,8 +4,8 @@ export interface Wire {
   /** Cheap. */
   readonly connected: boolean;
   readonly maxPayload: number;
-  /** Never blocks or throws; dropped without a connection. */
-  publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
+  /** Never blocks or throws; dropped without a connection. Without a subscriber `reply` gets a message without responders. */
+  publish(subject: string, payload: Buffer, reply?: string): void;
   /** Resolves when all that was published before has arrived; rejects or never settles if the connection is lost. */
   flush(): Promise<void>;
   /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes. */
@@ -22,12 +22,6 @@ export interface WireTraffic {
   readonly messagesOut: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
-}
-
-export interface WirePublishOptions {
-  /** Without a subscriber a message without responders arrives there. */
-  readonly reply?: string;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface WireMessage {

@@ -34,14 +34,23 @@ class Pair {
     writeFileSync(file, JSON.stringify({ ...config, $schema: 'trunkline' }));
     const keys = new KeyRing([SECRET]);
     const logger = Logger.silent();
-    const bus = new SignedBus({ wire: this.#hub.open(), keys, clock: systemClock, random: systemRandom, logger });
+    const wire = this.#hub.open();
+    const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger });
     const identity = new ClusterIdentity(this.#state, keys, systemClock, logger);
     const opened = await openApp({
       load: { files: [file], cwd: this.#folder, env: process.env },
       logger: Logger.silent(),
       state: 'none',
       follow: false,
-      cluster: { bus, state: this.#state, identity, node: id, key: Buffer.alloc(32, 1), close: () => bus.close() },
+      cluster: {
+        bus,
+        wire,
+        state: this.#state,
+        identity,
+        node: id,
+        key: Buffer.alloc(32, 1),
+        close: () => bus.close(),
+      },
     });
     assert.ok(opened.ok, JSON.stringify(opened));
     const { app } = opened;

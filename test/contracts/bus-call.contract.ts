@@ -100,7 +100,6 @@ export function callContract(scenario: Scenario): void {
 
   scenario('the deadline of the caller applies at both ends', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b, 5_000);
-    assert.equal(serving.deadlineMs, 5_000);
     await bench.clock.advance(5_000);
     const error = failure(await call.outcome);
     assert.equal(error.code, 'TIMEOUT');

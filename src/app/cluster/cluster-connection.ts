@@ -27,8 +27,8 @@ export interface ClusterConnection
   readonly sharedProcesses?: 'node' | 'session';
   /** Tells whether the other nodes have the same secret. */
   readonly identity: ClusterIdentity;
-  /** The connection that the bus uses. Absent: there are no public subjects either. */
-  readonly wire?: Wire;
+  /** The connection that the bus uses. */
+  readonly wire: Wire;
   /** Present where programs are served on the public subjects; `principal`: the agent of those who show no key. */
   readonly publicSubjects?: { readonly principal: string | null };
   /** The last of it: nothing of the cluster is used any more. */

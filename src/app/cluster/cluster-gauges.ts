@@ -49,7 +49,7 @@ export function registerClusterGauges(
     reconnects.of().set(status.reconnects);
     refused.of().set(status.refused);
     slow.of().set(status.slowConsumers);
-    const traffic = connection.wire?.traffic?.() ?? null;
+    const traffic = connection.wire.traffic?.() ?? null;
     if (traffic === null) return;
     messages.of('in').set(traffic.messagesIn);
     messages.of('out').set(traffic.messagesOut);

@@ -19,8 +19,7 @@ class SlowNats {
       onChange: (listener: (change: WireChange) => void) => (this.#changed = listener),
       subscribe: (_subject: string, listener: (message: { subject: string; noResponders: boolean }) => void) =>
         (this.#received = listener),
-      publish: (subject: string, _bytes: Buffer, options?: { reply: string }) =>
-        this.published.push({ subject, reply: options?.reply }),
+      publish: (subject: string, _bytes: Buffer, reply?: string) => this.published.push({ subject, reply }),
       flush: () => new Promise<void>((done) => (this.confirm = done)),
     };
     this.post = new AnswerPost(wire as unknown as Wire, this.clock, 'peer', () => this.taken);

@@ -94,7 +94,7 @@ export class AnswerPost {
       return;
     }
     this.#reported.set(subject, posted);
-    this.#wire.publish(reply, answer, { reply: subject });
+    this.#wire.publish(reply, answer, subject);
   }
 
   #unheard(subject: string): void {

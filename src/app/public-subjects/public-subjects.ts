@@ -44,7 +44,7 @@ export class PublicSubjects {
   /** Those of a node whose configuration wants them, which are served from now on; null for others. */
   static open(rooms: Rooms): PublicSubjects | null {
     const { cluster, connection } = rooms;
-    if (cluster === null || connection?.wire === undefined || connection.publicSubjects === undefined) return null;
+    if (cluster === null || connection?.publicSubjects === undefined) return null;
     const { bus, wire, publicSubjects } = connection;
     return new PublicSubjects(rooms, cluster, bus, wire, publicSubjects.principal);
   }

@@ -18,7 +18,7 @@ export function followHints({ connection, logger }: Rooms, look: () => void): vo
   bus.onEvent((event) => {
     if (event.type === 'connected') look();
   });
-  if (wire !== undefined && publicSubjects !== undefined) watchEvents(wire, logger, look);
+  if (publicSubjects !== undefined) watchEvents(wire, logger, look);
 }
 
 /** What cannot be read is logged this often at most. */

@@ -22,7 +22,7 @@ function posting(
   maxPayload = 1_000_000,
 ): FramePost {
   const last = (subject: string): string => subject.split('.').at(-1)!;
-  const publish: Wire['publish'] = (subject, message, { reply } = {}) =>
+  const publish: Wire['publish'] = (subject, message, reply) =>
     send(last(subject), message, reply === undefined ? null : Number(last(reply)));
   return new FramePost(
     { connected: true, maxPayload, publish } as Wire,

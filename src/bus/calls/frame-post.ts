@@ -189,7 +189,6 @@ export class FramePost {
   #send(peer: string, message: Buffer, begins: number | null): void {
     const subject = bundleSubject(peer);
     this.#signer.sign(message, subject);
-    const options = begins === null ? {} : { reply: noResponderSubject(this.#signer.peer, begins) };
-    this.#wire.publish(subject, message, options);
+    this.#wire.publish(subject, message, begins === null ? undefined : noResponderSubject(this.#signer.peer, begins));
   }
 }

@@ -36,7 +36,6 @@ export class IncomingCall extends CallEnd implements BusServing {
   counts = false;
   readonly subject: string;
   readonly from: string;
-  readonly deadlineMs: number;
   payload: Buffer;
   cancelled: string | null = null;
   onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
@@ -55,7 +54,6 @@ export class IncomingCall extends CallEnd implements BusServing {
     super(transport, request, Math.min(request.deadlineMs, MAX_DEADLINE_MS));
     this.subject = subject;
     this.from = from;
-    this.deadlineMs = request.deadlineMs;
     this.payload = request.first;
     this.#ends = ends;
     this.#total = request.total;

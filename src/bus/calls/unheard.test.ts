@@ -41,9 +41,9 @@ function overheard(wire: CuttableWire): { readonly wire: Wire; say(subject: stri
     connected: { get: () => wire.connected },
     maxPayload: { get: () => wire.maxPayload },
     publish: {
-      value: (...[subject, payload, options]: Parameters<Wire['publish']>) => {
-        if (options?.reply !== undefined) replies.push(options.reply);
-        wire.publish(subject, payload, options);
+      value: (...[subject, payload, reply]: Parameters<Wire['publish']>) => {
+        if (reply !== undefined) replies.push(reply);
+        wire.publish(subject, payload, reply);
       },
     },
     subscribe: {

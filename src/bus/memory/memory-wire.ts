@@ -1,5 +1,5 @@
 import { subjectMatches } from '../subjects.ts';
-import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
+import type { Wire, WireChange, WireMessage, WireStatus } from '../wire.ts';
 
 interface MemorySubscription {
   readonly wire: MemoryWire;
@@ -36,10 +36,10 @@ export class MemoryHub {
     for (const subscription of this.#subscriptions) if (subscription.wire === wire) this.remove(subscription);
   }
 
-  publish(from: MemoryWire, subject: string, payload: Buffer, options: WirePublishOptions): void {
+  publish(from: MemoryWire, subject: string, payload: Buffer, reply?: string): void {
     const groups = new Map<string, MemorySubscription[]>();
     let heard = false;
-    const message = memoryMessage(subject, payload, options);
+    const message = memoryMessage(subject, payload, reply);
     for (const subscription of this.#subscriptions) {
       if (!subscription.wire.reaches || !subjectMatches(subscription.subject, subject)) continue;
       heard = true;
@@ -52,10 +52,10 @@ export class MemoryHub {
       }
     }
     for (const members of groups.values()) deliverSoon(members[this.#next++ % members.length]!, message);
-    if (heard || options.reply === undefined) return;
-    const unanswered = { ...memoryMessage(options.reply, Buffer.alloc(0), {}), noResponders: true };
+    if (heard || reply === undefined) return;
+    const unanswered = { ...memoryMessage(reply, Buffer.alloc(0)), noResponders: true };
     for (const subscription of this.#subscriptions) {
-      if (subscription.wire === from && subjectMatches(subscription.subject, options.reply))
+      if (subscription.wire === from && subjectMatches(subscription.subject, reply))
         deliverSoon(subscription, unanswered);
     }
   }
@@ -87,8 +87,8 @@ export class MemoryWire implements Wire {
     return { state, server: '', version: '', lacks: [], lastError: '', reconnects: 0 };
   }
 
-  publish(subject: string, payload: Buffer, options: WirePublishOptions = {}): void {
-    if (this.reaches) this.#hub.publish(this, subject, payload, options);
+  publish(subject: string, payload: Buffer, reply?: string): void {
+    if (this.reaches) this.#hub.publish(this, subject, payload, reply);
   }
 
   flush(): Promise<void> {
@@ -123,6 +123,6 @@ function deliverSoon(subscription: MemorySubscription, message: WireMessage): vo
   });
 }
 
-function memoryMessage(subject: string, payload: Buffer, { reply, headers }: WirePublishOptions): WireMessage {
-  return { subject, payload, reply: reply ?? '', noResponders: false, header: (name) => headers?.[name] ?? null };
+function memoryMessage(subject: string, payload: Buffer, reply = ''): WireMessage {
+  return { subject, payload, reply, noResponders: false, header: () => null };
 }

@@ -11,7 +11,7 @@ import type {
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
 import { scoped, unscoped } from '../subjects.ts';
-import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
+import type { Wire, WireChange, WireMessage, WireStatus, WireTraffic } from '../wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
 const MAX_PAYLOAD = 1024 * 1024;
@@ -83,17 +83,11 @@ export class NatsWire implements Wire {
     return scoped(this.#options.cluster ?? null, subject);
   }
 
-  publish(subject: string, payload: Buffer, { reply, headers }: WirePublishOptions = {}): void {
+  publish(subject: string, payload: Buffer, reply?: string): void {
     if (this.#state !== 'connected') return;
     try {
-      const to = this.scoped(subject);
-      const answers = reply === undefined ? {} : { reply: this.scoped(reply) };
-      if (headers === undefined) this.#connection?.publish(to, payload, answers);
-      else {
-        const lines = this.#core.headers();
-        for (const [name, value] of Object.entries(headers)) lines.set(name, value);
-        this.#connection?.publish(to, payload, { headers: lines, ...answers });
-      }
+      const options = reply === undefined ? {} : { reply: this.scoped(reply) };
+      this.#connection?.publish(this.scoped(subject), payload, options);
     } catch (error) {
       this.#lastError = String(error);
     }
