@@ -3,10 +3,10 @@ import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
+import { atFirstNode } from '../at-first-node.ts';
 import type { ClusterDeps, SessionOpeners } from '../cluster-deps.ts';
 import { jsonIn } from '../lazy-bucket.ts';
 import { LruMap } from '../lru-map.ts';
-import { MarkSweep } from '../mark-sweep.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable } from '../shared-table.ts';
@@ -35,6 +35,7 @@ const MAX_WAITING = 100_000;
 /** Sessions of other nodes that a node has at hand. */
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
+const FORGET_MS = 10 * 60_000;
 
 interface KnownPeers {
   others(): Iterable<{ readonly peer: string }>;
@@ -77,8 +78,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   /** At hand. */
   readonly #perPrincipal = new Counts();
   readonly #counts: SessionCounts;
-  readonly #marks: MarkSweep;
-  #stopReview: () => void;
+  readonly #sweeps: readonly (() => void)[];
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
   #complete = false;
@@ -96,8 +96,11 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds, ...rules }, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
     this.#counts = new SessionCounts({ bus, clock, others, counting });
-    this.#stopReview = this.#reviewLater();
-    this.#marks = new MarkSweep({ ...deps, others }, this.#table.bucket, MARKS_MS);
+    const sweep = { ...deps, others };
+    this.#sweeps = [
+      atFirstNode(sweep, REVIEW_MS, 'sessions_not_reviewed', () => this.#review()),
+      atFirstNode(sweep, FORGET_MS, 'deletion_marks_not_forgotten', () => this.#forgetMarks()),
+    ];
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, table: this.#table });
   }
 
@@ -242,8 +245,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   async close(): Promise<void> {
-    this.#stopReview();
-    this.#marks.close();
+    for (const stop of this.#sweeps) stop();
     this.#counts.close();
     await this.#table.close();
     this.#everywhere.close();
@@ -312,17 +314,18 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   /** The sweep of a node looks through what it has at hand; one node looks through the rest. */
-  #reviewLater(): () => void {
-    const { bus, clock, logger } = this.#deps;
-    return clock.after(REVIEW_MS, () => {
-      this.#stopReview = this.#reviewLater();
-      if (this.#table.whole || this.#others().some((peer) => peer < bus.peer)) return;
-      const visitor = (record: SessionRecord): boolean => {
-        this.#follower?.reviewed(record);
-        return false;
-      };
-      this.visit(visitor).catch((error) => logger.debug('sessions_not_reviewed', { error: String(error) }));
-    });
+  async #review(): Promise<void> {
+    const visitor = (record: SessionRecord): boolean => {
+      this.#follower?.reviewed(record);
+      return false;
+    };
+    if (!this.#table.whole) await this.visit(visitor);
+  }
+
+  async #forgetMarks(): Promise<void> {
+    const { bucket } = this.#table;
+    const marks = await bucket.forgetMarks(MARKS_MS);
+    if (marks > 0) this.#deps.logger.debug('deletion_marks_forgotten', { bucket: bucket.name, marks });
   }
 
   heardAll(): void {
