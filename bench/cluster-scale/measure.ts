@@ -11,10 +11,20 @@ import { BusMeter, type BySubject, bytesOf } from './bus-meter.ts';
 import { type Kind, ListeningClient } from './client.ts';
 import type { NodesFunctions } from './nodes.ts';
 import type { SessionsFunctions } from './sessions.ts';
-import { definitions, LIVE, OWN_EACH, ownNames, SECRET, type Sizes, sharedNames, TOOLS_EACH, urlOf } from './sizes.ts';
+import {
+  definitions,
+  LIVE,
+  NODES_EACH_PROCESS,
+  OWN_EACH,
+  ownNames,
+  SECRET,
+  type Sizes,
+  sharedNames,
+  TOOLS_EACH,
+  urlOf,
+} from './sizes.ts';
 import { Worker } from './worker.ts';
 
-const NODES_EACH_PROCESS = 10;
 const UPSTREAMS = 4;
 const IDLE_MS = 10_000;
 const RESTARTS = 3;

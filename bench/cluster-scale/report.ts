@@ -3,7 +3,7 @@ import type { BySubject } from './bus-meter.ts';
 import type { Kind } from './client.ts';
 import { costAt, fitOf } from './fit.ts';
 import type { AtSize, ClusterScale, Memory, NewNode } from './measure.ts';
-import { OWN_EACH, TOOLS_EACH } from './sizes.ts';
+import { NODES_EACH_PROCESS, OWN_EACH, TOOLS_EACH } from './sizes.ts';
 
 const MB = 1_000_000;
 const MOST_RESTART_BYTES = MB;
@@ -20,7 +20,7 @@ export function clusterScaleTable(found: ClusterScale): string {
   const { nodes, servers, sessions } = sizes;
   const parts = [
     `### cluster-scale: ${nodes} nodes x ${many(servers)} servers, ${many(sessions)} sessions in the store`,
-    `The nodes are gateways as programs embed them, ten a process, over one real nats-server; a new node is a process of its own. ${many(servers)} HTTP servers, played by four processes, are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
+    `The nodes are gateways as programs embed them, ${NODES_EACH_PROCESS} a process, over one real nats-server; a new node is a process of its own. ${many(servers)} HTTP servers, played by four processes, are in the file of every node, ${OWN_EACH} more in that of one node each (${TOOLS_EACH} tools a server): together ${many(servers + nodes * OWN_EACH)}. Bytes are those that nats-server received and sent. While nodes were measured the store had ${many(found.sessionsBesideNodes)} sessions.`,
     markdown(
       ['figure', 'measured', 'limit', ''],
       [...atLastSize(steps.at(-1)), ...ofMemory(memory), ...ofNewNode(newNode)],

@@ -5,6 +5,8 @@ export const LIVE = 'live';
 export const TOOLS_EACH = 2;
 /** Servers that only one node has, of each node. */
 export const OWN_EACH = 20;
+/** Ten shared a thread before: from 30 nodes on they kept each other from their leases. */
+export const NODES_EACH_PROCESS = 4;
 export const SECRET = 'a secret of the benchmark, of no worth to anybody';
 
 export type Sizes = Options['scale'];
