@@ -6,8 +6,6 @@ import type { Rooms } from './rooms.ts';
 const LOOK_MS = 2_000;
 /** A server that comes back sooner is not reported: it was tried again, as it should be. */
 const DOWN_MS = 60_000;
-/** Nodes of autoscaled clusters never come back under their names. */
-const LOST_MS = 60 * 60_000;
 const NEAR = 0.9;
 /** Whose definitions are gone through at each look, in turn: that takes as long as they are many. */
 const SERVERS_A_LOOK = 20;
@@ -52,8 +50,6 @@ export class ConditionWatch {
   /** Definitions that are withheld, of servers that have some, as of their turn. */
   readonly #withheld = new Map<string, number>();
   #turn = 0;
-  #peers: ReadonlyMap<string, string> = new Map();
-  readonly #lost = new Map<string, number>();
   #cancel: () => void = () => {};
 
   constructor(watched: Watched, reconciler: Pick<Reconciler, 'alarms'>, store: Pick<StoreFollower, 'problem'> | null) {
@@ -140,18 +136,14 @@ export class ConditionWatch {
   }
 
   *#nodes(): Iterable<Condition> {
-    const { cluster, connection, clock } = this.#watched;
+    const { cluster, connection } = this.#watched;
     if (cluster === null || connection === null) return;
     const { state, lastError } = connection.bus.status;
     if (state !== 'connected') {
       yield { name: 'bus_lost', server: null, reason: lastError ?? 'the bus of the cluster cannot be reached' };
       return;
     }
-    const peers = new Map(cluster.nodes().map((node) => [node.id, node.state]));
-    for (const [id, was] of this.#peers) if (!peers.has(id) && was !== 'draining') this.#lost.set(id, clock.now());
-    this.#peers = peers;
-    for (const [id, at] of this.#lost) if (peers.has(id) || clock.now() - at > LOST_MS) this.#lost.delete(id);
-    const gone = [...this.#lost.keys()];
+    const gone = [...cluster.peers.silent.keys()];
     if (gone.length > 0) yield { name: 'node_lost', server: null, reason: `gone without leaving: ${gone.join(', ')}` };
   }
 }

@@ -86,6 +86,12 @@ test('a node that went without leaving is named for an hour, or until it is back
     nodes.clock.skip(3_600_000);
     await nodes.pass(200);
     assert.deepEqual(silent(), []);
+    const d = await nodes.join('d', []);
+    d.cluster.drain();
+    await nodes.pass(1_000);
+    d.cut();
+    await nodes.pass(3_000);
+    assert.deepEqual(silent(), [], 'd was draining: it was about to leave');
   }));
 
 test('fault:F28 a node is gone for certain only where the bus has carried heartbeats meanwhile', () =>

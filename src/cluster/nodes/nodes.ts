@@ -100,7 +100,7 @@ export class Nodes {
     return this.#announced;
   }
 
-  /** Names of nodes that were lost within the last hour, without leaving, with the wall-clock time of that. */
+  /** Names of nodes that were lost within the last hour, without leaving or draining, with the wall-clock time of that. */
   get silent(): ReadonlyMap<string, number> {
     return this.#silent;
   }
@@ -274,7 +274,8 @@ export class Nodes {
     if (left) this.#announced.delete(view.peer);
     const { heardAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
-    if (!left) this.#keepSilent(view.id);
+    // Nodes of autoscaled clusters drain, are killed, and never come back under their names.
+    if (!left && view.state !== 'draining') this.#keepSilent(view.id);
     this.#witnesses.silent(view.peer, heardAt);
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
