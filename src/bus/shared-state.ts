@@ -4,8 +4,8 @@
  * `shared-state.contract.ts` holds for every implementation.
  */
 export interface SharedState {
-  /** Creates it if needed; updates its settings. */
-  bucket(name: string, options: BucketOptions): Promise<Bucket>;
+  /** At the first operation, and at one after a failure, it is created if needed, and its settings are updated. */
+  bucket(name: string, options: BucketOptions): Bucket;
 }
 
 export interface BucketOptions {
@@ -21,8 +21,13 @@ export interface BucketOptions {
  */
 export interface Bucket {
   readonly name: string;
-  /** Changes when the bucket was lost and created again; revisions may begin again. With a revision it is a fencing token. */
+  /**
+   * Changes when the bucket was lost and created again; revisions may begin again. With a revision it is a fencing token; it has no
+   * dot. As last seen; empty before.
+   */
   readonly incarnation: string;
+  /** Asks for it: another node may have created it again. */
+  readIncarnation(): Promise<string>;
   get(key: string): Promise<StateRecord | null>;
   /** `deleted` while a marker is kept. Null: it never existed, expired, or was lost. */
   look(key: string): Promise<StateRecord | 'deleted' | null>;

@@ -5,7 +5,6 @@ import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { LazyBucket } from './lazy-bucket.ts';
 import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { NodeLease } from './lease/node-lease.ts';
@@ -95,8 +94,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const { bus, clock } = (this.#lifetime = new Lifetime(parts.bus, parts.clock));
     const deps: ClusterParts = Object.create(parts, { bus: { value: bus }, clock: { value: clock } });
     const { logger, state } = deps;
-    const leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
-    const claimed = new LazyBucket(state, CLAIMS, { ttlMs: 0 });
+    const leases = state.bucket(LEASES, { ttlMs: LEASE_MS });
+    const claimed = state.bucket(CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
     this.#startedAt = clock.wall();
     this.#rebuilding = new Paced(clock, () => this.#rebuild());

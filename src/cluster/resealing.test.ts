@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { openedLate } from '../../test/support/opened-late.ts';
 import { MemorySharedState } from '../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { sealedAnew, sealingOf } from '../model/sealing.ts';
 import { Logger } from '../telemetry/logger.ts';
-import { LazyBucket } from './lazy-bucket.ts';
 import { Resealing } from './resealing.ts';
 
 const OLD = Buffer.alloc(32, 1);
@@ -17,14 +17,10 @@ class Bench {
   readonly lines: string[] = [];
   /** The store does not answer. */
   away = false;
-  readonly bucket = new LazyBucket(
-    {
-      bucket: (name, options) =>
-        this.away ? Promise.reject(new Error('no answer')) : this.#state.bucket(name, options),
-    },
-    'secrets',
-    { ttlMs: 0 },
-  );
+  readonly bucket = openedLate('secrets', async () => {
+    if (this.away) throw new Error('no answer');
+    return this.#state.bucket('secrets', { ttlMs: 0 });
+  });
 
   node(...keys: Buffer[]): Resealing {
     const sealing = sealingOf(keys, (key) => new Sealer(key));

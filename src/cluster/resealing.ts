@@ -1,6 +1,5 @@
-import type { StateRecord } from '../bus/shared-state.ts';
+import type { Bucket, StateRecord } from '../bus/shared-state.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
 
 /** Long, because nodes with the other secret may still write; the last one restarted finds the rest. */
 const LOOK_MS = 600_000;
@@ -8,7 +7,7 @@ const AGAIN_MS = 10_000;
 const MAX_READS = 32;
 
 interface ResealingDeps extends Pick<ClusterDeps, 'sealing' | 'clock' | 'logger'> {
-  readonly bucket: LazyBucket;
+  readonly bucket: Bucket;
   /** Null if the secret in force sealed it. */
   readonly reseal: (record: StateRecord) => Buffer | null;
 }

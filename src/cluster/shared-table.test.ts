@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { LossyStore } from '../../test/support/lossy-store.ts';
+import type { Bucket } from '../bus/shared-state.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { SharedTable } from './shared-table.ts';
 
@@ -9,20 +10,20 @@ import { SharedTable } from './shared-table.ts';
 async function known(count: number, isLost: (at: number) => boolean = () => false) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
-  const bucket = await store.present.bucket('records', { ttlMs: 0 });
+  const bucket = store.present.bucket('records', { ttlMs: 0 });
   const keys = Array.from({ length: count }, (_, at) => `k${at}`);
   for (const key of keys) await bucket.create(key, Buffer.from('there'));
   const view = store.view();
   /** What the store does not find though it has it, and what it cannot write. */
   const [unfound, damaged] = [new Set<string>(), new Set<string>()];
   const open = view.bucket.bind(view);
-  view.bucket = async (...args) => {
-    const its = await open(...args);
-    return {
-      ...its,
-      look: async (key) => (unfound.has(key) ? null : its.look(key)),
-      restore: (key, value) => (damaged.has(key) ? Promise.reject(new Error('damaged')) : its.restore(key, value)),
-    };
+  view.bucket = (...args) => {
+    const its = open(...args);
+    const { look: looked, restore: restored } = its;
+    const look: Bucket['look'] = async (key) => (unfound.has(key) ? null : looked(key));
+    const restore: Bucket['restore'] = (key, value) =>
+      damaged.has(key) ? Promise.reject(new Error('damaged')) : restored(key, value);
+    return Object.assign(its, { look, restore });
   };
   const recalled: string[] = [];
   const events: string[] = [];

@@ -1,8 +1,7 @@
-import type { StateRecord, StateWatcher } from '../bus/shared-state.ts';
+import type { Bucket, StateRecord, StateWatcher } from '../bus/shared-state.ts';
 import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
-import { LazyBucket } from './lazy-bucket.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
 const AGAIN_MS = 1_000;
@@ -29,7 +28,7 @@ interface LateChange {
  * early: the first node that knows it writes it again, over nothing only, and a refused node reads what is there.
  */
 export class SharedTable {
-  readonly bucket: LazyBucket;
+  readonly bucket: Bucket;
   readonly #deps: Deps;
   readonly #settings: TableSettings;
   readonly #owner: TableOwner;
@@ -73,7 +72,7 @@ export class SharedTable {
     this.#deps = deps;
     this.#settings = settings;
     this.#owner = owner;
-    this.bucket = new LazyBucket(deps.state, settings.bucket, settings);
+    this.bucket = deps.state.bucket(settings.bucket, settings);
     void this.#follow();
   }
 

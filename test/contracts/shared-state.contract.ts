@@ -27,7 +27,8 @@ export function sharedStateContract(harness: StateHarness): void {
         const bench = await harness.start();
         const name = `test-${randomBytes(6).toString('hex')}`;
         try {
-          const [a, b] = await Promise.all(bench.nodes.map((node) => node.bucket(name, { ttlMs })));
+          const [a, b] = bench.nodes.map((node) => node.bucket(name, { ttlMs }));
+          assert.equal(await a!.readIncarnation(), await b!.readIncarnation());
           assert.equal(a!.incarnation, b!.incarnation);
           await run(bench, a!, b!);
         } finally {

@@ -19,6 +19,7 @@ import { request, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { CuttableHub, type CuttableWire } from './cuttable-wire.ts';
 import { FakeClock, settled } from './fake-clock.ts';
+import { openedLate } from './opened-late.ts';
 import { clientOf, PlayedUpstreams, RecordedEvents } from './played-upstreams.ts';
 
 export const SECRET = 'a secret of a cluster, 32 bytes and more';
@@ -235,10 +236,10 @@ export function losing({ state: first, clock }: ClusterBench): { readonly state:
     const anew = new MemorySharedState(clock);
     made++;
     // So that each bucket is another making.
-    for (let i = 0; i < 50 * made; i++) await anew.bucket(`other-${i}`, { ttlMs: 0 });
+    for (let i = 0; i < 50 * made; i++) anew.bucket(`other-${i}`, { ttlMs: 0 });
     present = anew;
   };
-  return { state: { bucket: (name, options) => present.bucket(name, options) }, lose };
+  return { state: { bucket: (name, options) => openedLate(name, async () => present.bucket(name, options)) }, lose };
 }
 
 /** The store of the cluster as a node sees it whose connection may be cut: then nothing is answered. */
@@ -251,21 +252,23 @@ class CuttableState implements SharedState {
     this.#wire = wire;
   }
 
-  async bucket(name: string, options: { readonly ttlMs: number }): Promise<Bucket> {
-    const bucket = await this.#reached(() => this.#state.bucket(name, options));
-    return {
-      name: bucket.name,
-      incarnation: bucket.incarnation,
-      get: (key) => this.#reached(() => bucket.get(key)),
-      look: (key) => this.#reached(() => bucket.look(key)),
-      create: (key, value) => this.#reached(() => bucket.create(key, value)),
-      restore: (key, value) => this.#reached(() => bucket.restore(key, value)),
-      update: (key, value, revision) => this.#reached(() => bucket.update(key, value, revision)),
-      delete: (key, revision) => this.#reached(() => bucket.delete(key, revision)),
-      forgetMarks: (olderThanMs) => this.#reached(() => bucket.forgetMarks(olderThanMs)),
-      keys: (pattern) => this.#reached(() => bucket.keys(pattern)),
-      watch: (pattern, watcher) => this.#reached(() => bucket.watch(pattern, watcher)),
-    };
+  bucket(name: string, options: { readonly ttlMs: number }): Bucket {
+    return openedLate(name, async () => {
+      const bucket = await this.#reached(async () => this.#state.bucket(name, options));
+      return {
+        name: bucket.name,
+        incarnation: bucket.incarnation,
+        get: (key) => this.#reached(() => bucket.get(key)),
+        look: (key) => this.#reached(() => bucket.look(key)),
+        create: (key, value) => this.#reached(() => bucket.create(key, value)),
+        restore: (key, value) => this.#reached(() => bucket.restore(key, value)),
+        update: (key, value, revision) => this.#reached(() => bucket.update(key, value, revision)),
+        delete: (key, revision) => this.#reached(() => bucket.delete(key, revision)),
+        forgetMarks: (olderThanMs) => this.#reached(() => bucket.forgetMarks(olderThanMs)),
+        keys: (pattern) => this.#reached(() => bucket.keys(pattern)),
+        watch: (pattern, watcher) => this.#reached(() => bucket.watch(pattern, watcher)),
+      };
+    });
   }
 
   async #reached<T>(work: () => Promise<T>): Promise<T> {

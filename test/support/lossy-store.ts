@@ -2,6 +2,7 @@ import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
 import type { Bucket, BucketOptions, SharedState, StateWatcher } from '../../src/bus/shared-state.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { FakeClock } from './fake-clock.ts';
+import { openedLate } from './opened-late.ts';
 
 /** A store that loses what it has without a word. */
 export class LossyStore {
@@ -24,19 +25,19 @@ export class LossyStore {
   /** The record, and that it was deleted. */
   async lose(name: string, key: string): Promise<void> {
     // What runs out of time leaves no mark.
-    const bucket = await this.present.bucket(name, { ttlMs: 1 });
+    const bucket = this.present.bucket(name, { ttlMs: 1 });
     for (const view of this.#views) view.hears = false;
     await bucket.delete(key);
     await bucket.create(key, Buffer.alloc(0));
     await this.#clock.advance(1);
-    await this.present.bucket(name, { ttlMs: 0 });
+    this.present.bucket(name, { ttlMs: 0 });
     for (const view of this.#views) view.hears = true;
   }
 
   /** Everything; its buckets are later makings of their names. */
   async loseAll(): Promise<void> {
     const anew = new MemorySharedState(this.#clock);
-    await anew.bucket('other', { ttlMs: 0 });
+    anew.bucket('other', { ttlMs: 0 });
     this.present = anew;
   }
 }
@@ -58,44 +59,46 @@ export class StoreView implements SharedState {
     this.#store = store;
   }
 
-  async bucket(name: string, options: BucketOptions): Promise<Bucket> {
-    this.#reach();
-    const present = (): Promise<Bucket> => {
+  bucket(name: string, options: BucketOptions): Bucket {
+    return openedLate(name, async () => {
       this.#reach();
-      return this.#store.present.bucket(name, options);
-    };
-    const written = async (): Promise<Bucket> => {
-      this.#reach();
-      await this.writes;
-      return present();
-    };
-    return {
-      name,
-      incarnation: (await present()).incarnation,
-      get: async (key) => (await present()).get(key),
-      look: async (key) => {
-        this.looked++;
-        const bucket = await present();
-        await this.looks;
-        return bucket.look(key);
-      },
-      create: async (key, value) => (await written()).create(key, value),
-      restore: async (key, value) => (await written()).restore(key, value),
-      update: async (key, value, revision) => (await written()).update(key, value, revision),
-      delete: async (key, revision) => (await written()).delete(key, revision),
-      forgetMarks: async (olderThanMs) => (await written()).forgetMarks(olderThanMs),
-      keys: async (pattern) => (await present()).keys(pattern),
-      watch: async (pattern, watcher, newest) => {
-        let running = { close() {} };
-        const begin = async (): Promise<void> => {
-          running.close();
-          running = await (await present()).watch(pattern, this.#heard(watcher), newest);
-        };
-        this.#begun.push(begin);
-        await begin();
-        return { close: () => running.close() };
-      },
-    };
+      const present = async (): Promise<Bucket> => {
+        this.#reach();
+        return this.#store.present.bucket(name, options);
+      };
+      const written = async (): Promise<Bucket> => {
+        this.#reach();
+        await this.writes;
+        return present();
+      };
+      return {
+        name,
+        incarnation: (await present()).incarnation,
+        get: async (key) => (await present()).get(key),
+        look: async (key) => {
+          this.looked++;
+          const bucket = await present();
+          await this.looks;
+          return bucket.look(key);
+        },
+        create: async (key, value) => (await written()).create(key, value),
+        restore: async (key, value) => (await written()).restore(key, value),
+        update: async (key, value, revision) => (await written()).update(key, value, revision),
+        delete: async (key, revision) => (await written()).delete(key, revision),
+        forgetMarks: async (olderThanMs) => (await written()).forgetMarks(olderThanMs),
+        keys: async (pattern) => (await present()).keys(pattern),
+        watch: async (pattern, watcher, newest) => {
+          let running = { close() {} };
+          const begin = async (): Promise<void> => {
+            running.close();
+            running = await (await present()).watch(pattern, this.#heard(watcher), newest);
+          };
+          this.#begun.push(begin);
+          await begin();
+          return { close: () => running.close() };
+        },
+      };
+    });
   }
 
   /** Its watches begin anew, as after an outage. */

@@ -24,7 +24,7 @@ export class MemorySharedState implements SharedState {
     this.#clock = clock;
   }
 
-  async bucket(name: string, options: BucketOptions): Promise<Bucket> {
+  bucket(name: string, options: BucketOptions): Bucket {
     let bucket = this.#buckets.get(name);
     if (bucket === undefined) {
       bucket = new MemoryBucket(name, `${++this.#made}`, this.#clock);
@@ -49,6 +49,10 @@ class MemoryBucket implements Bucket {
     this.name = name;
     this.incarnation = incarnation;
     this.#clock = clock;
+  }
+
+  async readIncarnation(): Promise<string> {
+    return this.incarnation;
   }
 
   async get(key: string): Promise<StateRecord | null> {

@@ -54,8 +54,8 @@ describe('S0.21 the documented rights of a node at NATS are enough, and each is 
     await empty(nats);
     const own = await node(nats, 'user0', CLUSTER);
     const other = await node(nats, 'user0', null);
-    await (await own.state.bucket('trunkline_sessions', { ttlMs: 0 })).create('k', Buffer.from('v'));
-    await assert.rejects(other.state.bucket('trunkline_sessions', { ttlMs: 0 }), /these credentials may not /);
+    await own.state.bucket('trunkline_sessions', { ttlMs: 0 }).create('k', Buffer.from('v'));
+    await assert.rejects(other.state.bucket('trunkline_sessions', { ttlMs: 0 }).get('k'), /these credentials may not /);
     await Promise.all([own.close(), other.close()]);
   });
 });
@@ -72,7 +72,7 @@ async function failures(nats: NatsServer, user: number): Promise<readonly string
   const refused = (subject: string): boolean => a.denied.some((error) => error.includes(subject));
   for (const name of streams.filter((stream) => stream.startsWith('KV_')).map((stream) => stream.slice(3))) {
     await check(name, async () => {
-      const bucket = await a.state.bucket(name, { ttlMs: 0 });
+      const bucket = a.state.bucket(name, { ttlMs: 0 });
       const revision = await bucket.create('k', Buffer.from('v'));
       const seen: string[] = [];
       const watch = await bucket.watch('>', { put: ({ key }) => seen.push(key), gone: () => {} });
@@ -82,8 +82,8 @@ async function failures(nats: NatsServer, user: number): Promise<readonly string
       const removed = (await bucket.look('k')) === 'deleted' && (await bucket.forgetMarks(-3_600_000)) === 1;
       watch.close();
       // Settings of an earlier version.
-      await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 });
-      await a.state.bucket(name, { ttlMs: 0 });
+      await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 }).readIncarnation();
+      await a.state.bucket(name, { ttlMs: 0 }).readIncarnation();
       return removed;
     });
   }
@@ -109,12 +109,12 @@ async function failures(nats: NatsServer, user: number): Promise<readonly string
     return there.kind === 'result' && back.kind === 'result';
   });
   await check('many records', async () => {
-    const bucket = await b.state.bucket('trunkline_sessions', { ttlMs: 0 });
+    const bucket = b.state.bucket('trunkline_sessions', { ttlMs: 0 });
     await Promise.all(Array.from({ length: 100 }, (_, i) => bucket.create(`many.${i}`, Buffer.alloc(60_000))));
     let count = 0;
     const all = Promise.withResolvers<void>();
     const watcher = { put: () => count++, gone: () => {}, onReady: () => all.resolve() };
-    const watch = await (await a.state.bucket('trunkline_sessions', { ttlMs: 0 })).watch('many.>', watcher);
+    const watch = await a.state.bucket('trunkline_sessions', { ttlMs: 0 }).watch('many.>', watcher);
     await all.promise;
     watch.close();
     return count === 100;

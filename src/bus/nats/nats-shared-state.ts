@@ -38,9 +38,8 @@ export class NatsSharedState implements SharedState {
     this.#replicas = new StreamReplicas(deps, () => this.reach());
   }
 
-  /** Asks the server each time: another node may have created it again. */
-  bucket(name: string, options: BucketOptions): Promise<Bucket> {
-    return NatsBucket.open(this, this.deps.wire.scoped(name), options);
+  bucket(name: string, options: BucketOptions): NatsBucket {
+    return new NatsBucket(this, this.deps.wire.scoped(name), options);
   }
 
   /** Rejects with GatewayError NOT_SENT. */
@@ -66,7 +65,7 @@ export class NatsSharedState implements SharedState {
     }
   }
 
-  /** Creates the stream of a bucket or updates its settings. Returns its incarnation. */
+  /** Creates the stream of a bucket or updates its settings. Returns when it was created. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
     return makeStream(await this.reach(), `KV_${name}`, streamConfig(name, options), ['max_age', 'max_msg_size']);
   }
@@ -89,28 +88,29 @@ function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
   } satisfies Partial<StreamConfig>;
 }
 
-/** A lost bucket is created again by the next operation. */
 export class NatsBucket implements Bucket {
   readonly name: string;
   readonly marks: DeletionMarks;
   readonly #state: NatsSharedState;
   readonly #options: BucketOptions;
-  #incarnation: string;
+  #opening: Promise<void> | null = null;
+  #incarnation = '';
 
-  private constructor(state: NatsSharedState, name: string, options: BucketOptions, incarnation: string) {
+  constructor(state: NatsSharedState, name: string, options: BucketOptions) {
     this.#state = state;
     this.name = name;
     this.#options = options;
-    this.#incarnation = incarnation;
     this.marks = new DeletionMarks(this.stream, this.subject('>'));
-  }
-
-  static async open(state: NatsSharedState, name: string, options: BucketOptions): Promise<NatsBucket> {
-    return new NatsBucket(state, name, options, await state.makeStream(name, options));
   }
 
   get incarnation(): string {
     return this.#incarnation;
+  }
+
+  readIncarnation(): Promise<string> {
+    // A read does not show that another node has created it again.
+    this.#opening = null;
+    return this.withStream('read', async () => this.#incarnation);
   }
 
   get stream(): string {
@@ -183,18 +183,21 @@ export class NatsBucket implements Bucket {
   }
 
   /** Creates a lost bucket and repeats. */
-  async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T> {
+  async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>, repeats = true): Promise<T> {
+    this.#opening ??= this.#open();
+    const opening = this.#opening;
     try {
+      await opening;
       return await run(await this.#state.reach());
     } catch (error) {
-      if (!this.#gone(error)) throw stateFailure(error, doing);
-    }
-    this.#incarnation = await this.#state.makeStream(this.name, this.#options);
-    try {
-      return await run(await this.#state.reach());
-    } catch (error) {
+      if (this.#opening === opening) this.#opening = null;
+      if (repeats && this.#gone(error)) return this.withStream(doing, run, false);
       throw stateFailure(error, doing);
     }
+  }
+
+  async #open(): Promise<void> {
+    this.#incarnation = incarnationOf(await this.#state.makeStream(this.name, this.#options));
   }
 
   /** Subjects of a lost bucket have no subscriber. */
@@ -308,7 +311,7 @@ export class NatsWatch {
         filter_subjects: this.#bucket.subject(this.#pattern),
       });
       const left = (await consumer.info(true)).num_pending;
-      const ready = (): void => this.#watcher.onReady?.(created, whole);
+      const ready = (): void => this.#watcher.onReady?.(incarnationOf(created), whole);
       const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, ready);
       if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
@@ -342,6 +345,10 @@ export class NatsWatch {
     if (isMark(message)) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
+}
+
+function incarnationOf(created: string): string {
+  return String(Date.parse(created));
 }
 
 /** Copied: a slice would keep the whole text, and keys are kept. */

@@ -35,7 +35,9 @@ class Played {
     };
     const reach = {
       client: { consumers: { getPushConsumer: async () => consumer } },
-      manager: { streams: { info: async () => ({ created: 'making', state: { messages: 2 } }) } },
+      manager: {
+        streams: { info: async () => ({ created: '2026-11-23T13:54:52.011922064Z', state: { messages: 2 } }) },
+      },
     };
     const bucket = {
       deps: { clock: this.clock, wire: { onChange: () => () => {} } },
@@ -78,7 +80,7 @@ test('a watch is ready if the last records expired after the others were listed'
   assert.deepEqual(played.reported, ['a', 'b']);
   played.fails = false;
   await played.clock.advance(2_000);
-  assert.deepEqual(played.reported, ['a', 'b', 'ready making']);
+  assert.deepEqual(played.reported, ['a', 'b', 'ready 1795442092011']);
   played.send('c', 0).arrives();
   assert.deepEqual(played.reported.at(-1), 'c', 'it is ready once');
   assert.equal(played.clock.pending, 0);
@@ -111,7 +113,7 @@ test('a watch of a store is ready when all records from before its beginning hav
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
   try {
-    const bucket = (await state.bucket('leases', { ttlMs: 60_000 })) as NatsBucket;
+    const bucket = state.bucket('leases', { ttlMs: 60_000 });
     await bucket.create('a', Buffer.from('1'));
     await bucket.create('b', Buffer.from('1'));
     const { manager, client, connection } = await state.reach();
@@ -157,7 +159,7 @@ test('the simulated bucket behaves like one of a server', { timeout: 60_000 }, a
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
   try {
-    const bucket = (await state.bucket('leases', { ttlMs: 60_000 })) as NatsBucket;
+    const bucket = state.bucket('leases', { ttlMs: 60_000 });
     for (const key of ['a', 'b', 'c', 'd']) await bucket.create(key, Buffer.from('x'));
     const { manager, client } = await state.reach();
     const consumer = await client.consumers.getPushConsumer(bucket.stream, {

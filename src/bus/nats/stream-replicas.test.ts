@@ -96,8 +96,10 @@ async function node(server: NatsServer) {
   return { wire, said, state: new NatsSharedState({ wire, core, jetStream, clock, logger }) };
 }
 
-function opened(state: NatsSharedState): Promise<Bucket> {
-  return eventually(() => state.bucket('trunkline_leases', { ttlMs: 0 }));
+async function opened(state: NatsSharedState): Promise<Bucket> {
+  const bucket = state.bucket('trunkline_leases', { ttlMs: 0 });
+  await eventually(() => bucket.readIncarnation());
+  return bucket;
 }
 
 function few(said: readonly string[]): readonly string[] {

@@ -1,10 +1,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
+import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { KeyRing } from '../../bus/trust/key-ring.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, LEASES } from '../nodes/lease-record.ts';
+import { writeOver } from '../store-records.ts';
 
 const IDENTITY = 'trunkline_identity';
 const KEY = 'identity';
@@ -24,8 +24,8 @@ interface Seal {
  * has held a lease for 15 s. Checked once at the start of each node.
  */
 export class ClusterIdentity {
-  readonly #bucket: LazyBucket;
-  readonly #leases: LazyBucket;
+  readonly #bucket: Bucket;
+  readonly #leases: Bucket;
   readonly #seals: readonly Seal[];
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -34,8 +34,8 @@ export class ClusterIdentity {
   #confirming: Promise<void> | null = null;
 
   constructor(state: SharedState, keys: KeyRing, clock: Clock, logger: Logger) {
-    this.#bucket = new LazyBucket(state, IDENTITY, { ttlMs: 0 });
-    this.#leases = new LazyBucket(state, LEASES, { ttlMs: LEASE_MS });
+    this.#bucket = state.bucket(IDENTITY, { ttlMs: 0 });
+    this.#leases = state.bucket(LEASES, { ttlMs: LEASE_MS });
     this.#seals = keys.keys('identity').map(({ id, key }) => ({
       key: id,
       mac: createHmac('sha256', key).update(TEXT).digest('hex'),
@@ -93,7 +93,7 @@ export class ClusterIdentity {
   }
 
   async #write(over: StateRecord | null): Promise<boolean> {
-    return (await this.#bucket.write(KEY, this.#value, over)) !== null;
+    return (await writeOver(this.#bucket, KEY, this.#value, over)) !== null;
   }
 
   get #value(): Buffer {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS } from '../nodes/lease-record.ts';
 import { Witnesses } from '../nodes/witnesses.ts';
 import { NodeLease } from './node-lease.ts';
@@ -17,11 +17,9 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
     let broken = true;
     let times = 0;
     const fail = (): Promise<never> => Promise.reject(new Error(`no answer ${++times % 2}`));
-    const store = new LazyBucket(
-      { bucket: (name, options) => (broken && step === 'the lease' ? fail() : state.bucket(name, options)) },
-      'leases',
-      { ttlMs: LEASE_MS },
-    );
+    const store = openedLate('leases', async () => {
+      return broken && step === 'the lease' ? fail() : state.bucket('leases', { ttlMs: LEASE_MS });
+    });
     const deps = {
       bus: { peer: 'p' } as Bus,
       clock,
@@ -56,7 +54,7 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
 test('fault:F28 with its first lease a node ends the lease of its process before, which has ended, and no other', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
-  const store = new LazyBucket(state, 'leases', { ttlMs: LEASE_MS });
+  const store = state.bucket('leases', { ttlMs: LEASE_MS });
   for (const peer of ['former', 'other']) await store.create(`lease.${peer}`, Buffer.from('{}'));
   const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n', formerPeer: 'former' };
   const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };

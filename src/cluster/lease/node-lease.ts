@@ -1,7 +1,6 @@
-import type { StateRecord } from '../../bus/shared-state.ts';
+import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
 import { within } from '../../model/clock.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
 import { type LeaseRecord, LONGEST_MS, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import type { Witnesses } from '../nodes/witnesses.ts';
 
@@ -16,7 +15,7 @@ type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' 
  */
 export class NodeLease {
   readonly #deps: Deps;
-  readonly #store: LazyBucket;
+  readonly #store: Bucket;
   readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained' | 'leaseHeld'>;
   readonly #witnesses: Witnesses;
   readonly #key: string;
@@ -43,7 +42,7 @@ export class NodeLease {
   /** `store`: the bucket with TTL `LEASE_MS`. */
   constructor(
     deps: Deps,
-    store: LazyBucket,
+    store: Bucket,
     witnesses: Witnesses,
     node: Pick<ThisNode, 'leaseOver' | 'leaseRegained' | 'leaseHeld'>,
   ) {

@@ -1,7 +1,8 @@
+import type { Bucket } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
-import { fencingToken, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeState } from '../nodes/node-state.ts';
+import { fencingToken } from '../store-records.ts';
 import type { NodeLease } from './node-lease.ts';
 
 const CALM_MS = 5_000;
@@ -10,7 +11,7 @@ const CALM_MS = 5_000;
 export class OwnNode {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #lease: NodeLease;
-  readonly #claims: Pick<LazyBucket, 'incarnation'>;
+  readonly #claims: Pick<Bucket, 'incarnation'>;
   readonly #first = Promise.withResolvers<void>();
   #joined = false;
   #waiting = true;
@@ -21,7 +22,7 @@ export class OwnNode {
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock'>,
     lease: NodeLease,
-    claims: Pick<LazyBucket, 'incarnation'>,
+    claims: Pick<Bucket, 'incarnation'>,
     node: Pick<ThisNode, 'missed' | 'backAgain'>,
   ) {
     const { bus, clock } = deps;

@@ -8,6 +8,7 @@ import {
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { LEASE_MS, LONGEST_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
@@ -30,17 +31,18 @@ class Leaderless {
       return work();
     };
     const state: SharedState = {
-      bucket: async (name, options) => {
-        const bucket = await reached(() => this.bench.state.bucket(name, options));
-        return new Proxy(bucket, {
-          get: (target, key: keyof Bucket) => {
-            const part = target[key];
-            if (typeof part !== 'function') return part;
-            return async (...args: never[]) =>
-              reached(() => (part as (...all: never[]) => unknown).apply(target, args));
-          },
-        });
-      },
+      bucket: (name, options) =>
+        openedLate(name, async () => {
+          const bucket = reached(() => this.bench.state.bucket(name, options));
+          return new Proxy(bucket, {
+            get: (target, key: keyof Bucket) => {
+              const part = target[key];
+              if (typeof part !== 'function') return part;
+              return async (...args: never[]) =>
+                reached(() => (part as (...all: never[]) => unknown).apply(target, args));
+            },
+          });
+        }),
     };
     return this.bench.join(id, [SERVER], { state });
   }

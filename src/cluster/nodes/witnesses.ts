@@ -1,7 +1,7 @@
+import type { Bucket } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, type LeaseRecord, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
 /** Without an answer of the store for this long, nodes confirm heartbeats. */
@@ -45,7 +45,7 @@ export class Witnesses {
   readonly #peer: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #store: LazyBucket;
+  readonly #store: Bucket;
   /** Null: of a version that does not testify. */
   readonly #heard = new Map<string, Testimony | null>();
   readonly #silent = new Map<string, SilentNode>();
@@ -66,7 +66,7 @@ export class Witnesses {
   /** Sends a heartbeat. */
   tell: () => void = () => {};
 
-  constructor({ bus, clock, logger }: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, store: LazyBucket) {
+  constructor({ bus, clock, logger }: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, store: Bucket) {
     this.#peer = bus.peer;
     this.#clock = clock;
     this.#logger = logger;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { StateRecord } from '../../bus/shared-state.ts';
+import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { jsonIn, type LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import type { Nodes } from '../nodes/nodes.ts';
+import { jsonIn, writeOver } from '../store-records.ts';
 
 const FLOOR = 'forgotten';
 const ATTEMPTS = 5;
@@ -12,9 +12,9 @@ const ATTEMPTS = 5;
 export interface ClaimContext {
   readonly deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
   /** The claims of all nodes, without TTL. */
-  readonly store: LazyBucket;
+  readonly store: Bucket;
   /** Those of all nodes. */
-  readonly leases: LazyBucket;
+  readonly leases: Bucket;
   readonly lease: Pick<NodeLease, 'held' | 'since' | 'returning'>;
   readonly nodes: Pick<Nodes, 'first' | 'unheard' | 'get' | 'others'>;
 }
@@ -43,17 +43,17 @@ export function recordKey({ server, key }: { readonly server: string; readonly k
 }
 
 /** 0: none was deleted. */
-export async function forgottenUpTo(claims: LazyBucket): Promise<number> {
+export async function forgottenUpTo(claims: Bucket): Promise<number> {
   const present = await claims.get(FLOOR);
   return present === null ? 0 : floorIn(present.value);
 }
 
 /** Before a claim of that revision is deleted. Never falls. */
-export async function raiseFloor(claims: LazyBucket, revision: number): Promise<void> {
+export async function raiseFloor(claims: Bucket, revision: number): Promise<void> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const present = await claims.get(FLOOR);
     if (present !== null && floorIn(present.value) >= revision) return;
-    if ((await claims.write(FLOOR, Buffer.from(String(revision)), present)) !== null) return;
+    if ((await writeOver(claims, FLOOR, Buffer.from(String(revision)), present)) !== null) return;
   }
   throw new Error('others write the floor of the claims all the time');
 }

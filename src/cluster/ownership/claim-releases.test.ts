@@ -4,7 +4,6 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { claimText, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
@@ -14,7 +13,7 @@ const OF_S = { server: 's', key: 'k' };
 /** The store of a node that has claimed one thing in it, as the first record there is. */
 async function claimed() {
   const clock = new FakeClock();
-  const store = new LazyBucket(new MemorySharedState(clock), 'claims', { ttlMs: 0 });
+  const store = new MemorySharedState(clock).bucket('claims', { ttlMs: 0 });
   const since = await store.create(recordKey(OF_S), claimText({ node: 'a', peer: 'a', since: null }));
   assert.ok(since !== null);
   const lease = { held: true } as NodeLease;

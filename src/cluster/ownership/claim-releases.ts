@@ -1,4 +1,4 @@
-import { fencingToken } from '../lazy-bucket.ts';
+import { fencingToken } from '../store-records.ts';
 import { type ClaimContext, claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './own-claims.ts';
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { callerKey } from '../../model/client-profile.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import { forgottenUpTo } from './claim-record.ts';
@@ -22,8 +22,8 @@ const logger = Logger.silent();
 class Bench {
   readonly clock = new FakeClock();
   state = new MemorySharedState(this.clock);
-  readonly claims = new LazyBucket({ bucket: (...asked) => this.state.bucket(...asked) }, 'claims', { ttlMs: 0 });
-  readonly leases = new LazyBucket(new MemorySharedState(this.clock), 'leases', { ttlMs: LEASE_MS });
+  readonly claims = openedLate('claims', async () => this.state.bucket('claims', { ttlMs: 0 }));
+  readonly leases = new MemorySharedState(this.clock).bucket('leases', { ttlMs: LEASE_MS });
   due = true;
   readonly sweep = new ClaimSweep({
     deps: { bus: {} as Bus, clock: this.clock, logger, node: 'a' },

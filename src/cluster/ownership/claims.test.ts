@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
 import { leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import { Claims } from './claims.ts';
 
@@ -21,35 +21,36 @@ class Bench {
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
     // As over a connection: what is opened goes on when the store was made anew, and does not notice.
     const state: SharedState = {
-      bucket: async (name, options) => {
-        const now = (): Promise<Bucket> => this.#store.bucket(name, options);
-        const { incarnation } = await now();
-        return {
-          name,
-          incarnation,
-          get: async (key) => (await now()).get(key),
-          look: async (key) => (await now()).look(key),
-          create: async (key, value) => {
-            const late = this.held.shift();
-            const revision = await (await now()).create(key, value);
-            await late;
-            return revision;
-          },
-          restore: async (key, value) => (await now()).restore(key, value),
-          update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
-          delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
-          forgetMarks: async (olderThanMs) => (await now()).forgetMarks(olderThanMs),
-          keys: async (pattern) => (await now()).keys(pattern),
-          watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
-        };
-      },
+      bucket: (name, options) =>
+        openedLate(name, async () => {
+          const now = async (): Promise<Bucket> => this.#store.bucket(name, options);
+          const { incarnation } = await now();
+          return {
+            name,
+            incarnation,
+            get: async (key) => (await now()).get(key),
+            look: async (key) => (await now()).look(key),
+            create: async (key, value) => {
+              const late = this.held.shift();
+              const revision = await (await now()).create(key, value);
+              await late;
+              return revision;
+            },
+            restore: async (key, value) => (await now()).restore(key, value),
+            update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
+            delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
+            forgetMarks: async (olderThanMs) => (await now()).forgetMarks(olderThanMs),
+            keys: async (pattern) => (await now()).keys(pattern),
+            watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
+          };
+        }),
     };
     const lost: string[] = [];
     const claims = new Claims(
       {
         deps: { bus: { peer } as Bus, clock: this.clock, logger: Logger.silent(), node: peer },
-        store: new LazyBucket(state, 'claims', { ttlMs: 0 }),
-        leases: new LazyBucket(state, 'leases', { ttlMs: 0 }),
+        store: state.bucket('claims', { ttlMs: 0 }),
+        leases: state.bucket('leases', { ttlMs: 0 }),
         lease: { held: true, since: 1, returning: false },
         nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
       },
@@ -60,7 +61,7 @@ class Bench {
 
   /** Its lease is in the store from now on. */
   async alive(peer: string): Promise<void> {
-    await (await this.#store.bucket('leases', { ttlMs: 0 })).create(leaseKey(peer), Buffer.from('{}'));
+    await this.#store.bucket('leases', { ttlMs: 0 }).create(leaseKey(peer), Buffer.from('{}'));
   }
 
   async #write<T>(work: () => Promise<T>): Promise<T> {
@@ -73,7 +74,7 @@ class Bench {
   async lose(): Promise<void> {
     const other = new MemorySharedState(this.clock);
     // Its buckets are later makings.
-    await other.bucket('before', { ttlMs: 0 });
+    other.bucket('before', { ttlMs: 0 });
     this.#store = other;
   }
 }

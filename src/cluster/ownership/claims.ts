@@ -4,8 +4,8 @@ import { pause } from '../../model/clock.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { joined } from '../coalesced-reads.ts';
-import { fencingToken } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
+import { fencingToken, writeOver } from '../store-records.ts';
 import {
   type ClaimContext,
   type Claimed,
@@ -210,7 +210,7 @@ export class Claims {
       const highest = this.#highest;
       const asked = fresh ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
-      const revision = await this.#asked(() => store.write(name, claimed, entry));
+      const revision = await this.#asked(() => writeOver(store, name, claimed, entry));
       const forgotten = await asked;
       // The lease may have been lost and regained during the write: another node may have it.
       const lease = this.#context.lease;

@@ -215,7 +215,7 @@ test('check:H5 a call that instances try without success is still served by the 
 test('what is claimed for a session that has ended is released', () =>
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
-    const bucket = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
+    const bucket = nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
     const create = bucket.create.bind(bucket);
     const late = Promise.withResolvers<void>();
     bucket.create = (key, value) => late.promise.then(() => create(key, value));

@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { fencingToken } from '../lazy-bucket.ts';
+import { fencingToken } from '../store-records.ts';
 
 export class Claim {
   readonly server: string;

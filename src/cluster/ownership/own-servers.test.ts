@@ -24,12 +24,13 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
   const its = {
     writes: Promise.resolve(),
     state: {
-      async bucket(name, options): Promise<Bucket> {
-        const bucket = await state.bucket(name, options);
+      bucket(name, options): Bucket {
+        const bucket = state.bucket(name, options);
         const reached = name.endsWith('claims') ? () => its.writes : () => Promise.resolve();
         return {
           name,
           incarnation: bucket.incarnation,
+          readIncarnation: () => bucket.readIncarnation(),
           get: (key) => bucket.get(key),
           look: (key) => bucket.look(key),
           create: (key, value) => reached().then(() => bucket.create(key, value)),
@@ -208,6 +209,6 @@ test('fault:F31 what a frozen node owned is free when nothing of it is left, and
     warm.release();
     assert.equal(wordOf(await nodes.until(called)), '{"node":"b"}');
     await nodes.pass(2_000);
-    const records = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
+    const records = nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
     assert.equal((await records.keys('own.*')).length, 1, 'that of the session, and none of what was nobody’s');
   }));

@@ -99,7 +99,7 @@ test('a long log becomes a snapshot, old changes and their marks are deleted, an
   for (let i = 0; i < 1_100; i++)
     await one.apply([put(`k${i % 50}`, `${i}`), ...(i % 300 === 0 ? [put('large', large + i)] : [])]);
   await one.close();
-  const bucket = await state.bucket(BUCKET, { ttlMs: 0 });
+  const bucket = state.bucket(BUCKET, { ttlMs: 0 });
   const keys = await bucket.keys();
   assert.ok(keys.length < 700, `${keys.length} keys`);
   assert.ok(keys.some((key) => key.startsWith('whole.')));
@@ -179,8 +179,8 @@ test('a change whose answer did not come is found where it was written, and is u
   const state = new MemorySharedState(systemClock);
   let lost: 'answer' | 'all' | null = null;
   const flaky: SharedState = {
-    bucket: async (name, options) => {
-      const bucket = await state.bucket(name, options);
+    bucket: (name, options) => {
+      const bucket = state.bucket(name, options);
       const it: typeof bucket = Object.create(bucket);
       it.restore = async (key, value) => {
         if (lost === null) return bucket.restore(key, value);
@@ -210,7 +210,7 @@ test('what was not sealed with the secret of the cluster, or for another key, is
     fault: 'unavailable',
     message: /another cluster.secret/,
   });
-  const bucket = await state.bucket(BUCKET, { ttlMs: 0 });
+  const bucket = state.bucket(BUCKET, { ttlMs: 0 });
   const { value } = (await bucket.get('change.000000000001'))!;
   await bucket.create('change.000000000002', value);
   await assert.rejects(storeOn(state).read(['c']), { fault: 'damaged', message: /change\.000000000002/ });

@@ -1,9 +1,9 @@
-import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
+import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Random } from '../../model/random.ts';
 import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { StoredRow } from '../../store/run-time-store/integrity-check.ts';
 import { StoreError, type StoreWrite } from '../../store/run-time-store/run-time-store.ts';
-import { LazyBucket } from '../lazy-bucket.ts';
+import { writeOver } from '../store-records.ts';
 import { RecordSet } from './record-set.ts';
 
 const CHANGES = 'trunkline_changes';
@@ -46,12 +46,12 @@ type Packed = { readonly text: string } | { readonly parts: string; readonly cou
  * sealed for its key, so that only nodes write it and nothing can take the place of something else.
  */
 export class ChangeLog {
-  readonly bucket: LazyBucket;
+  readonly bucket: Bucket;
   readonly #sealing: Sealing;
   readonly #random: Random;
 
   constructor(state: SharedState, sealing: Sealing, random: Random) {
-    this.bucket = new LazyBucket(state, CHANGES, { ttlMs: 0, maxValueBytes: MAX_VALUE_BYTES });
+    this.bucket = state.bucket(CHANGES, { ttlMs: 0, maxValueBytes: MAX_VALUE_BYTES });
     this.#sealing = sealing;
     this.#random = random;
   }
@@ -73,7 +73,7 @@ export class ChangeLog {
     const number = numbers.reduce((most, one) => Math.max(most, one), 0);
     const snapshot = set.revision === 0 ? null : await this.#snapshot(number, set);
     const head = this.#sealed(HEAD, { making: this.#random.hex(8), base: set.revision, number, snapshot });
-    return (await this.bucket.write(HEAD, head, over)) !== null;
+    return (await writeOver(this.bucket, HEAD, head, over)) !== null;
   }
 
   async recordsOf({ snapshot }: LogHead): Promise<RecordSet> {

@@ -15,7 +15,7 @@ async function twoNodes() {
   const [a, b] = [await bench.node('a', views.a), await bench.node('b', views.b)];
   for (const id of ['s1', 's2', 's3']) b.put(record(id));
   await settled();
-  const bucket = await store.present.bucket(SESSIONS, { ttlMs: 8 * 24 * 60 * MINUTE });
+  const bucket = store.present.bucket(SESSIONS, { ttlMs: 8 * 24 * 60 * MINUTE });
   const looked = async () => {
     const found = await Promise.all(['s1', 's2', 's3'].map((id) => bucket.look(id)));
     return found.map((there) => (there === null ? 'nothing' : there === 'deleted' ? 'mark' : 'session'));

@@ -108,7 +108,7 @@ for (const loss of ['it', 'everything'] as const) {
     await Promise.all([views.a.tellAgain(), views.b.tellAgain()]);
     await bench.pass(1_500);
     assert.deepEqual(await kept(), ['s1 null']);
-    const bucket = await store.present.bucket(SESSIONS, { ttlMs: 0 });
+    const bucket = store.present.bucket(SESSIONS, { ttlMs: 0 });
     const before = (await bucket.get('s1'))!.revision;
     for (const view of [views.a, views.b]) await view.tellAgain();
     await bench.pass(5_000);

@@ -55,7 +55,7 @@ async function writingAgain(nodes: Awaited<ReturnType<typeof twoNodes>>) {
 test('fault:F28 only the tasks that the store has lost are written again', async () => {
   const nodes = await twoNodes();
   const { clock, store, views, tasks, late, dispose } = nodes;
-  const bucket = await store.present.bucket(TASKS, { ttlMs: 0 });
+  const bucket = store.present.bucket(TASKS, { ttlMs: 0 });
   const revisions = async () => Promise.all(tasks.map(async ({ key }) => (await bucket.get(key))?.revision));
   const before = await revisions();
   await store.lose(TASKS, tasks[0]!.key);
@@ -113,7 +113,7 @@ test('fault:F28 after a node that knew less wrote a lost task again, a node that
   await store.loseAll();
   await views.b.tellAgain();
   await settled();
-  const bucket = await store.present.bucket(TASKS, { ttlMs: 0 });
+  const bucket = store.present.bucket(TASKS, { ttlMs: 0 });
   assert.equal((await bucket.get(key))?.revision !== undefined, true);
   await views.a.tellAgain();
   await clock.advance(1_500);

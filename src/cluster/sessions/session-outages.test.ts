@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import { record, SessionRecordsBench } from '../../../test/support/session-records-bench.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
@@ -14,31 +15,33 @@ function outages(bench: SessionRecordsBench) {
   const begun: (() => Promise<unknown>)[] = [];
   const unread = new Set<string>();
   const state: SharedState = {
-    async bucket(name, options) {
-      const at = (): Promise<Bucket> => store.bucket(name, options);
-      return {
-        name,
-        incarnation: (await at()).incarnation,
-        get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
-        look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
-        create: async (key, value) => (await at()).create(key, value),
-        restore: async (key, value) => (await at()).restore(key, value),
-        update: async (key, value, revision) => (await at()).update(key, value, revision),
-        delete: async (key, revision) => (await at()).delete(key, revision),
-        forgetMarks: async (olderThanMs) => (await at()).forgetMarks(olderThanMs),
-        keys: async (pattern) => (await at()).keys(pattern),
-        watch: async (pattern, watcher) => {
-          const begin = async () => {
-            // Of what changes meanwhile nothing is heard.
-            const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
-            const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
-            (await (await at()).watch(pattern, all)).close();
-          };
-          begun.push(begin);
-          await begin();
-          return { close: () => {} };
-        },
-      };
+    bucket(name, options) {
+      return openedLate(name, async () => {
+        const at = async (): Promise<Bucket> => store.bucket(name, options);
+        return {
+          name,
+          incarnation: (await at()).incarnation,
+          get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
+          look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
+          create: async (key, value) => (await at()).create(key, value),
+          restore: async (key, value) => (await at()).restore(key, value),
+          update: async (key, value, revision) => (await at()).update(key, value, revision),
+          delete: async (key, revision) => (await at()).delete(key, revision),
+          forgetMarks: async (olderThanMs) => (await at()).forgetMarks(olderThanMs),
+          keys: async (pattern) => (await at()).keys(pattern),
+          watch: async (pattern, watcher) => {
+            const begin = async () => {
+              // Of what changes meanwhile nothing is heard.
+              const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
+              const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
+              (await (await at()).watch(pattern, all)).close();
+            };
+            begun.push(begin);
+            await begin();
+            return { close: () => {} };
+          },
+        };
+      });
     },
   };
   const again = async (): Promise<void> => {
@@ -48,8 +51,8 @@ function outages(bench: SessionRecordsBench) {
     const other = new MemorySharedState(bench.clock);
     // Its buckets are later makings of their names.
     store = {
-      bucket: async (name, options) => {
-        await other.bucket('before', options);
+      bucket: (name, options) => {
+        other.bucket('before', options);
         return other.bucket(name, options);
       },
     };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import { record, SessionRecordsBench } from '../../../test/support/session-records-bench.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -66,8 +67,8 @@ test('fault:F28 where sessions can be read and not followed, a missing one is re
   const bench = new SessionRecordsBench();
   let away = false;
   const state: SharedState = {
-    bucket: async (name, options) => {
-      const bucket = await bench.state.bucket(name, options);
+    bucket: (name, options) => {
+      const bucket = bench.state.bucket(name, options);
       const unheard: typeof bucket = Object.create(bucket);
       unheard.get = (key) => (away ? Promise.reject(new Error('away')) : bucket.get(key));
       unheard.watch = () => new Promise(() => {});
@@ -109,7 +110,7 @@ test('fault:F28 where sessions can be read and not followed, a missing one is re
 
 test('while the store is away no node answers that a session does not exist', async () => {
   const bench = new SessionRecordsBench();
-  const b = await bench.node('b', { bucket: () => Promise.reject(new Error('away')) });
+  const b = await bench.node('b', { bucket: (name) => openedLate(name, () => Promise.reject(new Error('away'))) });
   const looked = b.get('s1');
   const refused = assert.rejects(looked, { outcome: 'NOT_SENT', message: /cannot be read/ });
   await bench.pass(1_000);
@@ -122,7 +123,8 @@ test('check:C9 fault:F28 a node that ends while the store returns writes what it
   let away = true;
   const [a, b] = [
     await bench.node('a', {
-      bucket: async (...of) => (away ? Promise.reject(new Error('away')) : bench.state.bucket(...of)),
+      bucket: (...of) =>
+        openedLate(of[0], async () => (away ? Promise.reject(new Error('away')) : bench.state.bucket(...of))),
     }),
     await bench.node('b'),
   ];
@@ -141,7 +143,7 @@ test('check:C9 fault:F28 a node that ends while the store returns writes what it
 
 test('a node whose store stays away ends all the same', async () => {
   const bench = new SessionRecordsBench();
-  const a = await bench.node('a', { bucket: () => Promise.reject(new Error('away')) });
+  const a = await bench.node('a', { bucket: (name) => openedLate(name, () => Promise.reject(new Error('away'))) });
   a.put(record('s1'));
   await bench.close();
 });
@@ -150,8 +152,8 @@ test('writes of one session are in order: a late write does not bring back an en
   const bench = new SessionRecordsBench();
   let hold: Promise<unknown> = Promise.resolve();
   const state: SharedState = {
-    bucket: async (name, options) => {
-      const bucket = await bench.state.bucket(name, options);
+    bucket: (name, options) => {
+      const bucket = bench.state.bucket(name, options);
       const slow: typeof bucket = Object.create(bucket);
       slow.restore = (key, value) => hold.then(() => bucket.restore(key, value));
       slow.delete = (key, revision) => bucket.delete(key, revision);
@@ -178,7 +180,8 @@ test('while the store is away sessions are known where they are, and then the ne
   const bench = new SessionRecordsBench();
   let away = true;
   const state: SharedState = {
-    bucket: (name, options) => (away ? Promise.reject(new Error('away')) : bench.state.bucket(name, options)),
+    bucket: (name, options) =>
+      openedLate(name, async () => (away ? Promise.reject(new Error('away')) : bench.state.bucket(name, options))),
   };
   const a = await bench.node('a', state);
   a.put(record('s1'));
@@ -201,8 +204,8 @@ test('a store that accepts nothing is not asked for every session all the time',
   const bench = new SessionRecordsBench();
   let asked = 0;
   const state: SharedState = {
-    bucket: async (name, options) => {
-      const bucket = await bench.state.bucket(name, options);
+    bucket: (name, options) => {
+      const bucket = bench.state.bucket(name, options);
       const full: typeof bucket = Object.create(bucket);
       full.restore = async () => {
         asked++;

@@ -5,11 +5,11 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
 import { atFirstNode } from '../at-first-node.ts';
 import type { ClusterDeps, SessionOpeners } from '../cluster-deps.ts';
-import { jsonIn } from '../lazy-bucket.ts';
 import { LruMap } from '../lru-map.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable } from '../shared-table.ts';
+import { jsonIn } from '../store-records.ts';
 import type { TableOwner } from '../table-owner.ts';
 import { SessionCounts } from './session-counts.ts';
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { ADA, ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
+import { openedLate } from '../../../test/support/opened-late.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { type TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
@@ -22,7 +23,10 @@ class Nodes {
 
   node(own: TaskRecords = NO_RECORDS, keys = [OLD], events = UNHEARD): TaskTable {
     const { clock } = this;
-    const state = { bucket: (name: string, options: { ttlMs: number }) => this.state.bucket(name, options) };
+    const state = {
+      bucket: (name: string, options: { ttlMs: number }) =>
+        openedLate(name, async () => this.state.bucket(name, options)),
+    };
     const sealing = sealingOf(keys, (key) => new Sealer(key));
     const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own });
     this.#records.push(records);
@@ -104,7 +108,7 @@ test('answers of callers are not readable in the store; a very long one stays at
   const body = Buffer.from(`{"content":[],"text":"${'x'.repeat(300_000)}"}`);
   const long = a.add(newTask('long', { status: 'completed', answer: { ...ANSWER, body } }));
   await settled();
-  const bucket = await nodes.state.bucket('trunkline_tasks', { ttlMs: 0 });
+  const bucket = nodes.state.bucket('trunkline_tasks', { ttlMs: 0 });
   assert.equal((await bucket.keys()).length, 2);
   for (const key of await bucket.keys()) assert.ok(!(await bucket.get(key))!.value.includes('s3cr3t'));
   assert.deepEqual(b.get(short.key)?.answer, ANSWER);

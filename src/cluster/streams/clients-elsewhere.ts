@@ -1,4 +1,5 @@
 import type { BusServing } from '../../bus/bus.ts';
+import type { Bucket } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
@@ -16,7 +17,6 @@ import { type ExchangeHeader, exchangeHeader, runElsewhere } from '../calls/remo
 import { ServedExchange } from '../calls/served-exchange.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
-import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { ownerOf, SharedSubscriptions } from './shared-subscriptions.ts';
@@ -69,11 +69,11 @@ export class ClientsElsewhere implements StreamsElsewhere {
   readonly subscriptions: SharedSubscriptions;
   readonly #deps: ClusterParts;
   readonly #nodes: Nodes;
-  readonly #leases: LazyBucket;
+  readonly #leases: Bucket;
   readonly #left: LeftStreams | null;
 
   /** `leases`: of all nodes. */
-  constructor(deps: ClusterParts, nodes: Nodes, leases: LazyBucket) {
+  constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket) {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#leases = leases;

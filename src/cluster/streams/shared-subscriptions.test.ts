@@ -39,11 +39,12 @@ class SlowHearing implements SharedState {
     for (const hear of held) hear();
   }
 
-  async bucket(...args: Parameters<SharedState['bucket']>): Promise<Bucket> {
-    const bucket = await this.#state.bucket(...args);
+  bucket(...args: Parameters<SharedState['bucket']>): Bucket {
+    const bucket = this.#state.bucket(...args);
     return {
       name: bucket.name,
       incarnation: bucket.incarnation,
+      readIncarnation: () => bucket.readIncarnation(),
       get: (key) => bucket.get(key),
       look: (key) => bucket.look(key),
       create: (key, value) => bucket.create(key, value),
@@ -116,7 +117,7 @@ class Bench {
   }
 
   async records(): Promise<number> {
-    const bucket = await this.state.bucket('trunkline_subscriptions', { ttlMs: 0 });
+    const bucket = this.state.bucket('trunkline_subscriptions', { ttlMs: 0 });
     return (await bucket.keys()).length;
   }
 }

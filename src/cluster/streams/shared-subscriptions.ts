@@ -3,9 +3,9 @@ import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
-import { jsonIn } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable } from '../shared-table.ts';
+import { jsonIn } from '../store-records.ts';
 import type { TableOwner, TableSettings } from '../table-owner.ts';
 
 export interface SharedSubscription extends SubscribedResource {

@@ -329,7 +329,7 @@ test('fault:F28 while the store is away sessions go on, new ones belong to one n
 test('a reader of the cluster’s store does not learn the id of a session', () =>
   three(async (bench, [a]) => {
     await bench.call(a);
-    const bucket = await bench.cluster.state.bucket('trunkline_server_sessions', { ttlMs: 0 });
+    const bucket = bench.cluster.state.bucket('trunkline_server_sessions', { ttlMs: 0 });
     const keys = await bucket.keys();
     assert.equal(keys.length, 1);
     const { value } = (await bucket.get(keys[0]!))!;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -32,8 +32,8 @@ class Store implements SharedState {
     this.#clock = clock;
   }
 
-  async bucket(...args: Parameters<SharedState['bucket']>): ReturnType<SharedState['bucket']> {
-    const bucket = await this.#state.bucket(...args);
+  bucket(...args: Parameters<SharedState['bucket']>): Bucket {
+    const bucket = this.#state.bucket(...args);
     const answers = async (): Promise<void> => {
       if (!this.mute) return;
       await pause(this.#clock, 2_000);

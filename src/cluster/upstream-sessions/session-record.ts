@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { StateRecord } from '../../bus/shared-state.ts';
+import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
 import { type Sealing, sealedAnew } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { fencingToken, jsonIn, LazyBucket } from '../lazy-bucket.ts';
+import { fencingToken, jsonIn, writeOver } from '../store-records.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** Used ones are written once a day. */
@@ -39,14 +39,14 @@ export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
 
 /** What is shared of the sessions of HTTP servers. Operations reject with GatewayError. */
 export class SharedSessionStore {
-  readonly bucket: LazyBucket;
+  readonly bucket: Bucket;
   readonly #bus: ClusterDeps['bus'];
   readonly #sealing: Sealing;
 
   constructor({ bus, state, sealing }: Pick<ClusterDeps, 'bus' | 'state' | 'sealing'>) {
     this.#bus = bus;
     this.#sealing = sealing;
-    this.bucket = new LazyBucket(state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
+    this.bucket = state.bucket(SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
   }
 
   get peer(): string {
@@ -65,7 +65,7 @@ export class SharedSessionStore {
 
   /** Over what was read; null if another node was faster. */
   write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
-    return this.bucket.write(key, textOf(written), over);
+    return writeOver(this.bucket, key, textOf(written), over);
   }
 
   generation({ since }: { readonly since: number }): string {
