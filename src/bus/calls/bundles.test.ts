@@ -48,16 +48,16 @@ function sending(maxPayload = 1_000_000): { readonly bundles: FramePost; readonl
 
 test('frames to a peer in one turn are one message, in order; a message that begins a call has its number', async () => {
   const { bundles, sent } = sending();
-  bundles.add('a', 'caller', ID, frame('one'));
-  const number = bundles.add('b', 'serving', ID, frame('two'));
-  assert.equal(bundles.add('b', 'new', ID, frame('three')), number);
+  bundles.transmit('a', 'caller', ID, frame('one'));
+  const number = bundles.transmit('b', 'serving', ID, frame('two'));
+  assert.equal(bundles.transmit('b', 'new', ID, frame('three')), number);
   assert.equal(sent.length, 0);
   await turn();
   assert.deepEqual(sent, [
     { peer: 'a', begins: null, entries: [`caller ${CALL} one`] },
     { peer: 'b', begins: number, entries: [`serving ${CALL} two`, `new ${CALL} three`] },
   ]);
-  assert.notEqual(bundles.add('b', 'new', ID, frame('four')), number);
+  assert.notEqual(bundles.transmit('b', 'new', ID, frame('four')), number);
   await turn();
   assert.equal(sent.length, 3);
 });
@@ -66,7 +66,7 @@ test('no message exceeds the limit, and a long one leaves at once, after earlier
   const { bundles, sent } = sending();
   const long = 'x'.repeat(70_000);
   const half = 'y'.repeat(40_000);
-  for (const text of ['first', half, half, long, 'last']) bundles.add('a', 'caller', ID, frame(text));
+  for (const text of ['first', half, half, long, 'last']) bundles.transmit('a', 'caller', ID, frame(text));
   assert.deepEqual(
     sent.map(({ entries }) => entries.map((entry) => entry.length - CALL.length - 8)),
     [[5, 40_000], [40_000], [70_000]],
@@ -74,7 +74,7 @@ test('no message exceeds the limit, and a long one leaves at once, after earlier
   bundles.flush();
   assert.deepEqual(sent[3]!.entries, [`caller ${CALL} last`]);
   const narrow = sending(200);
-  for (let at = 0; at < 4; at++) narrow.bundles.add('a', 'caller', ID, frame('z'.repeat(50)));
+  for (let at = 0; at < 4; at++) narrow.bundles.transmit('a', 'caller', ID, frame('z'.repeat(50)));
   narrow.bundles.flush();
   assert.deepEqual(
     narrow.sent.map(({ entries }) => entries.length),
@@ -87,7 +87,7 @@ test('a bundle has room for any number of frames, and each message has its own m
   const bundles = posting((_peer, message) => messages.push(message));
   const texts = Array.from({ length: 200 }, (_, at) => `${at} `.repeat(1 + (at % 40)));
   for (let round = 0; round < 3; round++) {
-    for (const text of texts) bundles.add('a', 'caller', ID, frame(text));
+    for (const text of texts) bundles.transmit('a', 'caller', ID, frame(text));
     bundles.flush();
   }
   assert.equal(messages.length, 3);
@@ -102,7 +102,7 @@ test('a bundle has room for any number of frames, and each message has its own m
 
 test('frames that wait when the connection is lost are lost with it', async () => {
   const { bundles, sent } = sending();
-  bundles.add('a', 'new', ID, frame('lost'));
+  bundles.transmit('a', 'new', ID, frame('lost'));
   bundles.lost();
   await turn();
   assert.equal(sent.length, 0);
@@ -137,7 +137,7 @@ test('calls of many peers with the same numbers are distinguished', () => {
 function entry(text: string): Buffer {
   const messages: Buffer[] = [];
   const bundles = posting((_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)));
-  bundles.add('a', 'caller', ID, frame(text));
+  bundles.transmit('a', 'caller', ID, frame(text));
   bundles.flush();
   return Buffer.from(messages[0]!);
 }

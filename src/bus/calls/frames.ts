@@ -15,7 +15,7 @@ const FRAMES_VERSION = 1;
  * signature at its front; a request is followed by its subject and the length of that.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
-export const ENTRY_HEAD = 4 + 1 + 8;
+const ENTRY_HEAD = 4 + 1 + 8;
 export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
 
 /** `new`: begins the serving end. */
@@ -53,33 +53,28 @@ export interface AckFrame {
 
 export type RequestHead = Omit<RequestFrame, 'first' | keyof CallId>;
 
-/** Throws RangeError for a subject that is too long. */
-export function requestLength(subject: string, bytes: number): number {
-  if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
-  return REQUEST_HEAD + bytes + subject.length + 1;
-}
-
-export function writeRequest(
-  to: Buffer,
-  at: number,
+/** Takes so many bytes of the payload. Throws RangeError for a subject that is too long. */
+export function requestFrame(
   subject: string,
   { family, number }: CallId,
   { deadlineMs, total }: RequestHead,
   pieces: Pieces,
   bytes: number,
-): void {
-  to[at] = FRAME.request;
-  to[at + 1] = FRAMES_VERSION;
-  to.writeUInt32BE(family, at + 2);
-  to.writeUInt32BE(number, at + 6);
-  to.writeUInt32BE(deadlineMs, at + 10);
-  to.writeUInt32BE(total, at + 14);
+): Buffer {
+  if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
+  const frame = Buffer.allocUnsafe(FRAME_AT + REQUEST_HEAD + bytes + subject.length + 1);
+  frame[FRAME_AT] = FRAME.request;
+  frame[FRAME_AT + 1] = FRAMES_VERSION;
+  frame.writeUInt32BE(family, FRAME_AT + 2);
+  frame.writeUInt32BE(number, FRAME_AT + 6);
+  frame.writeUInt32BE(deadlineMs, FRAME_AT + 10);
+  frame.writeUInt32BE(total, FRAME_AT + 14);
   // Once: whether it was offered to several peers.
-  to[at + 18] = 0;
-  const subjectAt = at + REQUEST_HEAD + bytes;
-  pieces.copy(to, at + REQUEST_HEAD, bytes);
-  to.write(subject, subjectAt, 'latin1');
-  to[subjectAt + subject.length] = subject.length;
+  frame[FRAME_AT + 18] = 0;
+  pieces.copy(frame, FRAME_AT + REQUEST_HEAD, bytes);
+  frame.write(subject, FRAME_AT + REQUEST_HEAD + bytes, 'latin1');
+  frame[frame.length - 1] = subject.length;
+  return frame;
 }
 
 export interface Framed {
@@ -114,30 +109,14 @@ export function wordsOf({ bytes, from, to }: Framed): string {
 }
 
 export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, bytes: number): Buffer {
-  const frame = Buffer.allocUnsafe(FRAME_AT + dataLength(bytes));
-  writeData(frame, FRAME_AT, seq, part, ref, pieces, bytes);
+  const frame = Buffer.allocUnsafe(FRAME_AT + DATA_HEAD + bytes);
+  frame[FRAME_AT] = FRAME.data;
+  frame.writeUInt32BE(seq, FRAME_AT + 1);
+  frame[FRAME_AT + 5] = part;
+  frame.writeUInt32BE(ref, FRAME_AT + 6);
+  pieces.copy(frame, FRAME_AT + DATA_HEAD, bytes);
+  frame[FRAME_AT + 10] = pieces.left > 0 ? 1 : 0;
   return frame;
-}
-
-export function dataLength(bytes: number): number {
-  return DATA_HEAD + bytes;
-}
-
-export function writeData(
-  to: Buffer,
-  at: number,
-  seq: number,
-  part: Part,
-  ref: number,
-  pieces: Pieces,
-  bytes: number,
-): void {
-  to[at] = FRAME.data;
-  to.writeUInt32BE(seq, at + 1);
-  to[at + 5] = part;
-  to.writeUInt32BE(ref, at + 6);
-  pieces.copy(to, at + DATA_HEAD, bytes);
-  to[at + 10] = pieces.left > 0 ? 1 : 0;
 }
 
 export function readData({ bytes, from, to }: Framed): DataFrame | null {
@@ -165,11 +144,12 @@ export function readAck({ bytes, from, to }: Framed): AckFrame | null {
   return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
-export function writeEntry(to: Buffer, at: number, end: End, { family, number }: CallId, length: number): void {
-  to.writeUInt32BE(ENTRY_HEAD - 4 + length, at);
-  to[at + 4] = ENDS.indexOf(end);
-  to.writeUInt32BE(family, at + 5);
-  to.writeUInt32BE(number, at + 9);
+/** At the front of the frame. */
+export function writeEntry(frame: Buffer, end: End, { family, number }: CallId): void {
+  frame.writeUInt32BE(frame.length - ENTRY_AT - 4, ENTRY_AT);
+  frame[ENTRY_AT + 4] = ENDS.indexOf(end);
+  frame.writeUInt32BE(family, ENTRY_AT + 5);
+  frame.writeUInt32BE(number, ENTRY_AT + 9);
 }
 
 /** `accept`, `cancel`, `gone`, `unserved`. */

@@ -6,6 +6,7 @@ import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
   type DataFrame,
+  dataFrame,
   FRAME,
   PART,
   type Part,
@@ -196,7 +197,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     const { chunkBytes, connected, clock } = this.transport;
     if (!this.#acceptedIt && this.made === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance this message is the whole answer, and never repeated.
-      this.transport.post.answer(this.from, this, part, pieces);
+      this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
       this.#end();
       return;
     }

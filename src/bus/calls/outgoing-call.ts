@@ -3,7 +3,17 @@ import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
 import { CallEnd } from './call-end.ts';
 import { type CallTransport, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, TAKE_MS } from './call-transport.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type CallId, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
+import {
+  type AckFrame,
+  type CallId,
+  type DataFrame,
+  FRAME,
+  PART,
+  type Part,
+  Pieces,
+  plainFrame,
+  requestFrame,
+} from './frames.ts';
 
 export class OutgoingCall extends CallEnd implements BusCall {
   readonly outcome: Promise<BusOutcome>;
@@ -58,7 +68,8 @@ export class OutgoingCall extends CallEnd implements BusCall {
       return;
     }
     const head = { deadlineMs: this.#deadlineMs, total };
-    this.bundle = this.transport.post.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    this.bundle = this.transport.post.transmit(this.to, 'new', this, frame);
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
