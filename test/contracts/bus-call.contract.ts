@@ -247,6 +247,20 @@ export function callContract(scenario: Scenario): void {
     );
   });
 
+  scenario('a long request that is REFUSED is not served when the rest of it comes', async (bench, a, b) => {
+    const subject = 'trunkline.narrow';
+    const held: BusServing[] = [];
+    b.serve(subject, (serving) => void held.push(serving), { concurrency: 1 });
+    await bench.settle();
+    const call = (payload: Buffer) => a.call(subject, payload, { to: b.peer, deadlineMs: DEADLINE_MS }).outcome;
+    const first = call(Buffer.alloc(0));
+    assert.equal(failure(await call(patterned(2 * MIB))).code, 'OVERLOADED');
+    await eventually(bench, () => b.status.serving === 1);
+    assert.equal(held.length, 1);
+    held[0]!.answer(Buffer.from('ok'));
+    result(await first);
+  });
+
   scenario('calls at a peer that is gone end at once', async (bench, a, b) => {
     const { serving, call } = await hanging(bench, a, b);
     const other = await hanging(bench, b, a);

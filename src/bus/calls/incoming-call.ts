@@ -69,7 +69,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   /** Once the whole request has arrived; the first time after it can be found by its id. */
   start(): void {
-    if (this.#began || !this.#isWhole || this.#over) return;
+    if (this.#began || !this.#isWhole || this.answered) return;
     this.#began = true;
     // An accepted call needs no timer.
     if (this.#acceptedIt) this.#stopTimer?.();
