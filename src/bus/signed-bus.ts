@@ -14,7 +14,7 @@ import type {
   ServingHandler,
   Subscriber,
 } from './bus.ts';
-import { CallTransport, TICK_MS } from './calls/call-transport.ts';
+import { CallTransport } from './calls/call-transport.ts';
 import { FramePost } from './calls/frame-post.ts';
 import { Entries, FRAME, FRAME_OVERHEAD, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
@@ -52,7 +52,6 @@ export class SignedBus implements Bus {
   readonly #own: readonly { close(): Promise<void> }[];
   /** By peer and name: each call needs one. */
   readonly #subjects = new Map<string, Map<string, string>>();
-  #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
   /** Messages that were not accepted. */
@@ -66,10 +65,15 @@ export class SignedBus implements Bus {
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
     this.#post = new FramePost(wire, this.#signer);
-    this.#transport = new CallTransport(wire, clock, this.#post, (subject) => this.#slow(subject, { call: true }));
-    const tickLater = (): void => this.#tickLater();
-    this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random, tickLater);
-    this.#incoming = new IncomingCalls(this.#transport, logger, tickLater);
+    this.#transport = new CallTransport(
+      wire,
+      clock,
+      this.#post,
+      (subject) => this.#slow(subject, { call: true }),
+      (look) => Math.min(this.#outgoing.tick(look), this.#incoming.tick(look)),
+    );
+    this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random);
+    this.#incoming = new IncomingCalls(this.#transport, logger);
     wire.onChange((change) => this.#changed(change));
     this.#own = [wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)), this.#outgoing];
   }
@@ -137,7 +141,7 @@ export class SignedBus implements Bus {
   }
 
   async #close(): Promise<void> {
-    this.#stopTick?.();
+    this.#transport.stop();
     this.#stopOutage?.();
     this.#outgoing.lost('this node leaves the bus');
     this.#incoming.leave('the node that served the call leaves the bus');
@@ -217,14 +221,5 @@ export class SignedBus implements Bus {
 
   #tell(event: BusEvent): void {
     for (const listener of this.#listeners) listener(event);
-  }
-
-  #tickLater(): void {
-    this.#stopTick ??= this.#deps.clock.after(TICK_MS, () => {
-      this.#stopTick = null;
-      this.#outgoing.tick();
-      this.#incoming.tick();
-      if (this.#outgoing.size + this.#incoming.size > 0) this.#tickLater();
-    });
   }
 }

@@ -8,7 +8,7 @@ import { Entries, FRAME, keyOf, plainFrame, wordsOf } from './frames.ts';
 const CALL = '00112233445566aa';
 const ID = { family: 0x00112233, number: 0x445566aa };
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
-const frame = (text: string): Buffer => plainFrame(FRAME.cancel, Buffer.from(text));
+const frame = (text: string): Buffer => plainFrame(FRAME.cancel, text);
 
 interface Sent {
   readonly peer: string;

@@ -1,36 +1,58 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Wire } from '../wire.ts';
-import { DueQueue } from './due-queue.ts';
 import type { FramePost } from './frame-post.ts';
 import { FRAME_OVERHEAD } from './frames.ts';
 
 const CHUNK_BYTES = 512 * 1024;
 /** Of a request, an answer and everything between them. */
 export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
-/** A call not taken by then has failed: a silent peer counts as gone. */
-export const TAKE_MS = 1_500;
-/** What came while this process stood still is read within this time. */
-const HEAR_MS = 500;
-/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
-const ACCEPT_MS = 20;
+/** The longest that frames and timers take: 24 days. */
+export const MAX_DEADLINE_MS = 0x7fff_ffff;
 
-/** What incoming and outgoing calls use of the bus: frames, acceptance and time limits. */
+/** Of the channels. */
+const BEAT_MS = 1_000;
+/** Between two looks at the calls: what falls due meanwhile waits so long. */
+const LEAST_MS = 20;
+/** A timer this late says that this process stood still. */
+const STALL_MS = 400;
+
+export interface Look {
+  readonly now: number;
+  /** Channels are ticked. */
+  readonly beat: boolean;
+  readonly nextBeat: number;
+  /** This process stood still: what has come meanwhile is not read yet. */
+  readonly stood: boolean;
+}
+
+/**
+ * What incoming and outgoing calls use of the bus: frames, limits, and one timer for all of them. Most calls end before anything is
+ * due, and need none.
+ */
 export class CallTransport {
-  readonly clock: Clock;
   readonly post: FramePost;
-  readonly untaken: DueQueue;
-  readonly unanswered: DueQueue;
   readonly slow: (subject: string) => void;
   readonly #wire: Wire;
+  readonly #clock: Clock;
+  readonly #tick: (look: Look) => number;
+  #stop: (() => void) | null = null;
+  #firesAt = Number.POSITIVE_INFINITY;
+  #leastAt = 0;
+  #beatAt = 0;
 
-  /** `slow`: a call was cut because its other end does not keep up. */
-  constructor(wire: Wire, clock: Clock, post: FramePost, slow: (subject: string) => void) {
-    this.clock = clock;
+  /** `slow`: a call was cut because its other end does not keep up. `tick` looks at all calls; returns when to do it again. */
+  constructor(
+    wire: Wire,
+    clock: Clock,
+    post: FramePost,
+    slow: (subject: string) => void,
+    tick: (look: Look) => number,
+  ) {
     this.post = post;
-    this.untaken = new DueQueue(clock, TAKE_MS, HEAR_MS);
-    this.unanswered = new DueQueue(clock, ACCEPT_MS);
     this.slow = slow;
     this.#wire = wire;
+    this.#clock = clock;
+    this.#tick = tick;
   }
 
   get chunkBytes(): number {
@@ -40,45 +62,42 @@ export class CallTransport {
   get connected(): boolean {
     return this.#wire.connected;
   }
-}
 
-/** The longest that frames and timers take: 24 days. */
-export const MAX_DEADLINE_MS = 0x7fff_ffff;
-
-export const TICK_MS = 1_000;
-
-/** Has a timer only in its last second: most calls end long before. Its owner ticks it once a second. */
-export class Deadline {
-  readonly #clock: Clock;
-  #at: number;
-  readonly #owner: { expired(): void };
-  #disarm: (() => void) | null = null;
-
-  constructor(clock: Clock, ms: number, owner: { expired(): void }) {
-    this.#clock = clock;
-    this.#owner = owner;
-    this.#at = clock.now() + ms;
-    if (ms <= TICK_MS) this.#arm(ms);
-  }
-
-  tick(): void {
-    const left = this.#at - this.#clock.now();
-    if (left <= TICK_MS && this.#disarm === null) this.#arm(Math.max(0, left));
-  }
-
-  /** Infinity: until it is moved again. */
-  move(ms: number): void {
-    this.#disarm?.();
-    this.#disarm = null;
-    this.#at = this.#clock.now() + ms;
-    if (ms <= TICK_MS) this.#arm(ms);
+  /** Returns when that is. */
+  wakeIn(ms: number): number {
+    const now = this.#clock.now();
+    this.#wake(now + ms, now);
+    return now + ms;
   }
 
   stop(): void {
-    this.#disarm?.();
+    this.#stop?.();
   }
 
-  #arm(ms: number): void {
-    this.#disarm = this.#clock.after(ms, () => this.#owner.expired());
+  #wake(wanted: number, now: number): void {
+    const at = Math.max(wanted, this.#leastAt);
+    if (at >= this.#firesAt) return;
+    this.#stop?.();
+    this.#firesAt = at;
+    this.#arm(now);
+  }
+
+  #arm(now: number): void {
+    this.#stop = this.#clock.after(Math.max(0, this.#firesAt - now), () => this.#fire());
+  }
+
+  #fire(): void {
+    const now = this.#clock.now();
+    // Timers count from the beginning of a turn, so that they may be early.
+    if (now < this.#firesAt) {
+      this.#arm(now);
+      return;
+    }
+    const stood = now - this.#firesAt > STALL_MS;
+    const beat = now >= this.#beatAt;
+    if (beat) this.#beatAt = now + BEAT_MS;
+    this.#firesAt = Number.POSITIVE_INFINITY;
+    this.#leastAt = now + LEAST_MS;
+    this.#wake(this.#tick({ now, beat, nextBeat: this.#beatAt, stood }), now);
   }
 }

@@ -153,8 +153,8 @@ export function writeEntry(frame: Buffer, end: End, { family, number }: CallId):
 }
 
 /** `accept`, `cancel`, `gone`, `unserved`. */
-export function plainFrame(kind: number, bytes: Buffer = EMPTY): Buffer {
-  return kindAndBytes(FRAME_AT, kind, bytes);
+export function plainFrame(kind: number, words = ''): Buffer {
+  return kindAndBytes(FRAME_AT, kind, Buffer.from(words));
 }
 
 /** A publication: a message of its own. */
@@ -169,8 +169,6 @@ function kindAndBytes(at: number, kind: number, bytes: Payload): Buffer {
   pieces.copy(frame, at + 1, pieces.left);
   return frame;
 }
-
-const EMPTY = Buffer.alloc(0);
 
 /** Numbers, because every frame has one: a random family of the caller, and its count. */
 export interface CallId {

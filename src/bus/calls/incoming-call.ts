@@ -1,20 +1,23 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { CallEnd } from './call-end.ts';
-import { type CallTransport, MAX_DEADLINE_MS } from './call-transport.ts';
+import { CallEnd, type CallKeeper } from './call-end.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
   type DataFrame,
   dataFrame,
   FRAME,
+  type Framed,
   PART,
   type Part,
   Pieces,
   plainFrame,
   type RequestFrame,
+  wordsOf,
 } from './frames.ts';
 
+/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
+const ACCEPT_MS = 20;
 /** How long a caller may take to send the whole request. */
 const REQUEST_MS = 5_000;
 /** How long an answer is kept for a caller that does not acknowledge it. */
@@ -25,55 +28,61 @@ interface PendingAnswer {
   reject(error: GatewayError): void;
 }
 
-export interface IncomingEnds {
-  /** The whole request has arrived, and this peer serves it. */
+export interface ServedSubject {
+  readonly concurrency: number;
+  /** Calls that count towards it. */
+  running: number;
+  /** The whole request has arrived. */
   begin(call: IncomingCall): void;
-  ended(call: IncomingCall): void;
 }
 
 /** The serving end of a call, until the caller has the answer. */
 export class IncomingCall extends CallEnd implements BusServing {
-  /** It counts towards the concurrency limit. */
-  counts = false;
   readonly subject: string;
-  readonly from: string;
   payload: Buffer;
   cancelled: string | null = null;
   onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
   onDrain: (() => void) | null = null;
-  readonly #ends: IncomingEnds;
+  readonly #served: ServedSubject;
+  #counts = false;
   #asks: Map<number, PendingAnswer> | null = null;
   readonly #total: number;
   #lastAsk = 0;
-  #stopTimer: (() => void) | null = null;
   #acceptedIt = false;
   #began = false;
   #answered = false;
   #over = false;
 
-  constructor(transport: CallTransport, subject: string, from: string, request: RequestFrame, ends: IncomingEnds) {
-    super(transport, request, Math.min(request.deadlineMs, MAX_DEADLINE_MS));
+  constructor(owner: CallKeeper, subject: string, from: string, request: RequestFrame, served: ServedSubject) {
+    super(owner, request, from);
     this.subject = subject;
-    this.from = from;
     this.payload = request.first;
-    this.#ends = ends;
+    this.#served = served;
     this.#total = request.total;
-    if (this.#isWhole) transport.unanswered.add(this);
-    else {
-      this.accept();
-      this.#stopTimer = transport.clock.after(REQUEST_MS, () => {
-        if (!this.#began) this.cancel('the caller did not send all of it');
-      });
-    }
+    this.endIn(request.deadlineMs);
+    this.dueIn(ACCEPT_MS);
+    if (this.#isWhole) return;
+    this.accept();
+    this.dueIn(REQUEST_MS);
   }
 
-  /** Once the whole request has arrived; the first time after it can be found by its id. */
+  get from(): string {
+    return this.peer;
+  }
+
+  /** Once it can be found by its id. */
   start(): void {
+    this.#served.running++;
+    this.#counts = true;
+    this.#begin();
+  }
+
+  /** Once the whole request has arrived. */
+  #begin(): void {
     if (this.#began || !this.#isWhole || this.answered) return;
     this.#began = true;
-    // An accepted call needs no timer.
-    if (this.#acceptedIt) this.#stopTimer?.();
-    this.#ends.begin(this);
+    if (this.#acceptedIt) this.dueAt = Number.POSITIVE_INFINITY;
+    this.#served.begin(this);
   }
 
   /** Sent, or not wanted. */
@@ -119,6 +128,10 @@ export class IncomingCall extends CallEnd implements BusServing {
     if (this.#answered && this.channel.settled) this.#end();
   }
 
+  told(kind: number, frame: Framed): void {
+    if (kind === FRAME.cancel) this.cancel(wordsOf(frame));
+  }
+
   cancel(reason: string, callerLost = false): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
@@ -131,7 +144,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   /** This node gives it up: the caller gets the reason. */
   leave(reason: string, callerLost = false): void {
     if (this.#over) return;
-    this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));
+    this.transmit(plainFrame(FRAME.gone, reason));
     this.cancel(reason, callerLost);
   }
 
@@ -141,20 +154,21 @@ export class IncomingCall extends CallEnd implements BusServing {
     if (this.#acceptedIt) {
       this.channel.acknowledge(true);
       this.channel.repeat();
-    }
+    } else this.dueAt = Number.POSITIVE_INFINITY;
     this.#acceptedIt = true;
-    this.transport.unanswered.delete(this);
     this.channel.open();
   }
 
-  due(): void {
-    this.accept();
+  protected due(): void {
+    if (this.#answered) this.#end();
+    else if (this.#began) this.accept();
+    else this.cancel('the caller did not send all of it');
   }
 
   accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
-    this.transport.unanswered.delete(this);
+    this.dueAt = Number.POSITIVE_INFINITY;
     this.transmit(plainFrame(FRAME.accept));
     this.channel.open();
   }
@@ -164,21 +178,21 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   transmit(frame: Buffer): void {
-    this.transport.post.transmit(this.from, 'caller', this, frame);
+    this.transport.post.transmit(this.peer, 'caller', this, frame);
   }
 
   drained(): void {
     this.onDrain?.();
   }
 
-  expired(): void {
+  protected expired(): void {
     this.cancel('the deadline ran out');
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
     if (part === PART.request) {
       this.payload = Buffer.concat([this.payload, payload]);
-      if (this.payload.length === this.#total) this.start();
+      if (this.payload.length === this.#total) this.#begin();
       else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
     } else if (part === PART.answer || part === PART.askFailure) {
       const asked = this.#asks?.get(ref);
@@ -192,9 +206,8 @@ export class IncomingCall extends CallEnd implements BusServing {
     if (this.#answered || this.#over) return;
     this.#failAsks('the call has ended');
     this.#answered = true;
-    this.#stopTimer?.();
     const pieces = new Pieces(payload);
-    const { chunkBytes, connected, clock } = this.transport;
+    const { chunkBytes, connected } = this.transport;
     if (!this.#acceptedIt && this.made === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance this message is the whole answer, and never repeated.
       this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
@@ -203,7 +216,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     }
     this.channel.send(part, 0, pieces);
     this.accept();
-    this.#stopTimer = clock.after(KEEP_MS, () => this.#end());
+    this.dueIn(KEEP_MS);
   }
 
   broken(reason: string, slow: boolean): void {
@@ -220,9 +233,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   #end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#stopTimer?.();
-    this.transport.unanswered.delete(this);
-    this.deadline.stop();
-    this.#ends.ended(this);
+    if (this.#counts) this.#served.running--;
+    this.owner.ended(this);
   }
 }

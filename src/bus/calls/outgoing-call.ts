@@ -1,23 +1,29 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
-import { CallEnd } from './call-end.ts';
-import { type CallTransport, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, TAKE_MS } from './call-transport.ts';
+import { CallEnd, type CallKeeper } from './call-end.ts';
+import { type Look, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES } from './call-transport.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
   type CallId,
   type DataFrame,
   FRAME,
+  type Framed,
   PART,
   type Part,
   Pieces,
   plainFrame,
   requestFrame,
+  wordsOf,
 } from './frames.ts';
+
+/** A call not taken by then has failed: a silent peer counts as gone. */
+const TAKE_MS = 1_500;
+/** What came while this process stood still is read within this time, and timers run before that. */
+const HEAR_MS = 500;
 
 export class OutgoingCall extends CallEnd implements BusCall {
   readonly outcome: Promise<BusOutcome>;
-  readonly to: string;
   taken = false;
   /** 0: it has not left. */
   bundle = 0;
@@ -28,34 +34,26 @@ export class OutgoingCall extends CallEnd implements BusCall {
   readonly #quietMs: number;
   #questions = 0;
   #paused = false;
-  readonly #ended: (call: OutgoingCall) => void;
   #settle: ((outcome: BusOutcome) => void) | null = null;
   #rest: Pieces | null = null;
   #restSent = false;
   /** The serving side has sent what only a running call sends. */
   #begun = false;
 
-  constructor(
-    transport: CallTransport,
-    id: CallId,
-    subject: string,
-    options: BusCallOptions,
-    ended: (call: OutgoingCall) => void,
-  ) {
+  constructor(owner: CallKeeper, id: CallId, subject: string, options: BusCallOptions) {
     const { quietMs = 0 } = options;
     const deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
     const isQuiet = quietMs > 0 && quietMs < deadlineMs;
-    super(transport, id, isQuiet ? quietMs : deadlineMs);
-    this.to = options.to;
+    super(owner, id, options.to);
     this.#subject = subject;
     this.#options = options;
-    this.#ended = ended;
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
     this.#deadlineMs = deadlineMs;
     this.#quietMs = isQuiet ? quietMs : 0;
-    transport.untaken.add(this);
+    this.dueIn(TAKE_MS);
+    this.endIn(isQuiet ? quietMs : deadlineMs);
   }
 
   start(payload: Payload): void {
@@ -69,7 +67,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
     }
     const head = { deadlineMs: this.#deadlineMs, total };
     const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
-    this.bundle = this.transport.post.transmit(this.to, 'new', this, frame);
+    this.bundle = this.transport.post.transmit(this.peer, 'new', this, frame);
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
@@ -95,14 +93,27 @@ export class OutgoingCall extends CallEnd implements BusCall {
     this.#heard();
   }
 
-  accepted(): void {
+  override tick(look: Look): number {
+    if (look.stood) this.dueAt = Math.max(this.dueAt, look.now + HEAR_MS);
+    return super.tick(look);
+  }
+
+  told(kind: number, frame: Framed): void {
+    if (kind === FRAME.accept) this.#accepted();
+    else if (kind === FRAME.unserved) this.notSent(wordsOf(frame));
+    // The serving side does not know it, or gave it up.
+    else if (kind === FRAME.gone)
+      this.lost(wordsOf(frame) || 'the node that served the call does not know it any more');
+  }
+
+  #accepted(): void {
     const channel = this.channel;
     if (this.taken) {
       channel.acknowledge(true);
       return;
     }
     this.taken = true;
-    this.transport.untaken.delete(this);
+    this.dueAt = Number.POSITIVE_INFINITY;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
     this.#restSent = true;
@@ -129,17 +140,13 @@ export class OutgoingCall extends CallEnd implements BusCall {
 
   #heard(): void {
     if (this.#quietMs === 0 || this.over) return;
-    this.deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
+    if (this.#questions > 0 || this.#paused) this.endsAt = Number.POSITIVE_INFINITY;
+    else this.endIn(this.#quietMs);
   }
 
   /** It cannot have reached a peer. */
   notSent(reason: string, retryable = true): void {
     if (!this.taken) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
-  }
-
-  /** The serving side does not know it, or gave it up. */
-  gone(reason: string): void {
-    this.lost(reason === '' ? 'the node that served the call does not know it any more' : reason);
   }
 
   /** A call that was taken may continue after a reconnect. */
@@ -156,7 +163,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   lost(reason: string): void {
     if (this.over) return;
     this.#tell(reason);
-    this.#end(this.#failure(reason));
+    this.#end(new GatewayError(this.#word, reason));
   }
 
   get #word(): 'NOT_SENT' | 'UNKNOWN' {
@@ -164,16 +171,12 @@ export class OutgoingCall extends CallEnd implements BusCall {
     return complete ? 'UNKNOWN' : 'NOT_SENT';
   }
 
-  #failure(reason: string): GatewayError {
-    return new GatewayError(this.#word, reason);
-  }
-
   transmit(frame: Buffer): void {
-    if (this.taken) this.transport.post.transmit(this.to, 'serving', this, frame);
+    if (this.taken) this.transport.post.transmit(this.peer, 'serving', this, frame);
   }
 
   #tell(reason: string): void {
-    this.transport.post.transmit(this.to, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.transport.post.transmit(this.peer, 'serving', this, plainFrame(FRAME.cancel, reason));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
@@ -208,13 +211,13 @@ export class OutgoingCall extends CallEnd implements BusCall {
 
   drained(): void {}
 
-  expired(): void {
+  protected expired(): void {
     if (this.over) return;
     this.#tell('the deadline ran out');
     this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
   }
 
-  due(): void {
+  protected due(): void {
     if (!this.taken) this.lost(`no node took the call within ${TAKE_MS} ms`);
   }
 
@@ -231,9 +234,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
     const settle = this.#settle;
     if (settle === null) return;
     this.#settle = null;
-    this.deadline.stop();
-    this.transport.untaken.delete(this);
-    this.#ended(this);
+    this.owner.ended(this);
     settle(outcome);
   }
 }

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import type { Wire } from '../wire.ts';
+import { CallTransport, type Look } from './call-transport.ts';
+import type { FramePost } from './frame-post.ts';
+
+/** `next`: when each look wants the next one, after itself; none: never. */
+function looking(...next: number[]): { clock: FakeClock; transport: CallTransport; looks: Look[]; at: () => number[] } {
+  const clock = new FakeClock(0);
+  const looks: Look[] = [];
+  const transport = new CallTransport(
+    {} as Wire,
+    clock,
+    {} as FramePost,
+    () => {},
+    (look) => {
+      looks.push(look);
+      return look.now + (next.shift() ?? Number.POSITIVE_INFINITY);
+    },
+  );
+  return { clock, transport, looks, at: () => looks.map(({ now }) => now) };
+}
+
+test('what falls due first is met to the millisecond, on one timer, which ends when nothing is due', async () => {
+  const { clock, transport, at } = looking(300);
+  assert.equal(transport.wakeIn(1_500), 1_500);
+  transport.wakeIn(60_000);
+  await clock.advance(100);
+  assert.equal(transport.wakeIn(33), 133);
+  assert.equal(clock.pending, 1);
+  await clock.advance(32);
+  assert.deepEqual(at(), []);
+  await clock.advance(1);
+  assert.deepEqual(at(), [133]);
+  await clock.advance(60_000);
+  assert.deepEqual(at(), [133, 433]);
+  assert.equal(clock.pending, 0);
+  transport.wakeIn(5);
+  transport.stop();
+  await clock.advance(1_000);
+  assert.equal(at().length, 2);
+});
+
+test('looks are 20 ms apart however much falls due, and channels are ticked once a second', async () => {
+  const { clock, transport, looks, at } = looking(1, 0, -5, ...new Array(100).fill(20));
+  transport.wakeIn(1);
+  transport.wakeIn(0);
+  await clock.advance(59);
+  assert.deepEqual(at(), [0, 20, 40]);
+  await clock.advance(1_941);
+  assert.deepEqual(
+    looks.filter(({ beat }) => beat).map(({ now }) => now),
+    [0, 1_000, 2_000],
+  );
+  assert.ok(looks.every(({ now, nextBeat }) => nextBeat > now && nextBeat <= now + 1_000));
+});
+
+test('a timer that is early does not count', async () => {
+  const { clock, transport, at } = looking();
+  clock.after = (ms, run) => FakeClock.prototype.after.call(clock, ms > 10 ? ms - 8 : ms, run);
+  transport.wakeIn(100);
+  await clock.advance(99);
+  assert.deepEqual(at(), []);
+  await clock.advance(1);
+  assert.deepEqual(at(), [100]);
+});
+
+test('a look that comes much too late says that the process stood still', async () => {
+  const { clock, transport, looks } = looking(100, 100);
+  transport.wakeIn(100);
+  clock.skip(500);
+  await clock.advance(0);
+  clock.skip(501);
+  await clock.advance(100);
+  assert.deepEqual(
+    looks.map(({ stood }) => stood),
+    [false, true, false],
+  );
+});

@@ -1,0 +1,48 @@
+import { ByNumber } from '../../model/by-number.ts';
+import type { CallEnd, CallKeeper } from './call-end.ts';
+import type { CallTransport, Look } from './call-transport.ts';
+import { type CallId, FRAME, type Framed, keyOf, readAck, readData } from './frames.ts';
+
+/** The open calls of one direction. */
+export abstract class Calls<Call extends CallEnd> implements CallKeeper {
+  readonly transport: CallTransport;
+  protected readonly open = new ByNumber<Call>();
+
+  constructor(transport: CallTransport) {
+    this.transport = transport;
+  }
+
+  get size(): number {
+    return this.open.size;
+  }
+
+  take(id: CallId, from: string, frame: Framed): void {
+    const call = this.open.get(keyOf(id));
+    const kind = frame.bytes[frame.from]!;
+    if (call === undefined) this.unknown(id, from, kind);
+    else if (call.peer !== from) return;
+    else if (kind === FRAME.data) {
+      const data = readData(frame);
+      if (data !== null) call.data(data);
+    } else if (kind === FRAME.ack) {
+      const ack = readAck(frame);
+      if (ack !== null) call.ack(ack);
+    } else call.told(kind, frame);
+  }
+
+  resync(): void {
+    for (const call of this.open.values()) call.resync();
+  }
+
+  /** Returns when it must be called again. */
+  tick(look: Look): number {
+    return this.open.values().reduce((next, call) => Math.min(next, call.tick(look)), Number.POSITIVE_INFINITY);
+  }
+
+  ended(call: CallId): void {
+    this.open.delete(keyOf(call));
+  }
+
+  /** A frame of a call that is not open. */
+  protected abstract unknown(id: CallId, from: string, kind: number): void;
+}
