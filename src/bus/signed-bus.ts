@@ -32,8 +32,6 @@ interface SignedBusDeps {
   readonly logger: Logger;
 }
 
-/** Whose subjects are kept; each is made again when needed. */
-const MAX_PEERS = 256;
 const REFUSALS_APART_MS = 1_000;
 /** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
@@ -50,8 +48,6 @@ export class SignedBus implements Bus {
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
   readonly #own: readonly { close(): Promise<void> }[];
-  /** By peer and name: each call needs one. */
-  readonly #subjects = new Map<string, Map<string, string>>();
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
   /** Messages that were not accepted. */
@@ -121,11 +117,10 @@ export class SignedBus implements Bus {
   }
 
   call(name: string, payload: Payload, options: BusCallOptions): BusCall {
-    return this.#outgoing.begin(this.#subjectAt(options.to, name), payload, options);
+    return this.#outgoing.begin(`${name}.${options.to}`, payload, options);
   }
 
   peerLost(peer: string, reason: string, left = false): void {
-    this.#subjects.delete(peer);
     this.#outgoing.peerLost(peer, reason, left);
     this.#incoming.peerLost(peer, reason);
   }
@@ -149,17 +144,6 @@ export class SignedBus implements Bus {
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
     await this.#deps.wire.close();
-  }
-
-  #subjectAt(peer: string, name: string): string {
-    let subjects = this.#subjects.get(peer);
-    if (subjects === undefined) {
-      if (this.#subjects.size === MAX_PEERS) this.#subjects.clear();
-      this.#subjects.set(peer, (subjects = new Map()));
-    }
-    let subject = subjects.get(name);
-    if (subject === undefined) subjects.set(name, (subject = `${name}.${peer}`));
-    return subject;
   }
 
   #onBundle(message: WireMessage): void {
