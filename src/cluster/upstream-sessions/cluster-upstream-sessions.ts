@@ -14,16 +14,17 @@ import type { KnownServers } from '../nodes/known-servers.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { Resealing } from '../resealing.ts';
+import { SessionStreams } from './session-streams.ts';
 import {
   type HeldSession,
+  listenAlone,
   MAX_RECORD_BYTES,
-  SharedSessionStore,
   sessionKeyOf,
   textOf,
+  type UsedSession,
+  UsedSessions,
   type WrittenSession,
-} from './session-record.ts';
-import { SessionStreams } from './session-streams.ts';
-import { listenAlone, type UsedSession, UsedSessions } from './used-sessions.ts';
+} from './used-sessions.ts';
 
 const LOOK_MS = 50;
 const MAX_LOOK_MS = 250;
@@ -46,8 +47,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #deps: Deps;
   readonly #claims: Claims;
   readonly #known: Pick<KnownServers, 'instances'>;
-  readonly #store: SharedSessionStore;
-  readonly #used: UsedSessions;
+  readonly #sessions: UsedSessions;
   /** Keys of the sessions that this node is opening. */
   readonly #turns = new Set<string>();
   /** How members leave whose sessions are this node's alone. */
@@ -61,21 +61,19 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     nodes: Pick<Nodes, 'get'>,
     known: Pick<KnownServers, 'instances'>,
   ) {
-    const store = new SharedSessionStore(deps);
     this.#deps = deps;
     this.#claims = claims;
     this.#known = known;
-    this.#store = store;
-    this.#used = new UsedSessions(deps, store);
+    const sessions = (this.#sessions = new UsedSessions(deps));
     this.streams = new SessionStreams(deps, claims, self, nodes);
     const { clock, logger, sealing } = deps;
-    new Resealing({ bucket: store.bucket, sealing, clock, logger, reseal: (record) => store.anew(record) });
+    new Resealing({ bucket: sessions.bucket, sealing, clock, logger, reseal: (record) => sessions.anew(record) });
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
     const { clock } = this.#deps;
     const key = sessionKeyOf(place);
-    const own = this.#used.get(key);
+    const own = this.#sessions.get(key);
     if (own?.unsharable === true && own.generation !== gone) return opened(own);
     let failedAt: number | null = null;
     let unsure = false;
@@ -102,20 +100,20 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   async known(place: SessionPlace): Promise<boolean> {
     const key = sessionKeyOf(place);
-    const held = await this.#store.get(key).catch(() => null);
-    return held === null ? this.#used.get(key) !== null : held.sealed !== '';
+    const held = await this.#sessions.read(key).catch(() => null);
+    return held === null ? this.#sessions.get(key) !== null : held.sealed !== '';
   }
 
   join(place: SessionPlace, member: SessionMember): void {
     const key = sessionKeyOf(place);
-    const own = this.#used.join(key, place, member);
+    const own = this.#sessions.join(key, place, member);
     if (own?.unsharable === true) this.#listening.set(member, listenAlone(own, member));
     else this.streams.join(place, own?.key ?? key, member);
   }
 
   leave(place: SessionPlace, member: SessionMember): void {
     const key = sessionKeyOf(place);
-    this.#used.leave(key, member);
+    this.#sessions.leave(key, member);
     const leaveStream = this.#listening.get(member);
     this.#listening.delete(member);
     if (leaveStream === undefined) this.streams.leave(key, member);
@@ -129,29 +127,29 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   ): Promise<UpstreamSessionRecord | null> {
     if (withServer && this.#known.instances(place.server).length > 0) return null;
     const key = sessionKeyOf(place);
-    const own = this.#used.get(key);
+    const own = this.#sessions.get(key);
     const isOther = (its: string): boolean => generation !== null && its !== generation;
     try {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-        const held = await this.#store.get(key);
+        const held = await this.#sessions.read(key);
         if (held === null) break;
-        if (held.by !== '' || isOther(this.#store.generation(held))) return null;
-        if (!(await this.#store.bucket.delete(key, held.revision))) continue;
-        this.#used.forget(key);
-        return this.#store.open(key, held);
+        if (held.by !== '' || isOther(this.#sessions.generation(held))) return null;
+        if (!(await this.#sessions.bucket.delete(key, held.revision))) continue;
+        this.#sessions.forget(key);
+        return this.#sessions.open(key, held);
       }
     } catch (error) {
       this.#deps.logger.debug('server_session_not_ended', { server: place.server, error: String(error) });
     }
     // Unpublished: this node's alone.
     if (own === null || own.published || isOther(own.generation)) return null;
-    this.#used.forget(key);
+    this.#sessions.forget(key);
     return own.record;
   }
 
   /** The store may have lost what is in use here. */
   reconnected(): void {
-    this.#used.look();
+    this.#sessions.look();
   }
 
   /** Null: another node is opening it, or was faster. Rejects with GatewayError. */
@@ -160,16 +158,16 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     key: string,
     gone: string | null,
   ): Promise<OpenedSession | SessionLock | null> {
-    const store = this.#store;
-    const held = await store.get(key);
+    const sessions = this.#sessions;
+    const held = await sessions.read(key);
     // Not the one that its server rejected.
-    const isOpen = held !== null && held.by === '' && store.generation(held) !== gone;
-    const record = isOpen ? store.open(key, held) : null;
+    const isOpen = held !== null && held.by === '' && sessions.generation(held) !== gone;
+    const record = isOpen ? sessions.open(key, held) : null;
     if (held !== null && record !== null) {
-      const generation = store.generation(held);
+      const generation = sessions.generation(held);
       // Extends the record.
-      if ((await store.write(key, held, held)) === null) return null;
-      return opened(this.#used.put(key, record, generation, { published: true }));
+      if ((await sessions.write(key, held, held)) === null) return null;
+      return opened(sessions.put(key, record, generation, { published: true }));
     }
     const { bus } = this.#deps;
     const free = held === null || held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));
@@ -178,8 +176,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   /** This node does not know the session, and the store may answer in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
-    const own = this.#used.get(key);
-    if (!this.#store.connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
+    const own = this.#sessions.get(key);
+    if (!this.#sessions.connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
     this.#openFailures = this.#deps.clock.now() - failedAt >= SLOW_MS;
     return !this.#openFailures;
   }
@@ -192,7 +190,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   ): Promise<SessionLock | null> {
     const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
     const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
-    const revision = await this.#store.write(key, opening, held);
+    const revision = await this.#sessions.write(key, opening, held);
     if (revision === null) return null;
     this.#turns.add(key);
     const mine: HeldSession = { ...opening, since: revision, revision };
@@ -211,7 +209,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     mine: HeldSession,
   ): Promise<string> {
     const { since } = mine;
-    const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#store.seal(key, record) };
+    const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#sessions.seal(key, record) };
     const bytes = textOf(written).length;
     if (bytes > MAX_RECORD_BYTES) {
       // The store would never accept it: every node opens its own.
@@ -219,26 +217,26 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       void this.#free(key, { ...mine, replaces: false });
       return this.#keep(key, record, true);
     }
-    const generation = this.#store.generation(mine);
+    const generation = this.#sessions.generation(mine);
     let published = false;
     this.#turns.delete(key);
     try {
-      published = (await this.#store.write(key, written, mine)) !== null;
+      published = (await this.#sessions.write(key, written, mine)) !== null;
       if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
-      if (!(error instanceof GatewayError) || this.#store.connected) {
+      if (!(error instanceof GatewayError) || this.#sessions.connected) {
         this.#settleLater(key);
         throw error;
       }
     }
-    this.#used.put(key, record, generation, { published });
+    this.#sessions.put(key, record, generation, { published });
     return generation;
   }
 
   /** As this node's own session. */
   #keep(key: string, record: UpstreamSessionRecord, unsharable: boolean): string {
-    const generation = this.#used.ownGeneration();
-    this.#used.put(key, record, generation, { published: false, unsharable });
+    const generation = this.#sessions.ownGeneration();
+    this.#sessions.put(key, record, generation, { published: false, unsharable });
     return generation;
   }
 
@@ -247,8 +245,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#turns.delete(key);
     try {
       // The node that opens the next session reports the loss.
-      if (mine.replaces) await this.#store.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
-      else await this.#store.bucket.delete(key, mine.revision);
+      if (mine.replaces) await this.#sessions.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
+      else await this.#sessions.bucket.delete(key, mine.revision);
     } catch {
       this.#later(() => this.#free(key, mine));
     }
@@ -257,8 +255,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** A write may have arrived without an answer: others must not wait for it. */
   async #settle(key: string): Promise<void> {
     try {
-      const held = await this.#store.get(key);
-      if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#used.get(key) !== null) return;
+      const held = await this.#sessions.read(key);
+      if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#sessions.get(key) !== null) return;
       await this.#free(key, held);
     } catch {
       this.#settleLater(key);
@@ -275,7 +273,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   /** Without the store: the known session, or one of this node's own, published later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
-    const own = this.#used.get(key);
+    const own = this.#sessions.get(key);
     if (own !== null && own.generation !== gone) return opened(own);
     this.#deps.logger.warn('server_session_alone', { server: place.server });
     return {
@@ -292,8 +290,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Publishes a session opened without the store. */
   #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
-      if (!this.#store.connected || this.#used.get(key)?.published !== false) return;
-      this.#used.look();
+      if (!this.#sessions.connected || this.#sessions.get(key)?.published !== false) return;
+      this.#sessions.look();
       if (times > 1) this.#tellSoon(key, times - 1);
     });
   }

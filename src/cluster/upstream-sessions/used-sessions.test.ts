@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import type { SharedSessionStore } from './session-record.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 200;
@@ -13,8 +13,9 @@ const HELLO_BYTES = 100_000;
 test('a server’s handshake result is kept once for all its sessions', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
-  const store = { bucket: { incarnation: 'i' } } as unknown as SharedSessionStore;
-  const sessions = new UsedSessions({ clock: new FakeClock(), logger: Logger.silent() }, store);
+  const state = { bucket: () => ({ incarnation: 'i' }) };
+  const deps = { clock: new FakeClock(), logger: Logger.silent(), state } as unknown as ClusterDeps;
+  const sessions = new UsedSessions(deps);
   /** Each with a string of its own, as it is read from the store. */
   const put = (key: string): void => {
     const hello = Buffer.alloc(HELLO_BYTES, 'h').toString('latin1');

@@ -1,13 +1,43 @@
+import { createHash } from 'node:crypto';
+import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionMember, SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
+import { sealedAnew } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
-import type { HeldSession, SharedSessionStore } from './session-record.ts';
+import { fencingToken, jsonIn, writeOver } from '../store-records.ts';
 
+const SESSIONS = 'trunkline_server_sessions';
+/** Used ones are written once a day. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+/** Contains the server's handshake result. */
+export const MAX_RECORD_BYTES = 512 * 1024;
 /** Often enough that the store keeps what is in use. */
 const LOOK_MS = 30_000;
 const REFRESH_MS = 24 * 3_600_000;
 const MAX_WRITES = 32;
 const MAX_HANDSHAKES = 256;
+
+type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
+
+export interface WrittenSession {
+  /** The node that opens it; empty when it is open. */
+  readonly by: string;
+  /** Null: the record's own revision. */
+  readonly since: number | null;
+  /** It replaces a lost one. */
+  readonly replaces: boolean;
+  /** For nodes of earlier versions, which read no record without it; 1 if absent. */
+  readonly blocks?: number;
+  /** Empty while there is none. */
+  readonly sealed: string;
+}
+
+/** As it is in the store. */
+export interface HeldSession extends WrittenSession {
+  readonly since: number;
+  readonly revision: number;
+}
 
 export interface UsedSession extends OwnStream {
   /** The same string in all maps. */
@@ -23,10 +53,19 @@ export interface UsedSession extends OwnStream {
   writtenAt: number;
 }
 
-/** The sessions that this node uses: known without the store, and kept there. */
+/** Another definition of the server has other sessions. */
+export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
+  const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
+  return `session.${digest}`;
+}
+
+/**
+ * What is shared of the sessions of HTTP servers. Those that this node uses are known without the store, and kept there. Operations
+ * on it reject with GatewayError.
+ */
 export class UsedSessions {
-  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
-  readonly #store: SharedSessionStore;
+  readonly bucket: Bucket;
+  readonly #deps: Deps;
   readonly #kept = new Map<string, UsedSession>();
   /** A handshake result is kept once: nearly all sessions of a server have the same. */
   readonly #handshakes = new LruMap<string>(MAX_HANDSHAKES);
@@ -36,9 +75,9 @@ export class UsedSessions {
   #stop: () => void;
   #looking = false;
 
-  constructor(deps: Pick<ClusterDeps, 'clock' | 'logger'>, store: SharedSessionStore) {
+  constructor(deps: Deps) {
     this.#deps = deps;
-    this.#store = store;
+    this.bucket = deps.state.bucket(SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
     this.#stop = deps.clock.after(LOOK_MS, () => this.look());
   }
 
@@ -52,7 +91,7 @@ export class UsedSessions {
     generation: string,
     { published, unsharable = false }: { readonly published: boolean; readonly unsharable?: boolean },
   ): UsedSession {
-    if (this.#incarnation === '') this.#incarnation = this.#store.bucket.incarnation;
+    if (this.#incarnation === '') this.#incarnation = this.bucket.incarnation;
     const known = this.#handshakes.get(record.identity);
     if (known !== record.hello) this.#handshakes.set(record.identity, record.hello);
     const used: UsedSession = {
@@ -91,10 +130,48 @@ export class UsedSessions {
     return `alone.${++this.#alone}`;
   }
 
+  get connected(): boolean {
+    return this.#deps.bus.status.state === 'connected';
+  }
+
+  async read(key: string): Promise<HeldSession | null> {
+    if (!this.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
+    const found = await this.bucket.get(key);
+    return found === null ? null : heldIn(found);
+  }
+
+  /** Over what was read; null if another node was faster. */
+  write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
+    return writeOver(this.bucket, key, textOf(written), over);
+  }
+
+  generation({ since }: { readonly since: number }): string {
+    return fencingToken(this.bucket.incarnation, since);
+  }
+
+  seal(key: string, record: UpstreamSessionRecord): string {
+    return this.#deps.sealing.seal(contextOf(key), JSON.stringify(record));
+  }
+
+  /** Null if there is none. */
+  open(key: string, { sealed }: WrittenSession): UpstreamSessionRecord | null {
+    const text = sealed === '' ? null : this.#deps.sealing.open(contextOf(key), sealed);
+    if (text === null) return null;
+    const record = JSON.parse(text) as UpstreamSessionRecord;
+    return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
+  }
+
+  /** Null if the key in force sealed it. */
+  anew(found: StateRecord): Buffer | null {
+    const held = heldIn(found);
+    const sealed = held.sealed === '' ? null : sealedAnew(this.#deps.sealing, contextOf(found.key), held.sealed);
+    return sealed === null ? null : textOf({ ...held, sealed });
+  }
+
   look(): void {
     this.#stop();
     this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
-    if (this.#looking || !this.#store.connected) return;
+    if (this.#looking || !this.connected) return;
     this.#looking = true;
     void this.#lookAt([...this.#kept.values()]).finally(() => {
       this.#looking = false;
@@ -103,7 +180,7 @@ export class UsedSessions {
 
   async #lookAt(all: readonly UsedSession[]): Promise<void> {
     try {
-      const incarnation = await this.#store.bucket.readIncarnation();
+      const incarnation = await this.bucket.readIncarnation();
       const lost = this.#incarnation !== '' && incarnation !== this.#incarnation;
       for (let i = 0; i < all.length; i += MAX_WRITES) {
         await Promise.all(all.slice(i, i + MAX_WRITES).map((used) => this.#lookAfter(used, lost)));
@@ -117,35 +194,33 @@ export class UsedSessions {
   async #lookAfter(used: UsedSession, lost: boolean): Promise<void> {
     const { key, generation } = used;
     if (this.#kept.get(key) !== used) return;
-    const store = this.#store;
     const age = this.#deps.clock.now() - used.writtenAt;
     // Its connection failed.
     if (used.member === null && used.published && age > LOOK_MS) this.forget(key);
     if (used.unsharable || (used.published && age <= REFRESH_MS && !lost)) return;
-    const held = await store.get(key);
-    if (held === null || store.generation(held) === generation || this.#isFree(held)) await this.#write(used, held);
+    const held = await this.read(key);
+    if (held === null || this.generation(held) === generation || this.#isFree(held)) await this.#write(used, held);
     else if (held.by === '') this.#another(used, held, lost);
   }
 
   #isFree({ by, sealed }: HeldSession): boolean {
-    return by === '' ? sealed === '' : by === this.#store.peer;
+    return by === '' ? sealed === '' : by === this.#deps.bus.peer;
   }
 
   async #write(used: UsedSession, over: HeldSession | null): Promise<void> {
-    const store = this.#store;
     const { key, record, generation } = used;
     const [incarnation, since] = generation.split('.');
-    const known = over !== null && incarnation === store.bucket.incarnation;
+    const known = over !== null && incarnation === this.bucket.incarnation;
     const written = {
       by: '',
       since: known ? Number(since) : null,
       replaces: false,
       blocks: over?.blocks ?? 1,
-      sealed: store.seal(key, record),
+      sealed: this.seal(key, record),
     };
-    const revision = await store.write(key, written, over);
+    const revision = await this.write(key, written, over);
     if (revision === null || this.#kept.get(key) !== used) return;
-    if (!known) this.#renamed(used, store.generation({ since: revision }));
+    if (!known) this.#renamed(used, this.generation({ since: revision }));
     used.published = true;
     used.writtenAt = Math.round(this.#deps.clock.now());
   }
@@ -153,9 +228,9 @@ export class UsedSessions {
   /** Another node has written the session again, or opened another one while nodes were apart: all use that one. */
   #another(used: UsedSession, held: HeldSession, lost: boolean): void {
     const { key, record, place, member } = used;
-    if (this.#store.open(key, held)?.mcpSessionId === record.mcpSessionId) {
+    if (this.open(key, held)?.mcpSessionId === record.mcpSessionId) {
       used.published = true;
-      this.#renamed(used, this.#store.generation(held));
+      this.#renamed(used, this.generation(held));
     } else if (lost || !used.published) {
       this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
       this.forget(key);
@@ -167,6 +242,23 @@ export class UsedSessions {
     used.generation = generation;
     used.member?.renamed(generation);
   }
+}
+
+export function textOf({ by, since, replaces, blocks = 1, sealed }: WrittenSession): Buffer {
+  return Buffer.from(JSON.stringify({ blocks, by, since, replaces, sealed }));
+}
+
+/** An unreadable record is as good as an empty one. */
+function heldIn({ value, revision }: StateRecord): HeldSession {
+  const { by, since, replaces, blocks = 1, sealed } = jsonIn<Partial<WrittenSession>>(value) ?? {};
+  if (typeof by !== 'string' || typeof sealed !== 'string')
+    return { by: '', since: revision, replaces: false, sealed: '', revision };
+  const began = typeof since === 'number' ? since : revision;
+  return { by, since: began, replaces: replaces === true, blocks, sealed, revision };
+}
+
+function contextOf(key: string): string {
+  return `upstream ${key}`;
 }
 
 export interface OwnStream {
