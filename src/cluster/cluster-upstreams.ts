@@ -168,22 +168,17 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   status(server: string, client: ClientProfile | null = null): ServerStatus | null {
-    const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#local.status(server, client);
-    return statusElsewhere(place, this.calls.reached) ?? this.#local.status(server);
+    return this.#statusElsewhere(this.#place(server)) ?? this.#local.status(server, client);
   }
 
   state(server: string, client: ClientProfile | null = null): ServerState | null {
-    const place = this.#place(server);
-    const elsewhere =
-      place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
-    return elsewhere === null ? this.#local.state(server, client) : elsewhere.state;
+    return this.#statusElsewhere(this.#place(server))?.state ?? this.#local.state(server, client);
   }
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#local.statuses().map((status) => [status.name, status]));
     for (const [name, place] of this.#parts.known.routingTable.places) {
-      const status = this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
+      const status = this.#statusElsewhere(place);
       if (status !== null) all.set(name, status);
     }
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -321,6 +316,11 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   #place(server: string): Place | undefined {
     return this.#parts.known.routingTable.places.get(server);
+  }
+
+  /** Null where it is listed here. */
+  #statusElsewhere(place: Place | undefined): ServerStatus | null {
+    return place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
   }
 
   /** The node that serves the client; null if that is this one, or unknown. */

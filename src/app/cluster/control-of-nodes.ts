@@ -1,7 +1,7 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
+import { SinkElsewhere } from '../../cluster/streams/clients-elsewhere.ts';
 import type { AskedNode, ControlPlane, ForwardedRequest } from '../../control/control-plane.ts';
-import type { EventWriter } from '../../control/operation.ts';
 import { OPERATIONS } from '../../control/operations.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -91,10 +91,9 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
     logger.info('control', { operation: id, name, status, forwarded: true });
   }
   if ('stream' in answer) {
-    await new Promise<void>((ended) => {
-      const writer = new ServingWriter(serving);
-      answer.stream(writer, ended);
-    });
+    const sink = new SinkElsewhere(serving, (id, parts) => [Buffer.from(`${id ?? ''}\n`), ...parts]);
+    answer.stream(sink, () => {});
+    await sink.over;
     serving.answer(packed(200, ''));
   } else if ('steps' in answer) {
     serving.answer(packed(200, await answer.steps((json) => void serving.emit(Buffer.from(`\n${json}`)))));
@@ -105,28 +104,4 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
 
 function packed(status: number, body: string | Buffer): Buffer[] {
   return [Buffer.from(`${status}\n`), Buffer.from(body)];
-}
-
-/** The events of a stream, for the node that asked for it. */
-class ServingWriter implements EventWriter {
-  onDrain: (() => void) | null = null;
-  onClose: (() => void) | null = null;
-  closed = false;
-  readonly #serving: BusServing;
-
-  constructor(serving: BusServing) {
-    this.#serving = serving;
-    serving.onDrain = () => this.onDrain?.();
-    serving.onCancel = () => this.end();
-  }
-
-  event(id: string | null, parts: readonly Buffer[]): boolean {
-    return !this.closed && this.#serving.emit([Buffer.from(`${id ?? ''}\n`), ...parts]);
-  }
-
-  end(): void {
-    if (this.closed) return;
-    this.closed = true;
-    this.onClose?.();
-  }
 }

@@ -1,4 +1,4 @@
-import type { BusServing } from '../../bus/bus.ts';
+import type { BusServing, Payload } from '../../bus/bus.ts';
 import type { Bucket } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
@@ -240,14 +240,17 @@ export class ClientsElsewhere implements StreamsElsewhere {
 
   async #serve(serving: BusServing): Promise<void> {
     const { sessionId, afterId } = unpackFrame<ResumeHeader>(serving.payload).header;
-    let sink: SinkElsewhere | null = null;
+    let over: Promise<void> | null = null;
     const found = await this.#deps.downstream.resumeFor(sessionId, afterId, () => {
-      sink = new SinkElsewhere(serving);
+      serving.emit(packFrame({ kind: 'open' } satisfies StreamFrame));
+      const sink = new SinkElsewhere(serving, (id, parts, droppable) =>
+        packFrame({ kind: 'event', id, droppable } satisfies StreamFrame, parts),
+      );
+      over = sink.over;
       return sink;
     });
-    const opened = sink as SinkElsewhere | null;
-    if (found && opened !== null) await opened.over;
-    else serving.answer(packFrame({}));
+    if (found) await over;
+    serving.answer(packFrame({}));
   }
 }
 
@@ -264,60 +267,56 @@ type StreamFrame =
   | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
   | { readonly kind: 'retry'; readonly ms: number };
 
-/** A stream of this node whose client is at another one. */
-class SinkElsewhere implements EventSink {
+/** A stream of this node whose reader is at another one. */
+export class SinkElsewhere implements EventSink {
   onDrain: (() => void) | null = null;
   onClose: (() => void) | null = null;
-  readonly over: Promise<void>;
+  closed = false;
   readonly #serving: BusServing;
-  readonly #ended: () => void;
+  readonly #packed: (id: string | null, parts: readonly Buffer[], droppable: boolean) => Payload;
+  readonly #over = Promise.withResolvers<void>();
   #full = false;
-  #closed = false;
 
-  constructor(serving: BusServing) {
+  constructor(
+    serving: BusServing,
+    packed: (id: string | null, parts: readonly Buffer[], droppable: boolean) => Payload,
+  ) {
     this.#serving = serving;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.over = promise;
-    this.#ended = resolve;
-    serving.onCancel = () => this.#gone();
+    this.#packed = packed;
+    serving.onCancel = () => {
+      if (this.closed) return;
+      this.end();
+      this.onClose?.();
+    };
     serving.onDrain = () => {
       this.#full = false;
       this.onDrain?.();
     };
-    this.#tell({ kind: 'open' });
-    if (serving.cancelled !== null) this.#gone();
+    if (serving.cancelled !== null) this.end();
   }
 
-  get closed(): boolean {
-    return this.#closed;
+  get over(): Promise<void> {
+    return this.#over.promise;
   }
 
   event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
-    if (this.#closed || (this.#full && droppable)) return false;
-    return this.#tell({ kind: 'event', id, droppable }, parts);
+    if (this.closed || (this.#full && droppable)) return false;
+    return this.#emit(this.#packed(id, parts, droppable));
   }
 
+  /** Of a client's stream. */
   retry(ms: number): boolean {
-    return !this.#closed && this.#tell({ kind: 'retry', ms });
+    return !this.closed && this.#emit(packFrame({ kind: 'retry', ms } satisfies StreamFrame));
   }
 
   end(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#serving.answer(packFrame({}));
-    this.#ended();
+    this.closed = true;
+    this.#over.resolve();
   }
 
-  #tell(frame: StreamFrame, parts: readonly Buffer[] = []): boolean {
-    const fits = this.#serving.emit(packFrame(frame, parts));
+  #emit(payload: Payload): boolean {
+    const fits = this.#serving.emit(payload);
     if (!fits) this.#full = true;
     return fits;
-  }
-
-  #gone(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#ended();
-    this.onClose?.();
   }
 }
