@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench } from '../../../test/support/cluster-bench.ts';
+import { ClusterBench, memoryBus, TestExchange, wordOf } from '../../../test/support/cluster-bench.ts';
+import { failureJson } from '../../bus/calls/failure-json.ts';
+import { AGGREGATE } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { packFrame } from '../frames/frame.ts';
 
 test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();
@@ -18,4 +22,23 @@ test('check:C9 a resource is released at the other nodes, and one whose name is 
   await bench.pass(50);
   assert.deepEqual(heard, ['web://short']);
   await bench.dispose();
+});
+
+test('the failure of a call that waited at another node is reported as it was, also by a node of an earlier version', async () => {
+  const bench = new ClusterBench();
+  const a = await bench.join('a', []);
+  const earlier = memoryBus(bench.hub, bench.clock);
+  const error = new GatewayError('UNKNOWN', 'the server died');
+  earlier.serve('trunkline.returned', (serving) =>
+    serving.answer(packFrame({ kind: 'failure' }, [failureJson(error)])),
+  );
+  const now = memoryBus(bench.hub, bench.clock);
+  now.serve('trunkline.returned', (serving) => serving.fail(error));
+  for (const { peer } of [earlier, now]) {
+    const outcome = a.cluster.clients.returned(peer, new TestExchange(), AGGREGATE);
+    await bench.pass(50);
+    assert.equal(wordOf(await outcome), 'UNKNOWN');
+  }
+  await bench.dispose();
+  await Promise.all([earlier.close(), now.close()]);
 });

@@ -1,4 +1,5 @@
 import type { BusServing, Payload } from '../../bus/bus.ts';
+import { readFailure } from '../../bus/calls/failure-json.ts';
 import type { Bucket } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
@@ -27,7 +28,8 @@ interface ReturnedHeader extends ExchangeHeader {
 }
 
 interface ReturnedReply {
-  readonly message: MessageHead;
+  /** Absent where a node of an earlier version answers with a failure, which is the piece. */
+  readonly message?: MessageHead;
 }
 
 interface ResumeHeader {
@@ -141,7 +143,9 @@ export class ClientsElsewhere implements StreamsElsewhere {
       if (outcome.kind === 'failure')
         return failure(outcome.fromServer === true ? outcome.error : unreached(outcome.error));
       const { header: reply, pieces } = unpackFrame<ReturnedReply>(outcome.payload);
-      return answer(messageOf(reply.message, pieces[0]!));
+      return reply.message === undefined
+        ? failure(readFailure(pieces[0]!))
+        : answer(messageOf(reply.message, pieces[0]!));
     });
   }
 
