@@ -5,7 +5,6 @@ import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { CutOff } from './lease/cut-off.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
@@ -78,7 +77,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #rebuilding: Paced;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
-  readonly #cutOff: CutOff;
   readonly #own: OwnAdvertisement;
   readonly #advertisements: Advertisements;
   readonly #lost: LostInstances;
@@ -104,7 +102,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease = new NodeLease(deps, leases, witnesses, this);
     this.#self = new OwnNode(deps, this.#lease, claimed, this);
     this.peers = new Nodes(deps, witnesses, this);
-    this.#cutOff = new CutOff(deps, this.#lease, this.peers);
     this.#own = new OwnAdvertisement(deps, this.peers);
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
@@ -144,7 +141,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    return this.#self.notReady(this.#cutOff.seen) ?? this.#unread;
+    return this.#self.notReady ?? this.#unread;
   }
 
   /** Its first lists would lack servers. Only after its start, and not for long: another node may not answer. */
@@ -175,7 +172,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.loop.start(this.#deps.watchLoop ?? true);
     this.peers.start();
     this.#lease.start();
-    this.#cutOff.start();
+    void this.#self.look(this.peers);
     this.#owned.start();
     this.#disarm = this.#deps.clock.after(READ_MS, () => this.#haveRead());
   }

@@ -1,15 +1,20 @@
 import type { Bucket } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
+import { RENEW_MS } from '../nodes/lease-record.ts';
 import type { NodeState } from '../nodes/node-state.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 import { fencingToken } from '../store-records.ts';
 import type { NodeLease } from './node-lease.ts';
 
 const CALM_MS = 5_000;
+/** Leases of all nodes end within about one renewal of each other when what all share goes away. */
+const SETTLED_MS = RENEW_MS;
+const LOOK_MS = RENEW_MS / 2;
 
-/** The state of this node: from its lease, from drain requests, and from whether it keeps up with the bus. */
+/** The state of this node: from its lease, from drain requests, and from whether it keeps up with the bus and the others. */
 export class OwnNode {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'serves'>;
   readonly #lease: NodeLease;
   readonly #claims: Pick<Bucket, 'incarnation'>;
   readonly #first = Promise.withResolvers<void>();
@@ -17,10 +22,13 @@ export class OwnNode {
   #waiting = true;
   #draining = false;
   #calmAt = Number.NEGATIVE_INFINITY;
+  /** Without a lease. */
+  #since: number | null = null;
+  #cutOff = false;
 
   /** `claims`: the bucket. After an outage or dropped messages (F29) the node reads again. */
   constructor(
-    deps: Pick<ClusterDeps, 'bus' | 'clock'>,
+    deps: Pick<ClusterDeps, 'bus' | 'clock' | 'serves'>,
     lease: NodeLease,
     claims: Pick<Bucket, 'incarnation'>,
     node: Pick<ThisNode, 'missed' | 'backAgain'>,
@@ -56,11 +64,12 @@ export class OwnNode {
     return this.#lease.since === 0 ? '' : fencingToken(this.#claims.incarnation, this.#lease.since);
   }
 
-  /** Null if it may get new calls. `cutOff`: other nodes have what this one lacks; what all lack does not count. */
-  notReady(cutOff: boolean): string | null {
+  /** Null if it may get new calls. What all nodes lack does not count. */
+  get notReady(): string | null {
     if (this.#draining) return 'draining';
     if (this.#deps.clock.now() < this.#calmAt) return 'this node does not keep up with the bus of its cluster';
-    return cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting) ? this.degraded : null;
+    const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
+    return counts ? this.degraded : null;
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
@@ -84,5 +93,26 @@ export class OwnNode {
 
   drain(): void {
     this.#draining = true;
+  }
+
+  /**
+   * Looks from now on whether this node has no lease while others serve: then a load balancer should use those. Heartbeats show
+   * it; without the bus this node asks the addresses that the others had announced.
+   */
+  async look(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<void> {
+    const { clock } = this.#deps;
+    this.#since = this.#lease.held ? null : (this.#since ?? clock.now());
+    const settled = this.#since !== null && clock.now() - this.#since >= SETTLED_MS;
+    this.#cutOff = settled && (await this.#serve(nodes));
+    clock.after(LOOK_MS, () => void this.look(nodes));
+  }
+
+  async #serve(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<boolean> {
+    const { serves } = this.#deps;
+    for (const { state } of nodes.others()) if (state === 'ready') return true;
+    if (serves === undefined) return false;
+    // A connection that is cut in one direction looks connected for a while.
+    const asked = await Promise.all(Array.from(nodes.announced, ([peer, at]) => serves(peer, at)));
+    return asked.includes(true);
   }
 }
