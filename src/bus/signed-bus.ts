@@ -136,12 +136,15 @@ export class SignedBus implements Bus {
   }
 
   async #close(): Promise<void> {
-    this.#transport.stop();
+    const reason = 'this node leaves the bus';
     this.#stopOutage?.();
-    this.#outgoing.lost('this node leaves the bus');
+    this.#outgoing.lost(reason);
     this.#incoming.leave('the node that served the call leaves the bus');
     // What was sent before others knew still arrives and is answered.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
+    // What was called meanwhile gets no answer.
+    this.#outgoing.lost(reason);
+    this.#transport.stop();
     this.#post.flush();
     await this.#deps.wire.close();
   }

@@ -305,6 +305,23 @@ export function callContract(scenario: Scenario): void {
     for (const { outcome } of calls) assert.equal(failure(await outcome).outcome, 'NOT_SENT');
   });
 
+  scenario('calls that a peer begins while it leaves the bus end', async (bench, a, b) => {
+    const subject = serveEcho(a);
+    await bench.settle();
+    const calls: BusCall[] = [];
+    let closed = false;
+    const closing = b.close().then(() => {
+      closed = true;
+    });
+    while (!closed) {
+      calls.push(b.call(subject, Buffer.from('x'), { to: a.peer, deadlineMs: DEADLINE_MS }));
+      await new Promise((go) => setImmediate(go));
+    }
+    await closing;
+    assert.ok(calls.length > 0);
+    for (const { outcome } of calls) assert.ok(await outcome);
+  });
+
   scenario('a peer that leaves ends its calls at both ends, once', async (bench, a, b) => {
     const { call } = await hanging(bench, a, b);
     const other = await hanging(bench, b, a);

@@ -5,6 +5,8 @@ import type { AckFrame, CallId, DataFrame, Framed, Part } from './frames.ts';
 /** The table of a call. */
 export interface CallKeeper {
   readonly transport: CallTransport;
+  /** It must be looked at then. */
+  wake(call: CallEnd, at: number): void;
   ended(call: CallId): void;
 }
 
@@ -22,6 +24,9 @@ export abstract class CallEnd implements ChannelEnds, CallId {
   protected dueAt = Number.POSITIVE_INFINITY;
   /** Only for more than one request and one short answer. */
   protected made: Channel | null = null;
+  /** A look at it is due before the next beat. */
+  soon = false;
+  over = false;
 
   constructor(owner: CallKeeper, { family, number }: CallId, peer: string) {
     this.family = family;
@@ -32,22 +37,31 @@ export abstract class CallEnd implements ChannelEnds, CallId {
   }
 
   /** Returns when it must be called again. */
-  tick({ now, beat, nextBeat }: Look): number {
+  tick({ now, beat }: Look): number {
+    if (this.over) return Number.POSITIVE_INFINITY;
     if (now >= this.endsAt) this.expired();
     else if (now >= this.dueAt) {
       this.dueAt = Number.POSITIVE_INFINITY;
       this.due();
     }
+    if (this.over) return Number.POSITIVE_INFINITY;
     if (beat) this.made?.tick();
-    return Math.min(this.endsAt, this.dueAt, nextBeat);
+    return Math.min(this.endsAt, this.dueAt);
   }
 
   protected endIn(ms: number): void {
-    this.endsAt = this.transport.wakeIn(Math.min(ms, MAX_DEADLINE_MS));
+    this.endsAt = this.transport.now + Math.min(ms, MAX_DEADLINE_MS);
+    this.owner.wake(this, this.endsAt);
   }
 
   protected dueIn(ms: number): void {
-    this.dueAt = this.transport.wakeIn(ms);
+    this.dueAt = this.transport.now + ms;
+    this.owner.wake(this, this.dueAt);
+  }
+
+  protected end(): void {
+    this.over = true;
+    this.owner.ended(this);
   }
 
   protected get channel(): Channel {

@@ -24,10 +24,10 @@ function looking(...next: number[]): { clock: FakeClock; transport: CallTranspor
 
 test('what falls due first is met to the millisecond, on one timer, which ends when nothing is due', async () => {
   const { clock, transport, at } = looking(300);
-  assert.equal(transport.wakeIn(1_500), 1_500);
-  transport.wakeIn(60_000);
+  transport.wakeAt(1_500);
+  transport.wakeAt(clock.now() + 60_000);
   await clock.advance(100);
-  assert.equal(transport.wakeIn(33), 133);
+  transport.wakeAt(133);
   assert.equal(clock.pending, 1);
   await clock.advance(32);
   assert.deepEqual(at(), []);
@@ -36,16 +36,17 @@ test('what falls due first is met to the millisecond, on one timer, which ends w
   await clock.advance(60_000);
   assert.deepEqual(at(), [133, 433]);
   assert.equal(clock.pending, 0);
-  transport.wakeIn(5);
+  transport.wakeAt(clock.now() + 5);
   transport.stop();
+  transport.wakeAt(clock.now() + 5);
   await clock.advance(1_000);
-  assert.equal(at().length, 2);
+  assert.deepEqual([at().length, clock.pending, transport.connected], [2, 0, false]);
 });
 
 test('looks are 20 ms apart however much falls due, and channels are ticked once a second', async () => {
   const { clock, transport, looks, at } = looking(1, 0, -5, ...new Array(100).fill(20));
-  transport.wakeIn(1);
-  transport.wakeIn(0);
+  transport.wakeAt(clock.now() + 1);
+  transport.wakeAt(clock.now() + 0);
   await clock.advance(59);
   assert.deepEqual(at(), [0, 20, 40]);
   await clock.advance(1_941);
@@ -53,13 +54,13 @@ test('looks are 20 ms apart however much falls due, and channels are ticked once
     looks.filter(({ beat }) => beat).map(({ now }) => now),
     [0, 1_000, 2_000],
   );
-  assert.ok(looks.every(({ now, nextBeat }) => nextBeat > now && nextBeat <= now + 1_000));
+  assert.equal(transport.nextBeat, 3_000);
 });
 
 test('a timer that is early does not count', async () => {
   const { clock, transport, at } = looking();
   clock.after = (ms, run) => FakeClock.prototype.after.call(clock, ms > 10 ? ms - 8 : ms, run);
-  transport.wakeIn(100);
+  transport.wakeAt(clock.now() + 100);
   await clock.advance(99);
   assert.deepEqual(at(), []);
   await clock.advance(1);
@@ -68,7 +69,7 @@ test('a timer that is early does not count', async () => {
 
 test('a look that comes much too late says that the process stood still', async () => {
   const { clock, transport, looks } = looking(100, 100);
-  transport.wakeIn(100);
+  transport.wakeAt(clock.now() + 100);
   clock.skip(500);
   await clock.advance(0);
   clock.skip(501);
@@ -77,4 +78,29 @@ test('a look that comes much too late says that the process stood still', async 
     looks.map(({ stood }) => stood),
     [false, true, false],
   );
+});
+
+test('what is wanted while a look goes on, or by one that fails, is not forgotten', async () => {
+  const clock = new FakeClock(0);
+  const at: number[] = [];
+  const transport: CallTransport = new CallTransport(
+    {} as Wire,
+    clock,
+    {} as FramePost,
+    () => {},
+    ({ now }) => {
+      at.push(now);
+      if (now < 100) transport.wakeAt(now + 30);
+      if (now === 110) throw new Error('a handler failed');
+      return Number.POSITIVE_INFINITY;
+    },
+  );
+  transport.wakeAt(50);
+  await clock.advance(80);
+  transport.wakeAt(110);
+  await clock.advance(29);
+  assert.deepEqual(at, [50, 80]);
+  await assert.rejects(clock.advance(1), /a handler failed/);
+  await clock.advance(1_000);
+  assert.deepEqual(at, [50, 80, 110, 1_050]);
 });

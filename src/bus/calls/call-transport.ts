@@ -9,18 +9,17 @@ export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 /** The longest that frames and timers take: 24 days. */
 export const MAX_DEADLINE_MS = 0x7fff_ffff;
 
-/** Of the channels. */
+/** Between two looks at all calls. */
 const BEAT_MS = 1_000;
-/** Between two looks at the calls: what falls due meanwhile waits so long. */
-const LEAST_MS = 20;
+/** Between two looks: what falls due meanwhile waits so long. */
+const APART_MS = 20;
 /** A timer this late says that this process stood still. */
 const STALL_MS = 400;
 
 export interface Look {
   readonly now: number;
-  /** Channels are ticked. */
+  /** At all calls; channels are ticked. */
   readonly beat: boolean;
-  readonly nextBeat: number;
   /** This process stood still: what has come meanwhile is not read yet. */
   readonly stood: boolean;
 }
@@ -37,10 +36,12 @@ export class CallTransport {
   readonly #tick: (look: Look) => number;
   #stop: (() => void) | null = null;
   #firesAt = Number.POSITIVE_INFINITY;
-  #leastAt = 0;
-  #beatAt = 0;
+  #notBefore = 0;
+  /** The next look at or after it is at all calls. */
+  nextBeat = 0;
+  #stopped = false;
 
-  /** `slow`: a call was cut because its other end does not keep up. `tick` looks at all calls; returns when to do it again. */
+  /** `slow`: a call was cut because its other end does not keep up. `tick` looks at the calls; returns when to do it again. */
   constructor(
     wire: Wire,
     clock: Clock,
@@ -60,44 +61,48 @@ export class CallTransport {
   }
 
   get connected(): boolean {
-    return this.#wire.connected;
+    return !this.#stopped && this.#wire.connected;
   }
 
-  /** Returns when that is. */
-  wakeIn(ms: number): number {
-    const now = this.#clock.now();
-    this.#wake(now + ms, now);
-    return now + ms;
+  get now(): number {
+    return this.#clock.now();
   }
 
-  stop(): void {
-    this.#stop?.();
-  }
-
-  #wake(wanted: number, now: number): void {
-    const at = Math.max(wanted, this.#leastAt);
-    if (at >= this.#firesAt) return;
+  wakeAt(wanted: number): void {
+    const at = Math.max(wanted, this.#notBefore);
+    if (at >= this.#firesAt || this.#stopped) return;
     this.#stop?.();
     this.#firesAt = at;
-    this.#arm(now);
+    this.#arm();
   }
 
-  #arm(now: number): void {
-    this.#stop = this.#clock.after(Math.max(0, this.#firesAt - now), () => this.#fire());
+  /** From now on calls are not sent, and nothing falls due. */
+  stop(): void {
+    this.#stopped = true;
+    this.#stop?.();
+  }
+
+  #arm(): void {
+    this.#stop = this.#clock.after(Math.max(0, this.#firesAt - this.now), () => this.#fire());
   }
 
   #fire(): void {
-    const now = this.#clock.now();
+    const { now } = this;
     // Timers count from the beginning of a turn, so that they may be early.
     if (now < this.#firesAt) {
-      this.#arm(now);
+      this.#arm();
       return;
     }
     const stood = now - this.#firesAt > STALL_MS;
-    const beat = now >= this.#beatAt;
-    if (beat) this.#beatAt = now + BEAT_MS;
+    const beat = now >= this.nextBeat;
+    if (beat) this.nextBeat = now + BEAT_MS;
     this.#firesAt = Number.POSITIVE_INFINITY;
-    this.#leastAt = now + LEAST_MS;
-    this.#wake(this.#tick({ now, beat, nextBeat: this.#beatAt, stood }), now);
+    this.#notBefore = now + APART_MS;
+    let next = this.nextBeat;
+    try {
+      next = this.#tick({ now, beat, stood });
+    } finally {
+      this.wakeAt(next);
+    }
   }
 }

@@ -7,6 +7,8 @@ import { type CallId, FRAME, type Framed, keyOf, readAck, readData } from './fra
 export abstract class Calls<Call extends CallEnd> implements CallKeeper {
   readonly transport: CallTransport;
   protected readonly open = new ByNumber<Call>();
+  /** Those that are looked at before the next beat; at a beat all are. */
+  #soon: CallEnd[] = [];
 
   constructor(transport: CallTransport) {
     this.transport = transport;
@@ -34,9 +36,28 @@ export abstract class Calls<Call extends CallEnd> implements CallKeeper {
     for (const call of this.open.values()) call.resync();
   }
 
+  wake(call: CallEnd, at: number): void {
+    this.transport.wakeAt(at);
+    if (call.soon || at >= this.transport.nextBeat) return;
+    call.soon = true;
+    this.#soon.push(call);
+  }
+
   /** Returns when it must be called again. */
   tick(look: Look): number {
-    return this.open.values().reduce((next, call) => Math.min(next, call.tick(look)), Number.POSITIVE_INFINITY);
+    const calls = look.beat ? this.open.values() : this.#soon;
+    this.#soon = [];
+    let next = Number.POSITIVE_INFINITY;
+    for (const call of calls) {
+      call.soon = false;
+      const at = call.tick(look);
+      if (at < this.transport.nextBeat && !call.soon) {
+        call.soon = true;
+        this.#soon.push(call);
+      }
+      next = Math.min(next, at);
+    }
+    return this.open.size === 0 ? next : Math.min(next, this.transport.nextBeat);
   }
 
   ended(call: CallId): void {

@@ -51,7 +51,6 @@ export class IncomingCall extends CallEnd implements BusServing {
   #acceptedIt = false;
   #began = false;
   #answered = false;
-  #over = false;
 
   constructor(owner: CallKeeper, subject: string, from: string, request: RequestFrame, served: ServedSubject) {
     super(owner, request, from);
@@ -87,7 +86,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   /** Sent, or not wanted. */
   get answered(): boolean {
-    return this.#answered || this.#over;
+    return this.#answered || this.over;
   }
 
   emit(payload: Payload): boolean {
@@ -133,7 +132,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   cancel(reason: string, callerLost = false): void {
-    if (this.#over || this.cancelled !== null) return;
+    if (this.over || this.cancelled !== null) return;
     this.cancelled = reason;
     this.#failAsks(reason);
     const begun = this.#began && !this.#answered;
@@ -143,13 +142,13 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   /** This node gives it up: the caller gets the reason. */
   leave(reason: string, callerLost = false): void {
-    if (this.#over) return;
+    if (this.over) return;
     this.transmit(plainFrame(FRAME.gone, reason));
     this.cancel(reason, callerLost);
   }
 
   resync(): void {
-    if (this.#over) return;
+    if (this.over) return;
     this.transmit(plainFrame(FRAME.accept));
     if (this.#acceptedIt) {
       this.channel.acknowledge(true);
@@ -166,7 +165,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   accept(): void {
-    if (this.#acceptedIt || this.#over) return;
+    if (this.#acceptedIt || this.over) return;
     this.#acceptedIt = true;
     this.dueAt = Number.POSITIVE_INFINITY;
     this.transmit(plainFrame(FRAME.accept));
@@ -191,6 +190,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   received(part: Part, ref: number, payload: Buffer): void {
     if (part === PART.request) {
+      if (this.answered) return;
       this.payload = Buffer.concat([this.payload, payload]);
       if (this.payload.length === this.#total) this.#begin();
       else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
@@ -203,7 +203,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   #last(part: Part, payload: Payload): void {
-    if (this.#answered || this.#over) return;
+    if (this.#answered || this.over) return;
     this.#failAsks('the call has ended');
     this.#answered = true;
     const pieces = new Pieces(payload);
@@ -231,9 +231,8 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   #end(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.over) return;
     if (this.#counts) this.#served.running--;
-    this.owner.ended(this);
+    this.end();
   }
 }

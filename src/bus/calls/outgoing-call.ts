@@ -34,7 +34,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   readonly #quietMs: number;
   #questions = 0;
   #paused = false;
-  #settle: ((outcome: BusOutcome) => void) | null = null;
+  readonly #settle: (outcome: BusOutcome) => void;
   #rest: Pieces | null = null;
   #restSent = false;
   /** The serving side has sent what only a running call sends. */
@@ -47,9 +47,9 @@ export class OutgoingCall extends CallEnd implements BusCall {
     super(owner, id, options.to);
     this.#subject = subject;
     this.#options = options;
-    this.outcome = new Promise((resolve) => {
-      this.#settle = resolve;
-    });
+    const { promise, resolve } = Promise.withResolvers<BusOutcome>();
+    this.outcome = promise;
+    this.#settle = resolve;
     this.#deadlineMs = deadlineMs;
     this.#quietMs = isQuiet ? quietMs : 0;
     this.dueIn(TAKE_MS);
@@ -69,10 +69,6 @@ export class OutgoingCall extends CallEnd implements BusCall {
     const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.bundle = this.transport.post.transmit(this.peer, 'new', this, frame);
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
-  }
-
-  get over(): boolean {
-    return this.#settle === null;
   }
 
   cancel(reason: string): void {
@@ -231,11 +227,9 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 
   #finish(outcome: BusOutcome): void {
-    const settle = this.#settle;
-    if (settle === null) return;
-    this.#settle = null;
-    this.owner.ended(this);
-    settle(outcome);
+    if (this.over) return;
+    this.end();
+    this.#settle(outcome);
   }
 }
 
