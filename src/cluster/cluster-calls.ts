@@ -328,7 +328,7 @@ export class ClusterCalls {
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
     try {
-      const owner = await this.#parts.servers.of(place, key, exchange.client);
+      const owner = await this.#parts.servers.ownerOf(place, key, exchange.client);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
       if (owner?.kind === 'mine') return await this.#callMine(owner.claim, request, exchange);
       return await this.#callForeign(place, key, owner, request, exchange);

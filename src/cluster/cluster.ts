@@ -172,7 +172,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.loop.start(this.#deps.watchLoop ?? true);
     this.peers.start();
     this.#lease.start();
-    void this.#self.look(this.peers);
+    void this.#self.watch(this.peers);
     this.#owned.start();
     this.#disarm = this.#deps.clock.after(READ_MS, () => this.#haveRead());
   }
@@ -310,7 +310,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
-    this.#rebuilding.run();
+    // A node that stood still loses all others at one look.
+    this.#rebuilding.atOnce();
   }
 
   nodeChanged(): void {

@@ -92,8 +92,10 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
   }
   if ('stream' in answer) {
     const sink = new SinkElsewhere(serving, (id, parts) => [Buffer.from(`${id ?? ''}\n`), ...parts]);
-    answer.stream(sink, () => {});
+    const stream = answer.stream(sink, () => {});
     await sink.over;
+    // The asker may have left before the stream began.
+    stream.close();
     serving.answer(packed(200, ''));
   } else if ('steps' in answer) {
     serving.answer(packed(200, await answer.steps((json) => void serving.emit(Buffer.from(`\n${json}`)))));

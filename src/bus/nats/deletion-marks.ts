@@ -50,7 +50,12 @@ export class DeletionMarks {
   }
 
   #scan(reach: Reach, from: number, take: (message: JsMsg) => boolean): Promise<void> {
-    const config = { opt_start_seq: from, filter_subjects: this.#subject, headers_only: true };
+    const config = {
+      deliver_policy: 'by_start_sequence' as const,
+      opt_start_seq: from,
+      filter_subjects: this.#subject,
+      headers_only: true,
+    };
     return readStream(reach, this.#stream, config, take);
   }
 

@@ -14,7 +14,6 @@ const ROOM_BYTES = 1_024;
 /** Of an entry in the store of nats-server, without name and content. */
 const ENTRY_BYTES = 16;
 const NANOS = 1_000_000;
-const READ_MS = 5_000;
 const RETRY_MS = 1_000;
 /** Beyond it entries are dropped. */
 const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
@@ -81,7 +80,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
     };
     const config = { deliver_policy: 'all', filter_subjects: this.#subjectOf(name) } as const;
     try {
-      await readStream(await this.#nats.reach(), this.#nats.deps.wire.scoped(STREAM), config, take, READ_MS);
+      await readStream(await this.#nats.reach(), this.#nats.deps.wire.scoped(STREAM), config, take);
       return { entries, position };
     } catch (error) {
       throw stateFailure(error, 'read');

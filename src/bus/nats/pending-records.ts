@@ -4,7 +4,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Reach } from './jetstream.ts';
 
 const LOOK_MS = 1_000;
-const READ_MS = 60_000;
+/** Without a record. A consumer whose connection was lost may deliver the rest much later. */
+const SILENT_MS = 5_000;
 
 /**
  * The records that a stream has when a consumer of it begins, until all of them came or it is certain that the rest never
@@ -79,21 +80,26 @@ export class PendingRecords {
 
 /**
  * Passes the records that a stream has now to `take`, in order, until it returns false. Rejects with GatewayError NOT_SENT if
- * that takes longer than `mostMs`.
+ * nothing comes for 5 s.
  */
 export async function readStream(
   { client, clock }: Reach,
   stream: string,
   config: Partial<OrderedPushConsumerOptions>,
   take: (message: JsMsg) => boolean,
-  mostMs = READ_MS,
 ): Promise<void> {
   const consumer = await client.consumers.getPushConsumer(stream, config);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // The time may run out before it is awaited.
   promise.catch(() => {});
-  const late = (): void => reject(new GatewayError('NOT_SENT', `${stream} is not read in time`));
-  const ends = [clock.after(mostMs, late), () => void consumer.delete().catch(() => {})];
+  let heardAt = clock.now();
+  const wait = (): (() => void) => clock.after(SILENT_MS - (clock.now() - heardAt), look);
+  const look = (): void => {
+    if (clock.now() - heardAt < SILENT_MS) stopWait = wait();
+    else reject(new GatewayError('NOT_SENT', `${stream} is not read in time`));
+  };
+  let stopWait = wait();
+  const ends = [() => stopWait(), () => void consumer.delete().catch(() => {})];
   try {
     const { num_pending: left } = await consumer.info(true);
     if (left === 0) return;
@@ -101,6 +107,7 @@ export async function readStream(
     const messages = await consumer.consume({
       callback: (message) => {
         if (pending.over) return;
+        heardAt = clock.now();
         if (take(message)) pending.received(message);
         else {
           pending.stop();

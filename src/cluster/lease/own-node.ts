@@ -23,7 +23,7 @@ export class OwnNode {
   #draining = false;
   #calmAt = Number.NEGATIVE_INFINITY;
   /** Without a lease. */
-  #since: number | null = null;
+  #withoutSince: number | null = null;
   #cutOff = false;
 
   /** `claims`: the bucket. After an outage or dropped messages (F29) the node reads again. */
@@ -99,15 +99,15 @@ export class OwnNode {
    * Looks from now on whether this node has no lease while others serve: then a load balancer should use those. Heartbeats show
    * it; without the bus this node asks the addresses that the others had announced.
    */
-  async look(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<void> {
+  async watch(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<void> {
     const { clock } = this.#deps;
-    this.#since = this.#lease.held ? null : (this.#since ?? clock.now());
-    const settled = this.#since !== null && clock.now() - this.#since >= SETTLED_MS;
-    this.#cutOff = settled && (await this.#serve(nodes));
-    clock.after(LOOK_MS, () => void this.look(nodes));
+    this.#withoutSince = this.#lease.held ? null : (this.#withoutSince ?? clock.now());
+    const settled = this.#withoutSince !== null && clock.now() - this.#withoutSince >= SETTLED_MS;
+    this.#cutOff = settled && (await this.#othersServe(nodes));
+    clock.after(LOOK_MS, () => void this.watch(nodes));
   }
 
-  async #serve(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<boolean> {
+  async #othersServe(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<boolean> {
     const { serves } = this.#deps;
     for (const { state } of nodes.others()) if (state === 'ready') return true;
     if (serves === undefined) return false;

@@ -71,6 +71,20 @@ test('fault:F31 a singleton that its node’s file drops is begun elsewhere when
     for (const node of [a, b]) assert.equal(wordOf(await nodes.until(callOf(node, 'one', 's'))), '{"node":"b"}');
   }));
 
+test('a call between the claim of a singleton and its start is served', () =>
+  onNodes(async (nodes) => {
+    const one = serverNamed('one', { singleton: true });
+    const store = hindered(nodes);
+    const late = Promise.withResolvers<void>();
+    store.writes = late.promise;
+    const a = await nodes.join('a', [one], { state: store.state });
+    await nodes.pass(500);
+    late.resolve();
+    for (let i = 0; i < 1_000 && a.cluster.owned.length === 0; i++) await null;
+    assert.deepEqual([a.cluster.owned.length, a.local.desired.has('one')], [1, false], 'that moment');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'one'))), '{"node":"a"}');
+  }));
+
 test('a singleton that returns to the file before its process has ended starts again there, after that', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });

@@ -112,7 +112,9 @@ export class OwnServers implements ClaimEnd {
   /** Two look-ups and a comparison: every call asks. */
   mine({ server }: Place, key: string): Claim | null {
     const claim = this.owned.claims.mine(server.name, key);
-    return claim === null || this.#isEnding(claim) ? null : claim;
+    // A singleton begins a moment after it is claimed.
+    const begun = key !== SINGLETON || this.#here.has(server.name);
+    return claim === null || !begun || this.#isEnding(claim) ? null : claim;
   }
 
   /** The session's claim, if a process here serves it: then its calls need it for certain. Null says nothing. */
@@ -131,7 +133,7 @@ export class OwnServers implements ClaimEnd {
   }
 
   /** Claims it if possible. Null: no owner, and this node must not take it. */
-  async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
+  async ownerOf(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return this.owned.claims.owner(place.server.name, key);

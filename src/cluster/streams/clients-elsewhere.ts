@@ -1,5 +1,5 @@
 import type { BusServing, Payload } from '../../bus/bus.ts';
-import { readFailure } from '../../bus/calls/failure-json.ts';
+import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
 import type { Bucket } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
@@ -27,10 +27,8 @@ interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
 }
 
-interface ReturnedReply {
-  /** Absent where a node of an earlier version answers with a failure, which is the piece. */
-  readonly message?: MessageHead;
-}
+/** A failure is a reply too, so that a node of an earlier version does not take it for one of the bus. */
+type ReturnedReply = { readonly kind: 'answer'; readonly message: MessageHead } | { readonly kind: 'failure' };
 
 interface ResumeHeader {
   readonly sessionId: string;
@@ -89,11 +87,10 @@ export class ClientsElsewhere implements StreamsElsewhere {
       const request = messageOf(header.request, pieces[0]!);
       const exchange = new ServedExchange(serving, header.exchange, request, clientOf(header.client), header);
       const outcome = await deps.downstream.returned(exchange, header.endpoint);
-      if (outcome.kind === 'failure') serving.fail(outcome.error);
-      else {
-        const reply: ReturnedReply = { message: headOf(outcome.message) };
-        serving.answer(packFrame(reply, [outcome.message.bytes]));
-      }
+      const reply: ReturnedReply =
+        outcome.kind === 'failure' ? { kind: 'failure' } : { kind: 'answer', message: headOf(outcome.message) };
+      const piece = outcome.kind === 'failure' ? failureJson(outcome.error) : outcome.message.bytes;
+      serving.answer(packFrame(reply, [piece]));
     };
     const posted = (serving: BusServing): void => {
       const { header, pieces } = unpackFrame<Omit<StreamPost, 'body'>>(serving.payload);
@@ -140,12 +137,10 @@ export class ClientsElsewhere implements StreamsElsewhere {
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
     return runElsewhere(this.#deps.bus, RETURNED, peer, payload, exchange, 0, (outcome) => {
-      if (outcome.kind === 'failure')
-        return failure(outcome.fromServer === true ? outcome.error : unreached(outcome.error));
+      if (outcome.kind === 'failure') return failure(unreached(outcome.error));
       const { header: reply, pieces } = unpackFrame<ReturnedReply>(outcome.payload);
-      return reply.message === undefined
-        ? failure(readFailure(pieces[0]!))
-        : answer(messageOf(reply.message, pieces[0]!));
+      if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
+      return answer(messageOf(reply.message, pieces[0]!));
     });
   }
 

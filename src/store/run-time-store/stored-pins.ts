@@ -33,7 +33,7 @@ export class StoredPins {
   /** Revisions of the records as they were read or written last, by collection and key. */
   readonly #revisions = new Map<string, number>();
   /** What was read last: every change in the store is read by every node, and most of it is the same each time. */
-  #read = new Map<string, { readonly revision: number; readonly server: string; readonly pin: Pin }>();
+  #read = new Map<string, { readonly value: string; readonly server: string; readonly pin: Pin }>();
   #loaded = new Map<string, ServerPins>();
   #lastEvent = '';
   #count = 0;
@@ -60,7 +60,7 @@ export class StoredPins {
     }
     for (const record of records.get(PINS)?.values() ?? []) {
       const known = before.get(record.key);
-      const one = known?.revision === record.revision ? known : pinIn(record);
+      const one = known?.value === record.value ? known : pinIn(record);
       this.#read.set(record.key, one);
       this.#revisions.set(`${PINS} ${record.key}`, record.revision);
       of(one.server).pins.set(pinKey(one.pin), one.pin);
@@ -177,7 +177,7 @@ function stored(server: string, pin: Pin): StoredPin {
 
 function pinIn(record: StoreRecord) {
   const { server, ...stored } = read(record) as StoredPin;
-  return { revision: record.revision, server, pin: pinOf(stored) };
+  return { value: record.value, server, pin: pinOf(stored) };
 }
 
 function isSame(last: ServerPins, trustedAt: number | null, pins: ReadonlyMap<string, Pin>): boolean {
