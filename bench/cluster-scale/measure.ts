@@ -31,7 +31,7 @@ const RESTARTS = 3;
 const CHANGE_MS = 5_000;
 const QUIET_MS = 90_000;
 /** For each size: until all nodes are started, and then until the bus is quiet. */
-const START_MS = 900_000;
+const START_MS = 1_800_000;
 /** Of a process with several nodes. */
 const HEAP_MIB = 3_072;
 /** A second, of a cluster whose size has not been measured yet: twice what heartbeats take. */

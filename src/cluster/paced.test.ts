@@ -28,3 +28,28 @@ test('a task runs at once while it is short; after a long run requests wait and 
   await clock.advance(1_000);
   assert.equal(runs, 6);
 });
+
+test('what is wanted at once runs at the end of the turn, once, and not if it ran or was closed meanwhile', async () => {
+  const clock = new FakeClock();
+  let runs = 0;
+  const paced = new Paced(clock, () => {
+    runs++;
+    clock.skip(1_000);
+  });
+  for (let i = 0; i < 100; i++) paced.atOnce();
+  assert.deepEqual([runs, paced.due], [0, true]);
+  await null;
+  assert.deepEqual([runs, paced.due], [1, false]);
+  paced.soon();
+  paced.atOnce();
+  await null;
+  assert.deepEqual([runs, paced.due], [2, false]);
+  paced.atOnce();
+  paced.run();
+  await null;
+  assert.equal(runs, 3);
+  paced.atOnce();
+  paced.close();
+  await null;
+  assert.equal(runs, 3);
+});

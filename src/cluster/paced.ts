@@ -9,6 +9,7 @@ export class Paced {
   readonly #task: () => void;
   #pauseEnd = Number.NEGATIVE_INFINITY;
   #stop: (() => void) | null = null;
+  #inThisTurn = false;
 
   constructor(clock: Clock, task: () => void) {
     this.#clock = clock;
@@ -17,13 +18,20 @@ export class Paced {
 
   /** A run was requested and waits. */
   get due(): boolean {
-    return this.#stop !== null;
+    return this.#stop !== null || this.#inThisTurn;
   }
 
   soon(): void {
     const waitMs = this.#pauseEnd - this.#clock.now();
     if (waitMs <= 0) this.run();
     else this.#stop ??= this.#clock.after(waitMs, () => this.run());
+  }
+
+  /** At the end of this turn, once for all requests of it. */
+  atOnce(): void {
+    if (this.#inThisTurn) return;
+    this.#inThisTurn = true;
+    queueMicrotask(() => this.#inThisTurn && this.run());
   }
 
   run(): void {
@@ -37,5 +45,6 @@ export class Paced {
   close(): void {
     this.#stop?.();
     this.#stop = null;
+    this.#inThisTurn = false;
   }
 }

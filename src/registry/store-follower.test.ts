@@ -72,3 +72,37 @@ test('S0.17 check:H6 a hint is followed at once, several of them once, and one d
   follower.close();
   await runTimeStore.close();
 });
+
+test('reads that take long take no more than a twentieth of the time, and none comes later than two seconds', async () => {
+  const clock = new FakeClock();
+  const logger = Logger.silent();
+  const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
+  let takesMs = 50;
+  let read = 0;
+  const changed = async (): Promise<void> => {
+    read++;
+    clock.skip(takesMs);
+  };
+  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  const changedElsewhere = async (): Promise<void> => {
+    await runTimeStore.apply([{ kind: 'put', collection: 'c', key: 'k', value: String(read) }]);
+    follower.hint();
+  };
+  follower.start();
+  await changedElsewhere();
+  await clock.advance(100);
+  assert.equal(read, 1);
+  await changedElsewhere();
+  await clock.advance(999);
+  assert.equal(read, 1);
+  takesMs = 5_000;
+  await clock.advance(1);
+  assert.equal(read, 2);
+  await changedElsewhere();
+  await clock.advance(1_999);
+  assert.equal(read, 2);
+  await clock.advance(1);
+  assert.equal(read, 3);
+  follower.close();
+  await runTimeStore.close();
+});

@@ -4,8 +4,9 @@ import type { Logger } from '../telemetry/logger.ts';
 
 /** Within 3 s every node has what one of them wrote, whatever hint was lost. */
 const EVERY_MS = 2_000;
-/** Reads after hints are no closer than this: any node may send those. */
+/** Reads after hints are no closer than this, and take no more than a twentieth of the time: any node may send those. */
 const APART_MS = 100;
+const PAUSE = 20;
 
 interface StoreFollowerDeps {
   readonly runTimeStore: RunTimeStore;
@@ -25,6 +26,8 @@ export class StoreFollower {
   #problem: string | null = null;
   #cancel: () => void = () => {};
   #looking = false;
+  /** From one look to the next that a hint asks for. */
+  #apartMs = APART_MS;
   #hinted = false;
   #closed = false;
 
@@ -45,7 +48,7 @@ export class StoreFollower {
   hint(): void {
     if (this.#hinted) return;
     this.#hinted = true;
-    if (!this.#looking) this.#later(APART_MS);
+    if (!this.#looking) this.#later(this.#apartMs);
   }
 
   close(): void {
@@ -59,11 +62,14 @@ export class StoreFollower {
   }
 
   async #lookAndGoOn(): Promise<void> {
+    const { clock } = this.#deps;
+    const begun = clock.now();
     this.#looking = true;
     this.#hinted = false;
     await this.#look();
     this.#looking = false;
-    this.#later(this.#hinted ? APART_MS : EVERY_MS);
+    this.#apartMs = Math.min(Math.max(APART_MS, PAUSE * (clock.now() - begun)), EVERY_MS);
+    this.#later(this.#hinted ? this.#apartMs : EVERY_MS);
   }
 
   async #look(): Promise<void> {

@@ -125,7 +125,7 @@ export const S0: readonly Mutation[] = [
     row: 'S0.17',
     what: 'an event does not make a node look at the store at once',
     file: 'src/registry/store-follower.ts',
-    find: 'if (!this.#looking) this.#later(APART_MS);',
+    find: 'if (!this.#looking) this.#later(this.#apartMs);',
     replace: '',
   },
   {

@@ -17,7 +17,8 @@ const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
-type HeardChanges = Map<string, { readonly changes: number; readonly catalogs: number }>;
+/** Counts of announced changes and of changed catalogs, by peer and server. */
+type HeardChanges = Map<string, Map<string, { readonly changes: number; readonly catalogs: number }>>;
 
 /**
  * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
@@ -30,7 +31,6 @@ export class ListsElsewhere {
   readonly #advertisements: Advertisements;
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
-  /** Counts of announced changes and of changed catalogs, by node and server. */
   #heard: HeardChanges = new Map();
   /** By server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
@@ -64,9 +64,12 @@ export class ListsElsewhere {
     const { here, server, otherInstances } = place;
     for (const { node, advertised } of here ? otherInstances : []) {
       const { changes = 0, catalogs } = advertised;
-      const key = `${node.peer} ${server.name}`;
-      const was = before.get(key);
-      heard.set(key, { changes, catalogs });
+      const was = before.get(node.peer)?.get(server.name);
+      const its = heard.get(node.peer) ?? new Map();
+      if (its.size === 0) heard.set(node.peer, its);
+      const same = was?.changes === changes && was.catalogs === catalogs;
+      its.set(server.name, same ? was : { changes, catalogs });
+      if (same) continue;
       if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
       if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(server.name);
     }

@@ -53,7 +53,7 @@ interface KnownNode {
 
 /** The nodes of the cluster, by their heartbeats. The bus does not report the end of a node. */
 export class Nodes {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
+  readonly #deps: Pick<ClusterDeps, 'node' | 'bus' | 'clock' | 'logger'>;
   readonly #witnesses: Witnesses;
   readonly #node: ThisNode;
   readonly #known = new Map<string, KnownNode>();
@@ -73,7 +73,7 @@ export class Nodes {
   #text = '';
   #closed = false;
 
-  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, witnesses: Witnesses, node: ThisNode) {
+  constructor(deps: Pick<ClusterDeps, 'node' | 'bus' | 'clock' | 'logger'>, witnesses: Witnesses, node: ThisNode) {
     this.#deps = deps;
     this.#witnesses = witnesses;
     this.#node = node;
@@ -228,7 +228,7 @@ export class Nodes {
     if (known === undefined) {
       this.#known.set(from, { view, number, heardAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
-      if (view.id === this.self.id) {
+      if (view.id === this.#deps.node) {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
@@ -285,7 +285,7 @@ export class Nodes {
 
   #keepSilent(id: string): void {
     // Another process may have taken its place.
-    if (id === this.self.id || this.named(id) !== null) return;
+    if (id === this.#deps.node || this.named(id) !== null) return;
     const { clock } = this.#deps;
     const lostAt = clock.wall();
     this.#silent.set(id, lostAt);
