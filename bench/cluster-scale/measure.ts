@@ -145,6 +145,7 @@ class Scale {
       for (const size of [...STEPS.filter((step) => step < nodes), nodes]) {
         steps.push(await this.#atSize(this.#bus, size, steps.at(-1)));
       }
+      newNode = await this.#newNode(this.#bus, steps.at(-1)!.idleBytesPerSecond);
       const idle = await this.#bus.bySubject(() => delay(IDLE_MS));
       const restart = await this.#bus.bySubject(async () => {
         await this.#restart(sharedNames(this.#sizes.servers)[1]!, 0);
@@ -152,7 +153,6 @@ class Scale {
       });
       subjects = { idle, restart };
       await this.#profile();
-      newNode = await this.#newNode(this.#bus, steps.at(-1)!.idleBytesPerSecond);
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
     }
