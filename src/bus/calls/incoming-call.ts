@@ -61,7 +61,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     this.endIn(request.deadlineMs);
     this.dueIn(ACCEPT_MS);
     if (this.#isWhole) return;
-    this.accept();
+    this.#accept();
     this.dueIn(REQUEST_MS);
   }
 
@@ -91,7 +91,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   emit(payload: Payload): boolean {
     if (this.#answered || this.cancelled !== null) return true;
-    this.accept();
+    this.#accept();
     return this.channel.send(PART.emit, 0, payload);
   }
 
@@ -101,7 +101,7 @@ export class IncomingCall extends CallEnd implements BusServing {
         new GatewayError('CANCELLED', this.cancelled ?? 'the call has ended', { outcome: 'NOT_SENT' }),
       );
     }
-    this.accept();
+    this.#accept();
     const ref = ++this.#lastAsk;
     return new Promise((resolve, reject) => {
       this.#asks ??= new Map();
@@ -160,11 +160,11 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   protected due(): void {
     if (this.#answered) this.#end();
-    else if (this.#began) this.accept();
+    else if (this.#began) this.#accept();
     else this.cancel('the caller did not send all of it');
   }
 
-  accept(): void {
+  #accept(): void {
     if (this.#acceptedIt || this.over) return;
     this.#acceptedIt = true;
     this.dueAt = Number.POSITIVE_INFINITY;
@@ -215,7 +215,7 @@ export class IncomingCall extends CallEnd implements BusServing {
       return;
     }
     this.channel.send(part, 0, pieces);
-    this.accept();
+    this.#accept();
     this.dueIn(KEEP_MS);
   }
 

@@ -126,7 +126,7 @@ function contractOn(name: string, program: string): void {
         assert.ok(revision !== null);
         assert.notEqual(bucket.incarnation, before);
         assert.equal(await bucket.get('kept'), null);
-        // Whoever had it open and did not notice finds out by asking.
+        // A bucket that was open before, and has not noticed, learns it when it asks.
         const other = await node(own);
         try {
           const opened = other.state.bucket('leases', { ttlMs: 60_000 });
