@@ -165,16 +165,17 @@ test('an overview that is opened later shows the latency of before, and draws no
   try {
     await gateway.ready('good');
     const client = await WireClient.open(gateway.mcpUrl);
-    const quiet = async (): Promise<void> => {
+    const callThenQuiet = async (calls: number): Promise<void> => {
       await client.callText('good__echo', { text: 'x' });
       await eventually(async () => {
         const { nodes } = await gateway.control<{ nodes: { seconds: { calls: number }[] }[] }>('/api/v1/rates');
         const { seconds } = nodes[0]!;
-        assert.ok(seconds.some(({ calls }) => calls > 0) && seconds.slice(-6).every(({ calls }) => calls === 0));
+        const counted = seconds.reduce((sum, second) => sum + second.calls, 0);
+        assert.ok(counted === calls && seconds.slice(-6).every((second) => second.calls === 0));
       });
     };
-    await quiet();
-    await quiet();
+    await callThenQuiet(1);
+    await callThenQuiet(2);
     const browser = await ConsoleBrowser.open(gateway);
     try {
       const drawn = await browser.page.waitForFunction(() => {
