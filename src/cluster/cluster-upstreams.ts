@@ -26,8 +26,8 @@ import {
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-instances.ts';
 import type { OwnAdvertisement } from './nodes/own-advertisement.ts';
+import { ProcessLists } from './nodes/process-lists.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
-import { SharedLists } from './nodes/shared-lists.ts';
 import type { Users } from './nodes/users.ts';
 import { affinity } from './ownership/placement.ts';
 import type { Side, SideMessages } from './streams/side-messages.ts';
@@ -48,18 +48,18 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly #parts: UpstreamParts;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
-  readonly #shared: SharedLists;
+  readonly #processes: ProcessLists;
   #starting = true;
 
   constructor(parts: UpstreamParts) {
     const { deps, advertisements, own, users } = parts;
     this.#parts = parts;
     this.#catalogs = new ForeignCatalogs(deps, users, this);
-    this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this);
     this.calls = new ClusterCalls(parts, this.#catalogs, this);
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
-    this.#shared = new SharedLists({ deps, own, catalogs: this.#catalogs, elsewhere });
+    this.#processes = new ProcessLists({ deps, own, catalogs: this.#catalogs, elsewhere });
+    this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this, this.#processes);
   }
 
   servers(): readonly Server[] {
@@ -80,11 +80,9 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
     const place = this.#place(server);
     if (place === undefined) return this.#local.knownCatalog(server, client, orOthers);
-    if (!this.#listedHere(place)) {
-      return this.#lists.own.known(place, client) ?? this.#knownElsewhere(server, client, orOthers);
-    }
+    const theirs = this.#processes.known(place, client);
+    if (!this.#listedHere(place)) return theirs ?? this.#knownElsewhere(server, client, orOthers);
     const here = this.#local.knownCatalog(server, client, orOthers);
-    const theirs = this.#lists.own.known(place, client) ?? this.#shared.known(place, client);
     const known = here?.own === true ? here : (theirs ?? here);
     if (known !== null) return known;
     for (const instance of this.#readInstead(place, client)) {
@@ -99,7 +97,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   shownFrom(client: ClientProfile): string {
-    return this.#shared.shownFrom(client);
+    return this.#processes.shownFrom(client);
   }
 
   async catalog(
@@ -111,11 +109,11 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const local = this.#local;
     const catalogs = this.#catalogs;
     const place = this.#place(server);
-    const elsewhere = place === undefined ? null : this.#lists.own.known(place, client);
-    if (elsewhere !== null) return elsewhere;
-    const shared = place === undefined ? null : this.#shared;
-    const theirs = waitMs > 0 ? await shared?.get(place!, client) : shared?.known(place!, client);
-    if (theirs != null) return theirs;
+    if (place !== undefined) {
+      const processes = this.#processes;
+      const theirs = waitMs > 0 ? await processes.get(place, client) : processes.known(place, client);
+      if (theirs !== null) return theirs;
+    }
     if (place === undefined || this.#listedHere(place)) {
       const own = await local.catalog(server, client, waitMs, amongOthers);
       if (own !== null || place === undefined) return own;
@@ -137,7 +135,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
       return this.#local.sessionKey(server, client);
     const catalogs = this.#catalogs;
     const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
-    const key = catalogs.key(server, client) ?? shared ?? this.#lists.own.keyOf(place, client);
+    const key = catalogs.key(server, client) ?? shared ?? this.#processes.keyOf(place, client);
     if (kept === null) return key;
     const there = key ?? this.#local.sessionKey(server, client);
     return there === null ? null : keyAt(there, kept.node.peer);
@@ -163,7 +161,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
     if (place.otherInstances.length === 0 || known?.some(({ key }) => key === name) === true) return listed;
     const found = await this.#lists.foundElsewhere(place, exchange, list, name);
-    await this.#shared.get(place, exchange.client);
+    await this.#processes.get(place, exchange.client);
     return found;
   }
 
@@ -276,7 +274,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   refresh(): void {
     const { places } = this.#parts.known.routingTable;
     this.#lists.look(places);
-    this.#shared.look(places);
+    this.#processes.look(places);
     this.#catalogs.first.keepOnly(places);
     for (const place of places.values()) this.#lookFirst(place);
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
@@ -305,7 +303,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const place = this.#place(server);
     if (place === undefined) return;
     this.#lists.lookAt(place);
-    this.#shared.lookAt(place);
+    this.#processes.lookAt(place);
     this.#lookFirst(place);
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }

@@ -1,15 +1,15 @@
-import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause, within } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import type { UpstreamEvents } from '../../model/ports.ts';
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { CoalescedReads, joined } from '../coalesced-reads.ts';
+import { CoalescedReads } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Advertisements } from './advertisements.ts';
-import { catalogKey, differing } from './catalog-codec.ts';
+import { catalogKey } from './catalog-codec.ts';
 import type { ForeignCatalogs, ShownCatalogs } from './foreign-catalogs.ts';
-import type { Place, RemoteInstance } from './routing-table.ts';
+import type { ProcessLists } from './process-lists.ts';
+import type { Place } from './routing-table.ts';
 
 const FIND_MS = 2_000;
 /** How long a name that was not found is not looked for again. */
@@ -22,15 +22,14 @@ type HeardChanges = Map<string, Map<string, { readonly changes: number; readonly
 
 /**
  * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
- * list again when it was notified. What a session's process lists is shown to that session at all nodes. Names that were not
- * announced are looked up when a client uses them.
+ * list again when it was notified. Names that were not announced are looked up when a client uses them.
  */
 export class ListsElsewhere {
-  readonly own: OwnListsElsewhere;
   readonly #deps: Deps;
   readonly #advertisements: Advertisements;
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
+  readonly #processes: Pick<ProcessLists, 'settled'>;
   #heard: HeardChanges = new Map();
   /** By server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
@@ -39,12 +38,18 @@ export class ListsElsewhere {
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new LruMap<number>(MAX_FUTILE);
 
-  constructor(deps: Deps, advertisements: Advertisements, catalogs: ForeignCatalogs, shown: ShownCatalogs) {
+  constructor(
+    deps: Deps,
+    advertisements: Advertisements,
+    catalogs: ForeignCatalogs,
+    shown: ShownCatalogs,
+    processes: Pick<ProcessLists, 'settled'>,
+  ) {
     this.#deps = deps;
     this.#advertisements = advertisements;
     this.#catalogs = catalogs;
     this.#shown = shown;
-    this.own = new OwnListsElsewhere(deps.events, catalogs);
+    this.#processes = processes;
   }
 
   look(places: ReadonlyMap<string, Place>): void {
@@ -52,12 +57,10 @@ export class ListsElsewhere {
     const heard: HeardChanges = new Map();
     this.#heard = heard;
     for (const place of places.values()) this.#compare(place, before, heard);
-    this.own.look(places.values());
   }
 
   lookAt(place: Place): void {
     this.#compare(place, this.#heard, this.#heard);
-    this.own.lookAt(place);
   }
 
   #compare(place: Place, before: HeardChanges, heard: HeardChanges): void {
@@ -110,7 +113,7 @@ export class ListsElsewhere {
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
     await this.#relisting.get(name);
-    await this.own.settled();
+    await this.#processes.settled();
     const instance = this.#shown.instanceOf(name);
     if (instance !== null) await this.#catalogs.read(instance, client);
     return this.#shown.knownCatalog(name, client);
@@ -141,7 +144,7 @@ export class ListsElsewhere {
     return true;
   }
 
-  /** A process of another instance announces through `OwnListsElsewhere`. */
+  /** A process of another instance announces through `ProcessLists`. */
   #listsChanged({ server: { name }, process }: Place): void {
     if (process) return;
     const all = Promise.allSettled([this.#relisting.get(name), this.#deps.local.relist(name)]);
@@ -154,104 +157,4 @@ export class ListsElsewhere {
 
 function has(catalog: ServerCatalog | null, list: ListKind, name: string): boolean {
   return catalog?.lists[list].items.some(({ key }) => key === name) ?? false;
-}
-
-/** Equal ones are kept once. */
-const MAX_KEPT = 1_024;
-
-interface AnnouncedLists {
-  readonly server: string;
-  readonly key: string;
-  readonly digest: string;
-}
-
-/**
- * Lists of single clients' processes at other nodes that differ from a fresh process's. Advertisements name the connections and
- * digests; equal lists are read once.
- */
-class OwnListsElsewhere {
-  readonly #events: UpstreamEvents;
-  readonly #catalogs: Pick<ForeignCatalogs, 'ownLists'>;
-  readonly #kept = new LruMap<ServerCatalog>(MAX_KEPT);
-  #heard = new Map<string, AnnouncedLists>();
-  readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
-
-  constructor(events: UpstreamEvents, catalogs: Pick<ForeignCatalogs, 'ownLists'>) {
-    this.#events = events;
-    this.#catalogs = catalogs;
-  }
-
-  look(places: Iterable<Place>): void {
-    const before = this.#heard;
-    this.#heard = new Map();
-    for (const place of places) this.#hear(place, before);
-    for (const old of before.values()) this.#tellUnheard(old);
-  }
-
-  lookAt(place: Place): void {
-    const { name } = place.server;
-    const before = new Map([...this.#heard].filter(([, { server }]) => server === name));
-    for (const known of before.keys()) this.#heard.delete(known);
-    this.#hear(place, before);
-    for (const old of before.values()) this.#tellUnheard(old);
-  }
-
-  #hear({ server, process, otherInstances }: Place, before: ReadonlyMap<string, AnnouncedLists>): void {
-    if (!process) return;
-    for (const instance of otherInstances) {
-      for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
-        const heard = { server: server.name, key, digest };
-        const name = `${server.name}\n${key}`;
-        this.#heard.set(name, heard);
-        const old = before.get(name);
-        if (old?.digest !== digest) void this.#take(instance, heard, old);
-      }
-    }
-  }
-
-  #tellUnheard(old: AnnouncedLists): void {
-    const shown = this.#heard.has(`${old.server}\n${old.key}`) ? null : this.#of(old);
-    if (shown !== null) this.#events.catalogChanged(old.server, shown.fingerprint, LIST_KINDS, old.key);
-  }
-
-  /** Null if the client has no process elsewhere, or one that lists what a fresh one does. */
-  known(place: Place, client: ClientProfile): ServerCatalog | null {
-    const heard = this.#heardOf(place, client);
-    return heard === null ? null : this.#of(heard);
-  }
-
-  /** Null unless its lists are its own. */
-  keyOf(place: Place, client: ClientProfile): string | null {
-    return this.#heardOf(place, client)?.key ?? null;
-  }
-
-  async settled(): Promise<void> {
-    await Promise.all(this.#reading.values());
-  }
-
-  #heardOf({ server, process }: Place, client: ClientProfile): AnnouncedLists | null {
-    if (!process || this.#heard.size === 0) return null;
-    const key = callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
-    return this.#heard.get(`${server.name}\n${key}`) ?? null;
-  }
-
-  #of({ server, digest }: AnnouncedLists): ServerCatalog | null {
-    return this.#kept.get(`${server}\n${digest}`) ?? null;
-  }
-
-  async #take(instance: RemoteInstance, heard: AnnouncedLists, old: AnnouncedLists | undefined): Promise<void> {
-    const { server, key } = heard;
-    const shown = old === undefined ? null : this.#of(old);
-    const catalog = this.#of(heard) ?? (await this.#read(instance, heard));
-    if (catalog === null || this.#heard.get(`${server}\n${key}`)?.digest !== heard.digest) return;
-    this.#events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
-  }
-
-  #read(instance: RemoteInstance, { server, key, digest }: AnnouncedLists): Promise<ServerCatalog | null> {
-    return joined(this.#reading, `${server}\n${digest}`, async () => {
-      const catalog = await this.#catalogs.ownLists(instance, key);
-      if (catalog !== null) this.#kept.set(`${server}\n${catalog.digest}`, catalog);
-      return catalog?.digest === digest ? catalog : null;
-    });
-  }
 }

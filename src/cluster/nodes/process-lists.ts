@@ -1,5 +1,5 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
-import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import { LIST_KINDS, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { joined } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';
@@ -11,10 +11,10 @@ import type { Place, RemoteInstance } from './routing-table.ts';
 const MAX_KEPT = 1_024;
 const AGAIN_MS = 1_000;
 
-interface SharedListsParts {
+interface ProcessListsParts {
   readonly deps: Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
   readonly own: Pick<OwnAdvertisement, 'changed' | 'listsOf'>;
-  readonly catalogs: Pick<ForeignCatalogs, 'knownThere'>;
+  readonly catalogs: Pick<ForeignCatalogs, 'knownThere' | 'ownLists'>;
   /** Null: the process of this node serves the client. */
   readonly elsewhere: (place: Place, client: ClientProfile) => RemoteInstance | null;
 }
@@ -26,32 +26,40 @@ interface KeptLists {
 }
 
 /**
- * Lists of a shared server's processes at other nodes that differ from those of this node's: a session is shown those of its
- * process (decision 093). Advertisements name the digests; what is equal is not read.
+ * Lists of processes at other nodes that their clients are shown: those of a single client's process that differ from a fresh one's,
+ * and those of a shared process that differ from this node's (decision 093). Advertisements name their digests; equal ones are
+ * read once.
  */
-export class SharedLists {
-  readonly #parts: SharedListsParts;
+export class ProcessLists {
+  readonly #parts: ProcessListsParts;
+  /** Digests of single clients' lists, by server and session key. */
+  readonly #own = new Map<string, ReadonlyMap<string, string>>();
+  /** By server and digest. */
+  readonly #ownKept = new LruMap<ServerCatalog>(MAX_KEPT);
   /** Shared servers that this node has, too. */
   #places = new Map<string, Place>();
   /** Those of them that some other node lists otherwise. */
   #differing = new Map<string, Place>();
+  /** By kind of client and node. */
   readonly #kept = new LruMap<KeptLists>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<void>>();
-  /** By kind of client and digest: nodes that list the same are not all asked. */
+  /** By server or kind of client, and digest: nodes that list the same are not all asked. */
   readonly #asked = new Map<string, Promise<ServerCatalog | null>>();
 
-  constructor(parts: SharedListsParts) {
+  constructor(parts: ProcessListsParts) {
     this.#parts = parts;
     parts.own.changed = () => this.#compare();
   }
 
   look(places: ReadonlyMap<string, Place>): void {
+    for (const name of new Set([...this.#own.keys(), ...places.keys()])) this.#hear(name, places.get(name));
     this.#places = new Map([...places].filter(([, place]) => isShared(place)));
     this.#compare();
   }
 
   lookAt(place: Place): void {
     const { name } = place.server;
+    this.#hear(name, place);
     if (isShared(place)) this.#places.set(name, place);
     else if (!this.#places.delete(name)) return;
     this.#compare();
@@ -67,20 +75,64 @@ export class SharedLists {
     return from;
   }
 
-  /** Null: the client is shown what this node lists, or nothing else is known yet. */
+  /** Null: the client is shown what a fresh process or this node's lists, or nothing else is known yet. */
   known(place: Place, client: ClientProfile): ServerCatalog | null {
+    const { name } = place.server;
+    const key = this.keyOf(place, client);
+    if (key !== null) return this.#ownKept.get(`${name}\n${this.#own.get(name)?.get(key)}`) ?? null;
     const instance = this.#instanceFor(place, client);
     if (instance === null) return null;
     void this.#current(instance, place, client);
-    return this.#kept.get(keyOf(instance, place, client))?.catalog ?? null;
+    return this.#kept.get(nameOf(instance, place, client))?.catalog ?? null;
   }
 
-  /** The same, after it was read. */
+  /** The same, after what a shared process lists was read. */
   async get(place: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     const instance = this.#instanceFor(place, client);
-    if (instance === null) return null;
-    await this.#current(instance, place, client);
+    if (instance !== null) await this.#current(instance, place, client);
     return this.known(place, client);
+  }
+
+  /** Null unless the client has a process elsewhere whose lists are its own. */
+  keyOf({ server, process }: Place, client: ClientProfile): string | null {
+    const own = process ? this.#own.get(server.name) : undefined;
+    if (own === undefined) return null;
+    const key = callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
+    return own.has(key) ? key : null;
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#asked.values());
+  }
+
+  #hear(server: string, place: Place | undefined): void {
+    const before = this.#own.get(server) ?? new Map<string, string>();
+    const heard = new Map<string, string>();
+    this.#own.set(server, heard);
+    for (const instance of place?.process === true ? place.otherInstances : []) {
+      for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
+        heard.set(key, digest);
+        if (before.get(key) !== digest) void this.#take(instance, key, digest, before.get(key));
+      }
+    }
+    if (heard.size === 0) this.#own.delete(server);
+    for (const [key, digest] of before) {
+      const shown = heard.has(key) ? undefined : this.#ownKept.get(`${server}\n${digest}`);
+      if (shown !== undefined) this.#parts.deps.events.catalogChanged(server, shown.fingerprint, LIST_KINDS, key);
+    }
+  }
+
+  async #take(instance: RemoteInstance, key: string, digest: string, before: string | undefined): Promise<void> {
+    const { deps, catalogs } = this.#parts;
+    const server = instance.advertised.definition.name;
+    const name = `${server}\n${digest}`;
+    const shown = this.#ownKept.get(`${server}\n${before}`) ?? null;
+    const ask = (): Promise<ServerCatalog | null> => catalogs.ownLists(instance, key);
+    const catalog = this.#ownKept.get(name) ?? (await joined(this.#asked, name, ask));
+    if (catalog === null || catalog.digest !== digest) return;
+    this.#ownKept.set(name, catalog);
+    if (this.#own.get(server)?.get(key) !== digest) return;
+    deps.events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {
@@ -106,22 +158,22 @@ export class SharedLists {
   }
 
   #current(instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> | undefined {
-    const key = keyOf(instance, place, client);
-    if (this.#kept.get(key)?.of === instance.advertised.lists) return this.#reading.get(key);
-    return joined(this.#reading, key, () => this.#read(key, instance, place, client));
+    const name = nameOf(instance, place, client);
+    if (this.#kept.get(name)?.of === instance.advertised.lists) return this.#reading.get(name);
+    return joined(this.#reading, name, () => this.#read(name, instance, place, client));
   }
 
-  async #read(key: string, instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> {
+  async #read(name: string, instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> {
     const { deps, catalogs } = this.#parts;
     const { definition, lists } = instance.advertised;
     const kind = `${catalogKey(place.server, client)}\n`;
     // As of another node, or of the former process of this one.
     const equal = this.#kept.entries().find(([other, { of }]) => of === lists && other.startsWith(kind));
-    const before = this.#kept.peek(key)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
+    const before = this.#kept.peek(name)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
     const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);
     const catalog = equal?.[1].catalog ?? (await joined(this.#asked, `${kind}${lists}`, ask));
-    this.#kept.set(key, { of: lists!, catalog: catalog ?? this.#kept.peek(key)?.catalog ?? null });
-    if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#kept.delete(key));
+    this.#kept.set(name, { of: lists!, catalog: catalog ?? this.#kept.peek(name)?.catalog ?? null });
+    if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#kept.delete(name));
     else if (catalog.digest !== before?.digest)
       deps.events.catalogChanged(definition.name, catalog.fingerprint, differing(before, catalog));
   }
@@ -131,6 +183,6 @@ function isShared({ here, process, server, otherInstances }: Place): boolean {
   return here && process && server.isolation === 'shared' && otherInstances.length > 0;
 }
 
-function keyOf({ node }: RemoteInstance, { server }: Place, client: ClientProfile): string {
+function nameOf({ node }: RemoteInstance, { server }: Place, client: ClientProfile): string {
   return `${catalogKey(server, client)}\n${node.peer}`;
 }

@@ -5,8 +5,8 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { clientOf, PlayedUpstreams, RecordedEvents } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { ProcessLists } from './process-lists.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';
-import { SharedLists } from './shared-lists.ts';
 
 const server = serverNamed('web', { isolation: 'shared' });
 
@@ -24,7 +24,7 @@ test('lists that two nodes advertise under one digest are read once; those of an
     others: serverCatalog('web', { tools: [tool('others')] }),
   };
   const read: string[] = [];
-  const lists = new SharedLists({
+  const lists = new ProcessLists({
     deps: { clock: new FakeClock(), local, events: new RecordedEvents() },
     own: { changed: () => {}, listsOf: () => 'own' },
     catalogs: {
@@ -33,6 +33,7 @@ test('lists that two nodes advertise under one digest are read once; those of an
         await settled();
         return offered[advertised.lists!]!;
       },
+      ownLists: async () => null,
     },
     elsewhere: (_, { sessionId }) => place.otherInstances.find(({ node }) => node.peer === sessionId) ?? null,
   });
@@ -43,4 +44,43 @@ test('lists that two nodes advertise under one digest are read once; those of an
   assert.deepEqual([await shown('b'), await shown('c'), await shown('d')], [['theirs'], ['theirs'], ['others']]);
   assert.equal(await shown('a'), undefined);
   assert.deepEqual(read, ['b', 'd']);
+});
+
+test('own lists of clients are read once for each digest, and again if they were others when they arrived', async () => {
+  const personal = serverNamed('web');
+  const now = serverCatalog('web', { tools: [tool('now')] });
+  const placeWith = (own: Record<string, string>): Place => {
+    const instance = { node: { peer: 'b' }, advertised: { definition: { name: 'web' }, own } };
+    const otherInstances = [instance as unknown as RemoteInstance];
+    return { server: personal, process: true, here: false, otherInstances, lost: null };
+  };
+  const read: string[] = [];
+  const events = new RecordedEvents();
+  const lists = new ProcessLists({
+    deps: { clock: new FakeClock(), local: new PlayedUpstreams('a'), events },
+    own: { changed: () => {}, listsOf: () => undefined },
+    catalogs: {
+      knownThere: async () => null,
+      ownLists: async (_, key) => {
+        read.push(key);
+        return now;
+      },
+    },
+    elsewhere: () => null,
+  });
+  const before = placeWith({ s1: 'before' });
+  lists.look(new Map([['web', before]]));
+  await settled();
+  assert.deepEqual([lists.known(before, clientOf('s1')), lists.keyOf(before, clientOf('s1'))], [null, 's1']);
+  const after = placeWith({ s1: now.digest, s2: now.digest });
+  lists.lookAt(after);
+  await settled();
+  const known = ['s1', 's2', 's3'].map((session) => lists.known(after, clientOf(session)));
+  assert.deepEqual(known, [now, now, null]);
+  assert.deepEqual(read, ['s1', 's1']);
+  const told = ['catalogChanged web s1', 'catalogChanged web s2'];
+  assert.deepEqual(events.heard, told);
+  lists.look(new Map());
+  assert.deepEqual(events.heard, [...told, ...told], 'the processes have ended');
+  assert.equal(lists.known(after, clientOf('s1')), null);
 });
