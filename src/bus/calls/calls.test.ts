@@ -57,14 +57,14 @@ class TestCalls extends Calls<TestCall> {
 
 function table(): { clock: FakeClock; calls: TestCalls } {
   const clock = new FakeClock(0);
-  const transport = new CallTransport(
+  const transport: CallTransport = new CallTransport(
     {} as Wire,
     clock,
     {} as FramePost,
     () => {},
     (look) => calls.tick(look),
   );
-  const calls = new TestCalls(transport);
+  const calls: TestCalls = new TestCalls(transport);
   return { clock, calls };
 }
 

@@ -24,3 +24,33 @@ for (const lost of ['info', 'consume']) {
     assert.deepEqual([clock.pending, consumers], [0, 0]);
   });
 }
+
+test('a reading to which no record comes for 5 s, counted from the last that came, is NOT_SENT', async () => {
+  const clock = new FakeClock();
+  let deliver = (_message: object): void => {};
+  let open = 0;
+  const getPushConsumer = async (): Promise<object> => {
+    open++;
+    return {
+      info: async () => ({ name: 'c', num_pending: 2, delivered: { consumer_seq: 2 } }),
+      consume: async ({ callback }: { callback: typeof deliver }) => {
+        deliver = callback;
+        return { stop: () => {} };
+      },
+      delete: async () => open--,
+    };
+  };
+  const reach = { clock, client: { consumers: { getPushConsumer } } } as unknown as Reach;
+  let ended = '';
+  const reading = readStream(reach, 'logs', {}, () => true).catch(({ outcome, message }) => {
+    ended = `${outcome}: ${message}`;
+  });
+  await clock.advance(4_000);
+  deliver({ info: { consumer: 'c', deliverySequence: 1, pending: 1 } });
+  await clock.advance(4_900);
+  assert.equal(ended, '');
+  await clock.advance(200);
+  await reading;
+  assert.equal(ended, 'NOT_SENT: logs is not read in time');
+  assert.deepEqual([clock.pending, open], [0, 0]);
+});
