@@ -182,8 +182,11 @@ test('trunkline nodes lists nodes and conflicts of definitions, trunkline drain 
       const { nodes: known } = await a.control<{ nodes: { state: string }[] }>('/api/v1/nodes');
       return known.length === 3 && known.every(({ state }) => state === 'ready');
     }, 'three nodes');
-    await until(async () => /defined differently/.test((await run('nodes')).out), 'the conflict to be seen');
-    const { out } = await run('nodes');
+    let out = '';
+    await until(async () => {
+      ({ out } = await run('nodes'));
+      return /^! counter is defined differently: .* b, c, /m.test(out);
+    }, 'the conflict of all three to be seen');
     assert.match(out, /^\* a +ready .* 1 server$/m);
     assert.match(out, /^ {2}b +ready .* 2 servers$/m);
     assert.match(out, /^! counter is defined differently: calls go to that of b, c, not to that of a$/m);
