@@ -165,13 +165,14 @@ function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: 
   });
   listener.routes.add('/health', {
     GET: (context) => {
-      const statuses = upstreams.statuses();
-      const up = statuses.filter(({ state }) => UP.has(state)).length;
+      const servers = upstreams.servers();
+      const states = servers.map(({ name }) => upstreams.state(name));
+      const up = states.filter((state) => state !== null && UP.has(state)).length;
       const { ready, degraded } = app.readiness();
       const body = {
         status: !ready ? 'not ready' : degraded.length > 0 ? 'degraded' : 'ready',
         version: productVersion(),
-        servers: { total: statuses.length, up },
+        servers: { total: servers.length, up },
         ...(degraded.length > 0 ? { degraded } : {}),
         ...(cluster === null ? {} : { node: { peer: cluster.view.peer, state: cluster.state } }),
       };

@@ -23,7 +23,7 @@ import { asGatewayError } from './connection/failures.ts';
 import type { ClientCatalogs } from './lists/client-catalogs.ts';
 import type { ServerContext } from './server-context.ts';
 import { refusalOf } from './transport/http-refusal.ts';
-import type { UpstreamParts } from './upstream-parts.ts';
+import type { NodeShared, UpstreamParts } from './upstream-parts.ts';
 
 /** Attempts of one call, whatever happens. */
 const MAX_ATTEMPTS = 3;
@@ -110,6 +110,7 @@ export class Dispatcher implements CallOwner {
   readonly #parts: UpstreamParts;
   readonly #context: ServerContext;
   readonly #shown: ClientCatalogs;
+  readonly #calls: NodeShared['calls'];
   readonly #openFailures: OpenFailures;
   readonly #clock: Clock;
   readonly #rounds: InputRounds;
@@ -120,8 +121,9 @@ export class Dispatcher implements CallOwner {
   /** By method and kind of end. */
   readonly #durationsOf = new Map<string, Map<string, Histogram>>();
 
-  constructor(parts: UpstreamParts, shown: ClientCatalogs) {
+  constructor(parts: UpstreamParts, shown: ClientCatalogs, calls: NodeShared['calls']) {
     this.#parts = parts;
+    this.#calls = calls;
     this.#context = parts.context;
     this.#shown = shown;
     const { clock, random, metrics } = parts.context.deps;
@@ -142,6 +144,7 @@ export class Dispatcher implements CallOwner {
     const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
     if (server.caller !== undefined) call.client = this.#context.seen(exchange.client);
     call.trace = trace;
+    this.#calls.count++;
     if (exchange.cancelled === null) this.#dispatch(call);
     else exchange.onCancel?.(exchange.cancelled);
     return call.outcome;
@@ -187,6 +190,7 @@ export class Dispatcher implements CallOwner {
   }
 
   ended(call: Call, outcome: Outcome): void {
+    this.#calls.count--;
     this.#ejection.ended(call);
     const method = isClientRequest(call.method, call.request.era) ? call.method : '_OTHER';
     let byError = this.#durationsOf.get(method);

@@ -44,6 +44,8 @@ export interface NodeShared {
   readonly quota: ProcessQuota;
   /** Where processes start. */
   readonly starts: StartQueue;
+  /** Of clients, counted as they begin and end. */
+  readonly calls: { count: number };
 }
 
 /** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */

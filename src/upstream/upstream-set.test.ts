@@ -319,3 +319,24 @@ test('S2.27 a server that starts on first use does so also after it was disabled
   assert.deepEqual([bench.set.state('a'), script.links.length, bench.set.reconcile()], ['unknown', 0, []]);
   answerText(await bench.call('a', toolCall(clientOf('s1'))));
 });
+
+test('calls in flight are counted from when they come, also while their server starts, until they end in any way', async () => {
+  const bench = new UpstreamBench();
+  const silent = statefulScript();
+  silent.handlers['initialize'] = () => SILENCE;
+  const failing = statefulScript();
+  failing.openFails = new GatewayError('NOT_SENT', 'spawn nothing ENOENT');
+  await bench.run([serverOf('a'), silent], [serverOf('b'), failing], [serverOf('c'), statefulScript()]);
+  const waiting = [toolCall(client), toolCall(clientOf('other'))];
+  const outcomes = waiting.map((call) => bench.call('a', call));
+  failureOf(await bench.call('b', toolCall(client)));
+  answerText(await bench.call('c', toolCall(client)));
+  assert.equal(bench.set.inFlight, 2);
+  const late = toolCall(client);
+  late.cancel('before it began');
+  failureOf(await bench.call('c', late));
+  assert.equal(bench.set.inFlight, 2);
+  for (const call of waiting) call.cancel('not wanted');
+  await Promise.all(outcomes);
+  assert.equal(bench.set.inFlight, 0);
+});

@@ -51,7 +51,7 @@ export class UpstreamSet implements Upstreams {
     const limits = { maxProcesses, maxTimeoutMs, pool };
     const times = { ...UPSTREAM_TIMES, ...deps.times };
     const starts = new StartQueue({ width, ...STARTS.own }, clock);
-    this.#node = { deps, times, limits, quota: new ProcessQuota(limits, clock), starts };
+    this.#node = { deps, times, limits, quota: new ProcessQuota(limits, clock), starts, calls: { count: 0 } };
     this.#remoteStarts = new StartQueue(STARTS.remote, clock);
   }
 
@@ -167,7 +167,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   get inFlight(): number {
-    return this.#upstreams.values().reduce((calls, { inFlight }) => calls + inFlight, 0);
+    return this.#node.calls.count;
   }
 
   room(server: string): Room {

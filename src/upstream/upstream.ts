@@ -47,7 +47,7 @@ export class Upstream {
     const parts = new UpstreamParts(server, node, story, remembered, this.whole);
     this.parts = parts;
     this.#shown = new ClientCatalogs(parts);
-    this.#dispatcher = new Dispatcher(parts, this.#shown);
+    this.#dispatcher = new Dispatcher(parts, this.#shown, node.calls);
     this.boundary = new ErrorBoundary(server.name, parts.context.logger, parts.supervisor);
   }
 
