@@ -6,7 +6,7 @@ import type { BusServing } from '../../bus/bus.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { packFrame } from '../frames/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { Advertisements } from './advertisements.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
@@ -20,12 +20,13 @@ class Bench {
   readonly hub = new MemoryHub();
   readonly bus = memoryBus(this.hub, this.clock);
   readonly other = memoryBus(this.hub, this.clock);
-  readonly view = { id: 'b', peer: this.other.peer, offer: 1 } as NodeView;
+  readonly view = { id: 'b', peer: this.other.peer, offer: 1 } as NodeView & { offer: number };
+  lost = false;
   warned = 0;
   changed = 0;
   readonly advertisements = new Advertisements(
-    { bus: this.bus, logger: { warn: () => this.warned++ } as unknown as Logger },
-    { get: () => this.view, others: () => [this.view] } as unknown as Nodes,
+    { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++, debug: () => {} } as unknown as Logger },
+    { get: () => (this.lost ? null : this.view), others: () => (this.lost ? [] : [this.view]) } as unknown as Nodes,
     { text: () => packFrame({ version: 0, servers: [] }) },
     { serversChanged: () => this.changed++, serversNeeded: () => {}, serverChanged: () => {} },
   );
@@ -90,9 +91,44 @@ test('a heartbeat from before what was published causes no read; a later one doe
   await bench.dispose();
 });
 
-test('a node that does not advertise is logged once for all that asked', async () => {
+test('of a node that was lost and is back, what changed meanwhile is read; all of it if it was lost for more than a minute', async () => {
+  const bench = new Bench();
+  const since: (number | undefined)[] = [];
+  bench.other.serve('trunkline.offer', (serving) => {
+    const request = unpackFrame<{ readonly since?: number }>(serving.payload).header;
+    since.push(request.since);
+    const whole = request.since === undefined ? {} : { since: request.since };
+    serving.answer(packFrame({ version: since.length, servers: [], ...whole }));
+  });
+  const refresh = async (lost: boolean): Promise<void> => {
+    bench.lost = lost;
+    bench.view.offer++;
+    bench.advertisements.refresh();
+    await settled();
+  };
+  await refresh(false);
+  await refresh(true);
+  await bench.clock.advance(50_000);
+  await refresh(true);
+  await refresh(false);
+  await refresh(true);
+  await bench.clock.advance(50_000);
+  await refresh(true);
+  await bench.clock.advance(11_000);
+  await refresh(true);
+  assert.equal(bench.advertisements.of(bench.other.peer), null);
+  await refresh(false);
+  assert.deepEqual(since, [undefined, 1, undefined]);
+  await bench.dispose();
+});
+
+test('a node that does not advertise is logged once for all that asked, until it does', async () => {
   const bench = new Bench();
   await Promise.all(Array.from({ length: MANY }, () => bench.advertisements.readNow([bench.other.peer])));
-  assert.ok(bench.warned > 0 && bench.warned <= 2, `told of ${bench.warned} times`);
+  await bench.advertisements.readNow([bench.other.peer]);
+  assert.equal(bench.warned, 1);
+  bench.other.serve('trunkline.offer', (serving) => serving.answer(packFrame({ version: 1, servers: [] })));
+  await bench.advertisements.readNow([bench.other.peer]);
+  assert.equal(bench.warned, 1);
   await bench.dispose();
 });

@@ -11,6 +11,8 @@ import { OFFERED, type OwnAdvertisement } from './own-advertisement.ts';
 
 const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
+/** How long what a lost node advertised is kept: when it is back, only what changed meanwhile is read. */
+const KEEP_LOST_MS = 60_000;
 const MAX_SERVERS = 10_000;
 export const MAX_INFLATED = 256 * 1024 * 1024;
 
@@ -23,6 +25,8 @@ interface OfferRequest {
 interface KnownAdvertisement {
   version: number;
   readonly servers: Map<string, AdvertisedServer>;
+  /** Infinity while the node is known. */
+  lostAt: number;
 }
 
 /**
@@ -30,16 +34,18 @@ interface KnownAdvertisement {
  * heartbeat that is not known means that a change was missed: what changed since is read.
  */
 export class Advertisements {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger'>;
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
   readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
+  /** Nodes whose last reading failed: they are read at each heartbeat, and logged once. */
+  readonly #unread = new Set<string>();
   /** Many nodes have the same definitions: each is kept once. */
   readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
 
   constructor(
-    deps: Pick<ClusterDeps, 'bus' | 'logger'>,
+    deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
     node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>,
@@ -69,9 +75,12 @@ export class Advertisements {
   }
 
   refresh(): void {
-    for (const peer of [...this.#known.keys()]) {
-      if (this.#nodes.get(peer) === null) this.#known.delete(peer);
+    const now = this.#deps.clock.now();
+    for (const [peer, known] of this.#known) {
+      known.lostAt = this.#nodes.get(peer) === null ? Math.min(known.lostAt, now) : Number.POSITIVE_INFINITY;
+      if (now - known.lostAt > KEEP_LOST_MS) this.#known.delete(peer);
     }
+    for (const peer of this.#unread) if (this.#nodes.get(peer) === null) this.#unread.delete(peer);
     for (const node of this.#nodes.others()) this.look(node);
   }
 
@@ -100,8 +109,11 @@ export class Advertisements {
       if (outcome.kind === 'failure') throw outcome.error;
       if (this.#nodes.get(peer) === null) return;
       this.#take(peer, advertisementIn(outcome.payload));
+      this.#unread.delete(peer);
     } catch (error) {
-      logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
+      const level = this.#unread.has(peer) ? 'debug' : 'warn';
+      this.#unread.add(peer);
+      logger[level]('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
   }
 
@@ -109,7 +121,8 @@ export class Advertisements {
     const known = this.#known.get(peer);
     if (since === undefined) {
       const named = servers.slice(0, MAX_SERVERS).map((server) => this.#shared(server));
-      this.#known.set(peer, { version, servers: new Map(named.map((server) => [server.definition.name, server])) });
+      const byName = new Map(named.map((server) => [server.definition.name, server]));
+      this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
     } else {
       // What was published meanwhile is newer.
       if (known === undefined || version <= known.version) return;
