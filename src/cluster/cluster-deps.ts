@@ -144,8 +144,8 @@ export interface ThisNode {
   serversChanged(): void;
   /** What follows is decided by the servers that are known. */
   serversNeeded(): void;
-  /** What a node advertises of this server, not which nodes have it. */
-  serverChanged(server: string): void;
+  /** What the node advertises of this server, not which nodes have it. */
+  serverChanged(server: string, peer: string): void;
   /** A node advertises more than this one knows. */
   offerChanged(node: NodeView): void;
 }

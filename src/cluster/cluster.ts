@@ -353,8 +353,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
-  serverChanged(server: string): void {
-    this.#router.refreshServer(server);
+  serverChanged(server: string, peer: string): void {
+    this.#router.refreshServer(server, peer);
   }
 
   offerChanged(node: NodeView): void {

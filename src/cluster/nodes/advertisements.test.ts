@@ -24,11 +24,16 @@ class Bench {
   lost = false;
   warned = 0;
   changed = 0;
+  readonly changedServers: string[][] = [];
   readonly advertisements = new Advertisements(
     { bus: this.bus, clock: this.clock, logger: { warn: () => this.warned++, debug: () => {} } as unknown as Logger },
     { get: () => (this.lost ? null : this.view), others: () => (this.lost ? [] : [this.view]) } as unknown as Nodes,
     { text: () => packFrame({ version: 0, servers: [] }) },
-    { serversChanged: () => this.changed++, serversNeeded: () => {}, serverChanged: () => {} },
+    {
+      serversChanged: () => this.changed++,
+      serversNeeded: () => {},
+      serverChanged: (server, peer) => this.changedServers.push([server, peer]),
+    },
   );
 
   async dispose(): Promise<void> {
@@ -88,6 +93,41 @@ test('a heartbeat from before what was published causes no read; a later one doe
   bench.other.publish(`trunkline.offered.${bench.other.peer}`, packFrame({ version: 2, changed: [], removed: [] }));
   await settled();
   assert.deepEqual([await look(1), await look(2), await look(3)], [2, 2, 3]);
+  await bench.dispose();
+});
+
+test('what a node reads anew of servers that it knows changes these, not which servers there are', async () => {
+  const bench = new Bench();
+  const { peer } = bench.other;
+  const server = (name: string, more = {}): object => {
+    return {
+      definition: { name },
+      digests: ['d'],
+      digest: 'd',
+      status: { name, state: 'running' },
+      catalogs: 1,
+      ...more,
+    };
+  };
+  let answer: object = { version: 1, servers: [server('a'), server('b', { changes: 1 })] };
+  bench.other.serve('trunkline.offer', (serving) => serving.answer(packFrame(answer)));
+  const read = (next: object): Promise<void> => {
+    answer = next;
+    return bench.advertisements.readNow([peer]);
+  };
+  await read(answer);
+  const [a, b] = bench.advertisements.of(peer)!;
+  await read({ version: 2, since: 1, servers: [server('a', { catalogs: 2 }), server('b', { changes: 1 })] });
+  assert.deepEqual([bench.changed, bench.changedServers.splice(0)], [1, [['a', peer]]]);
+  assert.deepEqual([a!.catalogs, bench.advertisements.of(peer)!], [2, [a, b]], 'the routing table has these objects');
+  await read({ version: 3, since: 2, servers: [server('a', { status: null })], removed: [] });
+  assert.deepEqual([bench.changed, bench.advertisements.of(peer)![0]!.status], [2, null]);
+  await read({ version: 4, since: 3, servers: [server('c')], removed: ['b'] });
+  assert.equal(bench.changed, 3);
+  assert.deepEqual(
+    bench.advertisements.of(peer)!.map(({ definition }) => definition.name),
+    ['a', 'c'],
+  );
   await bench.dispose();
 });
 

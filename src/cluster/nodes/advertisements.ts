@@ -3,7 +3,7 @@ import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
-import { type AdvertisedServer, type Advertisement, applyMembers, type OfferChange } from './advertised.ts';
+import { type AdvertisedServer, type Advertisement, applyMembers, changeOf, type OfferChange } from './advertised.ts';
 import type { ServerText } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
@@ -20,6 +20,8 @@ interface OfferRequest {
   /** The version that the asking node has. */
   readonly since?: number;
   readonly deflate?: boolean;
+  /** Also what was not published yet; absent from nodes of earlier versions, which want it. */
+  readonly fresh?: boolean;
 }
 
 interface KnownAdvertisement {
@@ -55,8 +57,8 @@ export class Advertisements {
     this.#node = node;
     const { bus } = deps;
     bus.serve(NAME, (serving) => {
-      const { since, deflate } = unpackFrame<OfferRequest>(serving.payload).header;
-      serving.answer(own.text(since ?? null, deflate === true));
+      const { since, deflate, fresh } = unpackFrame<OfferRequest>(serving.payload).header;
+      serving.answer(own.text(since ?? null, deflate === true, fresh !== false));
     });
     bus.subscribe(`${OFFERED}.*`, (payload, from) => {
       if (from !== bus.peer) this.#changed(from, unpackFrame<OfferChange>(payload).header);
@@ -87,24 +89,25 @@ export class Advertisements {
   /** Reads what this node lacks of it; again at its next heartbeat if that fails. What it published may be newer than its heartbeat. */
   look(node: NodeView): void {
     if (this.#readings.has(node.peer) || (this.#known.get(node.peer)?.version ?? -1) >= node.offer) return;
-    void this.#readings.begin(node.peer, () => this.#read(node));
+    void this.#readings.begin(node.peer, () => this.#read(node, false));
   }
 
   /** Never rejects. */
   async readNow(peers: readonly string[]): Promise<void> {
     const read = async (peer: string): Promise<void> => {
       const node = this.#nodes.get(peer);
-      if (node !== null) await this.#read(node);
+      if (node !== null) await this.#read(node, true);
     };
     await Promise.all(peers.map((peer) => this.#readings.get(peer, () => read(peer))));
     this.#node.serversNeeded();
   }
 
-  async #read({ peer, id }: NodeView): Promise<void> {
+  async #read({ peer, id }: NodeView, fresh: boolean): Promise<void> {
     const { bus, logger } = this.#deps;
     try {
       const known = this.#known.get(peer);
-      const request: OfferRequest = { deflate: true, ...(known === undefined ? {} : { since: known.version }) };
+      const since = known === undefined ? {} : { since: known.version };
+      const request: OfferRequest = { ...since, deflate: true, fresh };
       const outcome = await bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
       if (outcome.kind === 'failure') throw outcome.error;
       if (this.#nodes.get(peer) === null) return;
@@ -123,26 +126,29 @@ export class Advertisements {
       const named = servers.slice(0, MAX_SERVERS).map((server) => this.#shared(server));
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
-    } else {
-      // What was published meanwhile is newer.
-      if (known === undefined || version <= known.version) return;
-      known.version = version;
-      if (servers.length + removed.length === 0) return;
-      for (const name of removed) known.servers.delete(name);
-      for (const server of servers) this.#put(known, server);
+      this.#node.serversChanged();
+    } else if (known !== undefined && version > known.version) {
+      // Otherwise what was published meanwhile is newer.
+      const changed = servers.flatMap((server) => {
+        const before = known.servers.get(server.definition.name);
+        return before === undefined ? { server } : (changeOf(before, server) ?? []);
+      });
+      this.#apply(peer, known, { version, changed, removed });
     }
-    this.#node.serversChanged();
   }
 
-  #changed(peer: string, { version, changed, removed }: OfferChange): void {
+  #changed(peer: string, change: OfferChange): void {
+    const { version, changed } = change;
     const known = this.#known.get(peer);
     if (known === undefined || version <= known.version) return;
     const applies = version === known.version + 1;
     if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name))) {
       const node = this.#nodes.get(peer);
       if (node !== null) this.look({ ...node, offer: version });
-      return;
-    }
+    } else this.#apply(peer, known, change);
+  }
+
+  #apply(peer: string, known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
     known.version = version;
     let anew = removed.length > 0;
     for (const name of removed) known.servers.delete(name);
@@ -154,7 +160,7 @@ export class Advertisements {
       }
     }
     if (anew) this.#node.serversChanged();
-    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name);
+    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name, peer);
   }
 
   #put({ servers }: KnownAdvertisement, server: AdvertisedServer): void {

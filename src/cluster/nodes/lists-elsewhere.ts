@@ -9,7 +9,7 @@ import type { Advertisements } from './advertisements.ts';
 import { catalogKey } from './catalog-codec.ts';
 import type { ForeignCatalogs, ShownCatalogs } from './foreign-catalogs.ts';
 import type { ProcessLists } from './process-lists.ts';
-import type { Place } from './routing-table.ts';
+import type { Place, RemoteInstance } from './routing-table.ts';
 
 const FIND_MS = 2_000;
 /** How long a name that was not found is not looked for again. */
@@ -56,26 +56,28 @@ export class ListsElsewhere {
     const before = this.#heard;
     const heard: HeardChanges = new Map();
     this.#heard = heard;
-    for (const place of places.values()) this.#compare(place, before, heard);
-  }
-
-  lookAt(place: Place): void {
-    this.#compare(place, this.#heard, this.#heard);
-  }
-
-  #compare(place: Place, before: HeardChanges, heard: HeardChanges): void {
-    const { here, server, otherInstances } = place;
-    for (const { node, advertised } of here ? otherInstances : []) {
-      const { changes = 0, catalogs } = advertised;
-      const was = before.get(node.peer)?.get(server.name);
-      const its = heard.get(node.peer) ?? new Map();
-      if (its.size === 0) heard.set(node.peer, its);
-      const same = was?.changes === changes && was.catalogs === catalogs;
-      its.set(server.name, same ? was : { changes, catalogs });
-      if (same) continue;
-      if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
-      if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(server.name);
+    for (const place of places.values()) {
+      for (const instance of place.here ? place.otherInstances : []) this.#compare(place, instance, before, heard);
     }
+  }
+
+  /** What that node advertises of it has changed. */
+  lookAt(place: Place, peer: string): void {
+    const instance = place.here ? place.otherInstances.find(({ node }) => node.peer === peer) : undefined;
+    if (instance !== undefined) this.#compare(place, instance, this.#heard, this.#heard);
+  }
+
+  #compare(place: Place, { node, advertised }: RemoteInstance, before: HeardChanges, heard: HeardChanges): void {
+    const { name } = place.server;
+    const { changes = 0, catalogs } = advertised;
+    const was = before.get(node.peer)?.get(name);
+    const its = heard.get(node.peer) ?? new Map();
+    if (its.size === 0) heard.set(node.peer, its);
+    const same = was?.changes === changes && was.catalogs === catalogs;
+    its.set(name, same ? was : { changes, catalogs });
+    if (same) return;
+    if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
+    if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(name);
   }
 
   /**

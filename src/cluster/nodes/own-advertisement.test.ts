@@ -65,7 +65,10 @@ test('a node that missed a change reads what changed since its version; one with
     };
     const { version, servers } = await ask({});
     assert.deepEqual(servers.map(({ definition }) => definition.name).sort(), ['other', 'web']);
+    const unchanged = await ask({ since: version });
     await a.cluster.apply(new Map([['web', serverNamed('web', { timeoutMs: 1 })]]));
+    // A heartbeat names what was published.
+    assert.deepEqual(await ask({ since: version, deflate: true, fresh: false }), { ...unchanged, since: version });
     const since = await ask({ since: version, deflate: true });
     assert.deepEqual(
       [since.since, since.servers.map(({ definition }) => definition.timeoutMs), since.removed],
@@ -74,6 +77,13 @@ test('a node that missed a change reads what changed since its version; one with
     assert.deepEqual((await ask({ since: since.version })).servers, []);
     // Of a version that this node never had.
     assert.equal((await ask({ since: 99 })).since, undefined);
+    // A node that asks for all of it gets what was not published yet.
+    await a.cluster.apply(new Map([['late', serverNamed('late')]]));
+    const late = await ask({ deflate: true, fresh: false });
+    assert.deepEqual(
+      late.servers.map(({ definition }) => definition.name),
+      ['late'],
+    );
     // A gap in what is published is noticed.
     const published = Buffer.concat(packFrame({ version: since.version + 7, changed: [], removed: [] }));
     a.bus.publish(`trunkline.offered.${a.bus.peer}`, published);

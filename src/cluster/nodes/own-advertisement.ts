@@ -62,7 +62,8 @@ export class OwnAdvertisement {
   /** Removals before this version are forgotten. */
   #since = 0;
   #version = 1;
-  #whole: Buffer | null = null;
+  /** Compressed, by the version that the asking node has; none of them is older than this version. */
+  readonly #texts = new Map<number | null, Buffer[]>();
   /** Something else is advertised from now on. */
   changed: () => void = () => {};
   #dueAt = Number.POSITIVE_INFINITY;
@@ -128,19 +129,30 @@ export class OwnAdvertisement {
     this.#publishIn(decides ? SOON_MS : STATUS_MS);
   }
 
-  /** What changed since that version; everything for null, and where that is not known. Compressed if large and `deflate`. */
-  text(since: number | null, deflate: boolean): Buffer[] {
-    this.#publish();
-    if (since !== null && since >= this.#since && since <= this.#version) {
-      const changed = this.#recorded.values().filter(({ version }) => version > since);
+  /**
+   * What changed since that version; everything for null, and where that is not known. Compressed if large and `deflate`.
+   * `fresh`: publishes first what waits for that.
+   */
+  text(since: number | null, deflate: boolean, fresh: boolean): Buffer[] {
+    // A node that has just started would seem to have dropped its servers.
+    if (fresh || since === null) this.#publish();
+    const isKnown = since !== null && since >= this.#since && since <= this.#version;
+    const key = isKnown ? since : null;
+    const made = deflate ? this.#texts.get(key) : undefined;
+    const text = made ?? compressed(this.#after(key), deflate);
+    if (deflate) this.#texts.set(key, text);
+    return text;
+  }
+
+  #after(since: number | null): Advertisement {
+    const version = this.#version;
+    if (since !== null) {
+      const changed = this.#recorded.values().filter((one) => one.version > since);
       const servers = Array.from(changed, ({ advertised }) => advertised);
-      const removed = [...this.#removed].filter(([, version]) => version > since).map(([name]) => name);
-      return compressed({ version: this.#version, since, servers, removed }, deflate);
+      const removed = [...this.#removed].filter(([, at]) => at > since).map(([name]) => name);
+      return { version, since, servers, removed };
     }
-    const servers = Array.from(this.#recorded.values(), ({ advertised }) => advertised);
-    if (!deflate) return packFrame({ version: this.#version, servers } satisfies Advertisement);
-    this.#whole ??= Buffer.concat(compressed({ version: this.#version, servers }, true));
-    return [this.#whole];
+    return { version, servers: Array.from(this.#recorded.values(), ({ advertised }) => advertised) };
   }
 
   close(): void {
@@ -187,7 +199,7 @@ export class OwnAdvertisement {
       this.#since = version;
     }
     this.#version = version;
-    this.#whole = null;
+    this.#texts.clear();
     this.changed();
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
     if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
