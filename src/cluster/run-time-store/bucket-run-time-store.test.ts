@@ -113,6 +113,38 @@ test('a long log becomes a snapshot, old changes and their marks are deleted, an
   }
 });
 
+test('a node that is behind a snapshot reads the changes that it lacks, and the snapshot only where they are deleted', async () => {
+  const memory = new MemorySharedState(systemClock);
+  const read: string[] = [];
+  const overheard: SharedState = {
+    bucket(...args) {
+      const bucket = memory.bucket(...args);
+      const get = bucket.get.bind(bucket);
+      return Object.assign(bucket, {
+        get(key: string) {
+          read.push(key);
+          return get(key);
+        },
+      });
+    },
+  };
+  const [one, behind] = [storeOn(memory), storeOn(overheard)];
+  const change = async (times: number): Promise<void> => {
+    for (let i = 0; i < times; i++) await one.apply([put(`k${i}`, `${i}`)]);
+  };
+  const snapshots = (): number => read.splice(0).filter((key) => key.startsWith('whole.')).length;
+  await change(200);
+  await valuesOf(behind);
+  await change(100);
+  assert.equal(Object.keys(await valuesOf(behind)).length, 200);
+  assert.equal((await behind.read([])).revision, 300);
+  assert.equal(snapshots(), 0);
+  await change(600);
+  assert.equal((await behind.read([])).revision, 900);
+  assert.equal(snapshots(), 1);
+  await Promise.all([one.close(), behind.close()]);
+});
+
 test('fault:F28 a lost log is made again by a node that runs, and no later change gets an earlier revision', async () => {
   const lossy = losing();
   const [a, b] = [storeOn(lossy.state), storeOn(lossy.state)];

@@ -124,11 +124,24 @@ export class BucketRunTimeStore implements RunTimeStore {
   /** With all changes that there are. */
   async #current(): Promise<RecordSet> {
     const head = await this.#readHead();
-    const isSame = head?.making === this.#head?.making && (head?.number ?? 0) <= this.#number;
-    if (this.#set === null || !isSame) await this.#load(head);
-    else this.#head = head;
+    if (this.#set !== null && head?.making === this.#head?.making) {
+      this.#head = head;
+      if (await this.#catchesUp()) return this.#set;
+    }
+    await this.#load(head);
     await this.#follow();
     return this.#set!;
+  }
+
+  /** Those since the snapshot before the last one are kept. False: this node is further behind. */
+  async #catchesUp(): Promise<boolean> {
+    try {
+      await this.#follow();
+    } catch (error) {
+      if (error instanceof StoreError && error.fault === 'unavailable') return false;
+      throw error;
+    }
+    return this.#number >= (this.#head?.number ?? 0);
   }
 
   /** A log that is sealed with a former secret is replaced, once no node has that secret. */
