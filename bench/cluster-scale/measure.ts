@@ -77,6 +77,9 @@ export interface NewNode {
   readonly changes: Record<Kind, number>;
   readonly bytes: number;
   readonly heldMiB: number;
+  /** Until its list was complete. */
+  readonly cpuMs: number;
+  readonly cpuMsOfEachOther: number;
   readonly load: number;
 }
 
@@ -306,6 +309,8 @@ class Scale {
     let found: Omit<NewNode, 'bytes'> | null = null;
     const { bytes } = await bus.during(
       async () => {
+        const others = this.#workers.map(({ process }) => process.pid!);
+        const cpuBefore = cpuUs(others);
         const begun = performance.now();
         const node = await this.#launch(bus, 'new', definitions(sharedNames(servers), this.#ports));
         const readyMs = performance.now() - begun;
@@ -314,6 +319,8 @@ class Scale {
         const firstListMs = performance.now() - begun - readyMs;
         const whole = await this.#wholeList(client, servers + nodes * OWN_EACH);
         const completeMs = whole === null ? Number.POSITIVE_INFINITY : performance.now() - begun - readyMs;
+        const cpuMs = cpuUs([node.child.pid]) / 1_000;
+        const cpuMsOfEachOther = (cpuUs(others) - cpuBefore) / 1_000 / nodes;
         await delay(CHANGE_MS);
         found = {
           readyMs,
@@ -323,6 +330,8 @@ class Scale {
           completeMs,
           changes: client.changes(),
           heldMiB: (await heldKiB([node.child.pid])) / 1024,
+          cpuMs,
+          cpuMsOfEachOther,
           load: loadavg()[0]!,
         };
         await client.close();

@@ -80,6 +80,8 @@ function ofNewNode(node: NewNode | null): string[][] {
     ['its first complete tools/list', `${ms(node.completeMs)} later`, '', ''],
     ['list_changed at its client meanwhile', kindsOf(node.changes), '', ''],
     ['bytes for its start and end', bytes(node.bytes), '', ''],
+    ['CPU of it until then', `${number(node.cpuMs / 1000)} s`, '', ''],
+    ['CPU of each other node until then', `${number(node.cpuMsOfEachOther / 1000)} s`, '', ''],
     ['memory it holds', `${number(node.heldMiB)} MiB`, '', ''],
     ['load of the machine meanwhile', number(node.load), '', ''],
   ];

@@ -13,6 +13,7 @@ import type { LocalUpstreams } from './cluster-deps.ts';
 import { clientText, headOf } from './frames/frame.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
 import { ANY_SESSION } from './nodes/catalog-codec.ts';
+import { FirstReading } from './nodes/first-reading.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
 import {
   allRestarted,
@@ -46,15 +47,16 @@ interface UpstreamParts extends CallParts {
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly calls: ClusterCalls;
   readonly #parts: UpstreamParts;
+  readonly reading: FirstReading;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #processes: ProcessLists;
-  #starting = true;
 
   constructor(parts: UpstreamParts) {
     const { deps, advertisements, own, users } = parts;
     this.#parts = parts;
     this.#catalogs = new ForeignCatalogs(deps, users, this);
+    this.reading = new FirstReading(deps.clock, advertisements, this.#catalogs.first);
     this.calls = new ClusterCalls(parts, this.#catalogs, this);
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
@@ -280,22 +282,12 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
   }
 
-  /** What other nodes advertised was read. */
-  get settled(): boolean {
-    return this.#parts.advertisements.complete && this.#catalogs.first.idle;
-  }
-
-  /** From now on only servers that other nodes alone have are read there. */
-  startIsOver(): void {
-    this.#starting = false;
-  }
-
   /** A node that starts shows what others list until it has listed its own servers. */
   #lookFirst(place: Place): void {
     const { name } = place.server;
     const { first } = this.#catalogs;
     const unlisted = place.here && this.#local.knownCatalog(name, ANY_SESSION, true) === null;
-    const instead = unlisted && (this.#starting || first.get(name) !== null) ? instanceToRead(place) : null;
+    const instead = unlisted && (!this.reading.isOver || first.get(name) !== null) ? instanceToRead(place) : null;
     first.look(place, this.instanceOf(name) ?? instead);
   }
 

@@ -32,9 +32,6 @@ import { SpreadStreams } from './streams/spread-streams.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const CLAIMS = 'trunkline_claims';
-/** The other nodes answer a node's first heartbeat at once. */
-const MEET_MS = 200;
-const READ_MS = 5_000;
 
 /** Counts are since the start. */
 export interface ClusterFigures {
@@ -72,8 +69,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #lifetime: Lifetime;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
-  #read = false;
-  #disarm: () => void = () => {};
   readonly #rebuilding: Paced;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
@@ -141,19 +136,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    return this.#self.notReady ?? this.#unread;
-  }
-
-  /** Its first lists would lack servers. Only after its start, and not for long: another node may not answer. */
-  get #unread(): string | null {
-    const sinceStart = this.#deps.clock.wall() - this.#startedAt;
-    if (sinceStart > MEET_MS && !this.#rebuilding.due && this.#router.settled) this.#haveRead();
-    return this.#read ? null : 'this node reads what the other nodes have';
-  }
-
-  #haveRead(): void {
-    this.#read = true;
-    this.#router.startIsOver();
+    return this.#self.notReady ?? this.#router.reading.lack(this.#rebuilding.due);
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
@@ -174,7 +157,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     void this.#self.watch(this.peers);
     this.#owned.start();
-    this.#disarm = this.#deps.clock.after(READ_MS, () => this.#haveRead());
+    this.#router.reading.begin();
   }
 
   /** Waits at most `waitMs` for the lease. */
@@ -379,7 +362,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
-    this.#disarm();
+    this.#router.reading.close();
     this.#self.drain();
     await this.#servers.handingOver.close();
     await this.#lease.close();

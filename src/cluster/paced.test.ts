@@ -23,10 +23,17 @@ test('a task runs at once while it is short; after a long run requests wait and 
   paced.soon();
   paced.run();
   assert.deepEqual([runs, paced.due], [6, false]);
+  takes = 500;
+  paced.run();
+  paced.soon();
+  await clock.advance(1_990);
+  assert.equal(runs, 7);
+  await clock.advance(20);
+  assert.equal(runs, 8);
   paced.soon();
   paced.close();
-  await clock.advance(1_000);
-  assert.equal(runs, 6);
+  await clock.advance(3_000);
+  assert.equal(runs, 8);
 });
 
 test('what is wanted at once runs at the end of the turn, once, and not if it ran or was closed meanwhile', async () => {

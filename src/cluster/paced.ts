@@ -2,8 +2,10 @@ import type { Clock } from '../model/clock.ts';
 
 /** How much longer than a run the pause after it is. */
 const PAUSE = 30;
+/** On a machine that is busy a run may take many times longer than its work. */
+const MOST_MS = 2_000;
 
-/** Runs a task at once, or later and once for all requests while its runs would take more than a thirtieth of the time. */
+/** Runs a task at once, or later and once for all requests while its runs would take more than a thirtieth of the time, at most 2 s. */
 export class Paced {
   readonly #clock: Clock;
   readonly #task: () => void;
@@ -39,7 +41,7 @@ export class Paced {
     const begun = this.#clock.now();
     this.#task();
     const now = this.#clock.now();
-    this.#pauseEnd = now + PAUSE * (now - begun);
+    this.#pauseEnd = now + Math.min(PAUSE * (now - begun), MOST_MS);
   }
 
   close(): void {

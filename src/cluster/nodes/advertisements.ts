@@ -71,6 +71,10 @@ export class Advertisements {
     return known === undefined ? null : [...known.servers.values()];
   }
 
+  get size(): number {
+    return this.#known.size;
+  }
+
   /** That of each other node was read. */
   get complete(): boolean {
     return [...this.#nodes.others()].every(({ peer }) => this.#known.has(peer));

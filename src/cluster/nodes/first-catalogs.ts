@@ -56,6 +56,10 @@ export class FirstCatalogs {
     return this.#kept.get(server)?.catalog ?? null;
   }
 
+  get size(): number {
+    return this.#kept.size;
+  }
+
   /** Everything that was advertised was read, or could not be. */
   get idle(): boolean {
     return this.#reading.size === 0;

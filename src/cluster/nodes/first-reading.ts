@@ -1,0 +1,65 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Advertisements } from './advertisements.ts';
+import type { FirstCatalogs } from './first-catalogs.ts';
+
+/** The other nodes answer a node's first heartbeat at once. */
+const MEET_MS = 200;
+/** Without anything more: another node may not answer. */
+const SILENT_MS = 5_000;
+const MOST_MS = 30_000;
+
+/** What a node that starts reads of the others before it is ready: its first lists would lack servers. */
+export class FirstReading {
+  /** From then on only servers that other nodes alone have are read there. */
+  isOver = false;
+  readonly #clock: Clock;
+  readonly #advertisements: Pick<Advertisements, 'complete' | 'size'>;
+  readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'size'>;
+  #begunAt = Number.POSITIVE_INFINITY;
+  #disarm: () => void = () => {};
+
+  constructor(
+    clock: Clock,
+    advertisements: Pick<Advertisements, 'complete' | 'size'>,
+    catalogs: Pick<FirstCatalogs, 'idle' | 'size'>,
+  ) {
+    this.#clock = clock;
+    this.#advertisements = advertisements;
+    this.#catalogs = catalogs;
+  }
+
+  begin(): void {
+    this.#begunAt = this.#clock.now();
+    this.#awaitMore();
+  }
+
+  close(): void {
+    this.#disarm();
+  }
+
+  /** Why the node is not ready for it; null when it is. `due`: the routing table does not have yet what was read. */
+  lack(due: boolean): string | null {
+    if (this.#isRead && !due && this.#tookMs > MEET_MS) this.isOver = true;
+    return this.isOver ? null : 'this node reads what the other nodes have';
+  }
+
+  get #isRead(): boolean {
+    return this.#advertisements.complete && this.#catalogs.idle;
+  }
+
+  get #tookMs(): number {
+    return this.#clock.now() - this.#begunAt;
+  }
+
+  get #count(): number {
+    return this.#advertisements.size + this.#catalogs.size;
+  }
+
+  #awaitMore(): void {
+    const before = this.#count;
+    this.#disarm = this.#clock.after(SILENT_MS, () => {
+      if (!this.#isRead && this.#count > before && this.#tookMs < MOST_MS) this.#awaitMore();
+      else this.isOver = true;
+    });
+  }
+}
