@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { runTimeStoreContract } from '../../../test/contracts/run-time-store.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { LossyStore } from '../../../test/support/lossy-store.ts';
@@ -45,12 +45,18 @@ runTimeStoreContract('JetStream, played in memory', {
   },
 });
 
-describe('nats-server', async () => {
-  const server = await NatsServer.start();
-  const { core, jetStream } = await loadNats();
-  const wire = new NatsWire(core, { servers: [server.url], name: 'test', credentials: null, tls: null }, systemClock);
-  await wire.firstAttempt;
-  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+describe('nats-server', () => {
+  let server: NatsServer;
+  let wire: NatsWire;
+  let state: NatsSharedState;
+  // Hooks run only where tests of the suite do: a proof of a row leaves them out.
+  before(async () => {
+    server = await NatsServer.start();
+    const { core, jetStream } = await loadNats();
+    wire = new NatsWire(core, { servers: [server.url], name: 'test', credentials: null, tls: null }, systemClock);
+    await wire.firstAttempt;
+    state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  });
   after(async () => {
     await wire.close();
     await server[Symbol.asyncDispose]();
