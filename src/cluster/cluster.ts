@@ -136,7 +136,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    return this.#self.notReady ?? this.#router.reading.lack(this.#rebuilding.due);
+    return this.#self.notReady ?? this.#router.reading.lack;
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
@@ -157,7 +157,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     void this.#self.watch(this.peers);
     this.#owned.start();
-    this.#router.reading.begin();
+    this.#router.reading.begin(this.#rebuilding);
   }
 
   /** Waits at most `waitMs` for the lease. */

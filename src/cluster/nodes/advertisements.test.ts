@@ -148,15 +148,30 @@ test('of a node that was lost and is back, what changed meanwhile is read; all o
   };
   await refresh(false);
   await refresh(true);
+  const { advertisements, other } = bench;
   await bench.clock.advance(50_000);
   await refresh(true);
-  await refresh(false);
+  const changed = bench.changed;
+  bench.lost = false;
+  bench.view.offer++;
+  advertisements.refresh();
+  assert.deepEqual(
+    [advertisements.of(other.peer), advertisements.complete],
+    [null, false],
+    'what it has is not known yet',
+  );
+  await settled();
+  assert.deepEqual([advertisements.of(other.peer), advertisements.complete], [[], true]);
+  assert.equal(bench.changed, changed + 1);
   await refresh(true);
   await bench.clock.advance(50_000);
+  bench.lost = false;
+  bench.view.offer = 2;
+  advertisements.refresh();
+  assert.deepEqual(advertisements.of(other.peer), [], 'nothing has changed meanwhile');
   await refresh(true);
-  await bench.clock.advance(11_000);
-  await refresh(true);
-  assert.equal(bench.advertisements.of(bench.other.peer), null);
+  await bench.clock.advance(61_000);
+  assert.equal(bench.clock.pending, 0, 'forgotten without any other event');
   await refresh(false);
   assert.deepEqual(since, [undefined, 1, undefined]);
   await bench.dispose();

@@ -27,7 +27,7 @@ interface OfferRequest {
 interface KnownAdvertisement {
   version: number;
   readonly servers: Map<string, AdvertisedServer>;
-  /** Infinity while the node is known. */
+  /** When the node was lost; Infinity since it is back and what changed meanwhile was read. */
   lostAt: number;
 }
 
@@ -43,6 +43,9 @@ export class Advertisements {
   readonly #readings = new CoalescedReads<void>();
   /** Nodes whose last reading failed: they are read at each heartbeat, and logged once. */
   readonly #unread = new Set<string>();
+  /** Of nodes that were met; the count only grows. */
+  wholeReadings = 0;
+  #willForget = false;
   /** Many nodes have the same definitions: each is kept once. */
   readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
 
@@ -65,29 +68,35 @@ export class Advertisements {
     });
   }
 
-  /** Null before the first reading. */
+  /** Null before the first reading, and that of a node that is back. */
   of(peer: string): readonly AdvertisedServer[] | null {
     const known = this.#known.get(peer);
-    return known === undefined ? null : [...known.servers.values()];
-  }
-
-  get size(): number {
-    return this.#known.size;
+    return known === undefined || isLost(known) ? null : [...known.servers.values()];
   }
 
   /** That of each other node was read. */
   get complete(): boolean {
-    return [...this.#nodes.others()].every(({ peer }) => this.#known.has(peer));
+    return [...this.#nodes.others()].every(({ peer }) => this.of(peer) !== null);
   }
 
   refresh(): void {
-    const now = this.#deps.clock.now();
+    const { clock } = this.#deps;
+    const now = clock.now();
     for (const [peer, known] of this.#known) {
-      known.lostAt = this.#nodes.get(peer) === null ? Math.min(known.lostAt, now) : Number.POSITIVE_INFINITY;
-      if (now - known.lostAt > KEEP_LOST_MS) this.#known.delete(peer);
+      const node = this.#nodes.get(peer);
+      if (node === null) known.lostAt = Math.min(known.lostAt, now);
+      else if (known.version >= node.offer) known.lostAt = Number.POSITIVE_INFINITY;
+      if (now - known.lostAt >= KEEP_LOST_MS) this.#known.delete(peer);
     }
+    const lostAt = Math.min(...this.#known.values().map((known) => known.lostAt));
     for (const peer of this.#unread) if (this.#nodes.get(peer) === null) this.#unread.delete(peer);
     for (const node of this.#nodes.others()) this.look(node);
+    if (this.#willForget || lostAt === Number.POSITIVE_INFINITY) return;
+    this.#willForget = true;
+    clock.after(lostAt + KEEP_LOST_MS - now, () => {
+      this.#willForget = false;
+      this.refresh();
+    });
   }
 
   /** Reads what this node lacks of it; again at its next heartbeat if that fails. What it published may be newer than its heartbeat. */
@@ -119,7 +128,7 @@ export class Advertisements {
       this.#unread.delete(peer);
     } catch (error) {
       const level = this.#unread.has(peer) ? 'debug' : 'warn';
-      this.#unread.add(peer);
+      if (this.#nodes.get(peer) !== null) this.#unread.add(peer);
       logger[level]('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
   }
@@ -130,8 +139,9 @@ export class Advertisements {
       const named = servers.slice(0, MAX_SERVERS).map((server) => this.#shared(server));
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
+      this.wholeReadings++;
       this.#node.serversChanged();
-    } else if (known !== undefined && version > known.version) {
+    } else if (known !== undefined && version >= known.version) {
       // Otherwise what was published meanwhile is newer.
       const changed = servers.flatMap((server) => {
         const before = known.servers.get(server.definition.name);
@@ -153,8 +163,9 @@ export class Advertisements {
   }
 
   #apply(peer: string, known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
+    let anew = removed.length > 0 || isLost(known);
     known.version = version;
-    let anew = removed.length > 0;
+    known.lostAt = Number.POSITIVE_INFINITY;
     for (const name of removed) known.servers.delete(name);
     for (const change of changed) {
       if ('name' in change) applyMembers(known.servers.get(change.name)!, change.members);
@@ -178,6 +189,10 @@ export class Advertisements {
     if (definition === server.definition) this.#definitions.set(text, definition);
     return { ...server, definition };
   }
+}
+
+function isLost({ lostAt }: KnownAdvertisement): boolean {
+  return lostAt < Number.POSITIVE_INFINITY;
 }
 
 export function advertisementIn(payload: Buffer): Advertisement {

@@ -46,6 +46,8 @@ export class FirstCatalogs {
   readonly #kept = new Map<string, FirstCatalog>();
   readonly #wanted = new Map<string, Map<string, RemoteInstance>>();
   readonly #reading = new Set<string>();
+  /** The count only grows. */
+  readings = 0;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
     this.#deps = deps;
@@ -54,10 +56,6 @@ export class FirstCatalogs {
 
   get(server: string): ServerCatalog | null {
     return this.#kept.get(server)?.catalog ?? null;
-  }
-
-  get size(): number {
-    return this.#kept.size;
   }
 
   /** Everything that was advertised was read, or could not be. */
@@ -119,6 +117,7 @@ export class FirstCatalogs {
   #take({ node, advertised }: RemoteInstance, catalog: ServerCatalog | null): void {
     const { name } = advertised.definition;
     const seen = this.get(name);
+    this.readings++;
     this.#kept.set(name, { peer: node.peer, generation: advertised.catalogs, catalog });
     if (catalog === null || seen?.digest === catalog.digest) return;
     this.#deps.events.catalogChanged(name, catalog.fingerprint, differing(seen, catalog));

@@ -5,25 +5,28 @@ import { FirstReading } from './first-reading.ts';
 
 function reading() {
   const clock = new FakeClock();
-  const advertisements = { complete: false, size: 0 };
-  const catalogs = { idle: true, size: 0 };
+  const advertisements = { complete: false, wholeReadings: 0 };
+  const catalogs = { idle: true, readings: 0 };
+  const rebuilding = { due: false };
   const first = new FirstReading(clock, advertisements, catalogs);
-  first.begin();
-  return { clock, advertisements, catalogs, first };
+  first.begin(rebuilding);
+  return { clock, advertisements, catalogs, rebuilding, first };
 }
 
 test('a node is ready when it has read what the others advertise and list, and its routing table has that', async () => {
-  const { clock, advertisements, catalogs, first } = reading();
+  const { clock, advertisements, catalogs, rebuilding, first } = reading();
   advertisements.complete = true;
-  assert.match(first.lack(false)!, /reads what the other nodes have/, 'it has not met any');
+  assert.match(first.lack!, /reads what the other nodes have/, 'it has not met any');
   await clock.advance(250);
-  assert.notEqual(first.lack(true), null);
+  rebuilding.due = true;
+  assert.notEqual(first.lack, null);
+  rebuilding.due = false;
   catalogs.idle = false;
-  assert.notEqual(first.lack(false), null);
+  assert.notEqual(first.lack, null);
   catalogs.idle = true;
-  assert.equal(first.lack(false), null);
+  assert.equal(first.lack, null);
   advertisements.complete = false;
-  assert.equal(first.lack(true), null, 'once is enough');
+  assert.equal(first.lack, null, 'once is enough');
   first.close();
   assert.equal(clock.pending, 0);
 });
@@ -31,25 +34,25 @@ test('a node is ready when it has read what the others advertise and list, and i
 test('a node waits for what it reads while more of it comes, 5 s for nothing, and 30 s at most', async () => {
   const silent = reading();
   await silent.clock.advance(4_900);
-  assert.notEqual(silent.first.lack(false), null);
+  assert.notEqual(silent.first.lack, null);
   await silent.clock.advance(200);
-  assert.equal(silent.first.lack(false), null);
+  assert.equal(silent.first.lack, null);
   assert.equal(silent.clock.pending, 0);
   const slow = reading();
   for (let s = 1; s <= 12; s++) {
     await slow.clock.advance(1_000);
-    if (s < 8) slow.advertisements.size++;
-    if (s === 8) slow.catalogs.size++;
-    assert.notEqual(slow.first.lack(false), null, `after ${s} s`);
+    if (s < 8) slow.advertisements.wholeReadings++;
+    if (s === 8) slow.catalogs.readings++;
+    assert.notEqual(slow.first.lack, null, `after ${s} s`);
   }
   await slow.clock.advance(3_100);
-  assert.equal(slow.first.lack(false), null);
+  assert.equal(slow.first.lack, null);
   const endless = reading();
   for (let s = 1; s < 30; s++) {
     await endless.clock.advance(1_000);
-    endless.advertisements.size++;
-    assert.notEqual(endless.first.lack(false), null, `after ${s} s`);
+    endless.advertisements.wholeReadings++;
+    assert.notEqual(endless.first.lack, null, `after ${s} s`);
   }
   await endless.clock.advance(1_100);
-  assert.equal(endless.first.lack(false), null);
+  assert.equal(endless.first.lack, null);
 });

@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import type { Paced } from '../paced.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { FirstCatalogs } from './first-catalogs.ts';
 
@@ -13,22 +14,25 @@ export class FirstReading {
   /** From then on only servers that other nodes alone have are read there. */
   isOver = false;
   readonly #clock: Clock;
-  readonly #advertisements: Pick<Advertisements, 'complete' | 'size'>;
-  readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'size'>;
+  readonly #advertisements: Pick<Advertisements, 'complete' | 'wholeReadings'>;
+  readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'readings'>;
+  #rebuilding: Pick<Paced, 'due'> = { due: true };
   #begunAt = Number.POSITIVE_INFINITY;
   #disarm: () => void = () => {};
 
   constructor(
     clock: Clock,
-    advertisements: Pick<Advertisements, 'complete' | 'size'>,
-    catalogs: Pick<FirstCatalogs, 'idle' | 'size'>,
+    advertisements: Pick<Advertisements, 'complete' | 'wholeReadings'>,
+    catalogs: Pick<FirstCatalogs, 'idle' | 'readings'>,
   ) {
     this.#clock = clock;
     this.#advertisements = advertisements;
     this.#catalogs = catalogs;
   }
 
-  begin(): void {
+  /** `rebuilding`: due while the routing table does not have yet what was read. */
+  begin(rebuilding: Pick<Paced, 'due'>): void {
+    this.#rebuilding = rebuilding;
     this.#begunAt = this.#clock.now();
     this.#awaitMore();
   }
@@ -37,14 +41,14 @@ export class FirstReading {
     this.#disarm();
   }
 
-  /** Why the node is not ready for it; null when it is. `due`: the routing table does not have yet what was read. */
-  lack(due: boolean): string | null {
-    if (this.#isRead && !due && this.#tookMs > MEET_MS) this.isOver = true;
+  /** Why the node is not ready for it; null when it is. */
+  get lack(): string | null {
+    if (this.#isRead && this.#tookMs > MEET_MS) this.isOver = true;
     return this.isOver ? null : 'this node reads what the other nodes have';
   }
 
   get #isRead(): boolean {
-    return this.#advertisements.complete && this.#catalogs.idle;
+    return this.#advertisements.complete && !this.#rebuilding.due && this.#catalogs.idle;
   }
 
   get #tookMs(): number {
@@ -52,7 +56,7 @@ export class FirstReading {
   }
 
   get #count(): number {
-    return this.#advertisements.size + this.#catalogs.size;
+    return this.#advertisements.wholeReadings + this.#catalogs.readings;
   }
 
   #awaitMore(): void {

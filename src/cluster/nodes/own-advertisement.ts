@@ -62,7 +62,7 @@ export class OwnAdvertisement {
   /** Removals before this version are forgotten. */
   #since = 0;
   #version = 1;
-  /** Compressed, by the version that the asking node has; none of them is older than this version. */
+  /** Compressed, by the version that the asking node has; cleared when the version changes. */
   readonly #texts = new Map<number | null, Buffer[]>();
   /** Something else is advertised from now on. */
   changed: () => void = () => {};

@@ -39,7 +39,7 @@ export class ProcessLists {
   /** Shared servers that this node has, too. */
   #places = new Map<string, Place>();
   /** Those of them that some other node lists otherwise. */
-  #differing = new Map<string, Place>();
+  readonly #differing = new Map<string, Place>();
   /** By kind of client and node. */
   readonly #kept = new LruMap<KeptLists>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<void>>();
@@ -62,17 +62,16 @@ export class ProcessLists {
     this.#hear(name, place);
     if (isShared(place)) this.#places.set(name, place);
     else if (!this.#places.delete(name)) return;
-    this.#compare();
+    this.#compareAt(place);
   }
 
   /** The nodes whose lists the client is shown instead of this one's; empty for none. */
   shownFrom(client: ClientProfile): string {
-    let from = '';
-    for (const place of this.#differing.values()) {
+    const from = Array.from(this.#differing.values(), (place) => {
       const instance = this.#instanceFor(place, client);
-      if (instance !== null) from += ` ${place.server.name} ${instance.node.peer}`;
-    }
-    return from;
+      return instance === null ? '' : ` ${place.server.name} ${instance.node.peer}`;
+    });
+    return from.sort().join('');
   }
 
   /** Null: the client is shown what a fresh process or this node's lists, or nothing else is known yet. */
@@ -147,14 +146,20 @@ export class ProcessLists {
 
   /** Sessions are notified of what they have not asked for. */
   #compare(): void {
-    const { local } = this.#parts.deps;
-    const differs = (instance: RemoteInstance): boolean => this.#differs(instance);
-    this.#differing = new Map([...this.#places].filter(([, place]) => place.otherInstances.some(differs)));
-    for (const [name, place] of this.#differing) {
-      const here = local.knownCatalog(name, ANY_SESSION, true);
-      const client = { ...ANY_SESSION, fingerprint: here?.fingerprint ?? '' };
-      for (const instance of place.otherInstances.filter(differs)) void this.#current(instance, place, client);
-    }
+    this.#differing.clear();
+    for (const place of this.#places.values()) this.#compareAt(place);
+  }
+
+  #compareAt(place: Place): void {
+    const { name } = place.server;
+    const isKnown = this.#places.has(name);
+    const differing = isKnown ? place.otherInstances.filter((instance) => this.#differs(instance)) : [];
+    if (differing.length > 0) this.#differing.set(name, place);
+    else this.#differing.delete(name);
+    if (differing.length === 0) return;
+    const here = this.#parts.deps.local.knownCatalog(name, ANY_SESSION, true);
+    const client = { ...ANY_SESSION, fingerprint: here?.fingerprint ?? '' };
+    for (const instance of differing) void this.#current(instance, place, client);
   }
 
   #current(instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> | undefined {
