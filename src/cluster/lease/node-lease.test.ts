@@ -67,3 +67,36 @@ test('fault:F28 with its first lease a node ends the lease of its process before
   assert.deepEqual([...(await store.keys('lease.*'))].sort(), ['lease.other', 'lease.p']);
   await lease.close();
 });
+
+test('fault:F28 a node that could not renew its lease for 2 s takes others to be coming back, too, for 2.5 s', async () => {
+  const clock = new FakeClock();
+  const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
+  const update = store.update.bind(store);
+  let away = false;
+  store.update = (...args) => (away ? Promise.reject(new Error('no answer')) : update(...args));
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+  const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), none);
+  const pass = async (ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += 50) {
+      await clock.advance(50);
+      await settled();
+    }
+  };
+  const outage = async (ms: number): Promise<void> => {
+    away = true;
+    await pass(ms);
+    away = false;
+    await pass(500);
+  };
+  lease.start();
+  await pass(1_000);
+  assert.deepEqual([lease.held, lease.returning], [true, false], 'it has just started');
+  await outage(800);
+  assert.equal(lease.returning, false, 'one renewal failed');
+  await outage(2_000);
+  assert.deepEqual([lease.held, lease.returning], [true, true]);
+  await pass(2_600);
+  assert.equal(lease.returning, false);
+  await lease.close();
+});

@@ -6,6 +6,8 @@ import type { Witnesses } from '../nodes/witnesses.ts';
 
 const PATIENCE_MS = 1_000;
 const WARN_MS = 5_000;
+/** Between two renewals. Another node that an outage kept from its renewals seems to be dead after `TAKEOVER_MS`. */
+const LATE_MS = 1_500;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' | 'identity' | 'formerPeer'>;
 
@@ -113,6 +115,9 @@ export class NodeLease {
       if (this.refused !== null) throw new Error(this.refused);
       await this.#timely(this.#write());
       if (this.#closed) return;
+      // Other nodes may have missed renewals too, and renew in a moment.
+      const isBack = this.#broken || sentAt - this.#renewedAt > LATE_MS;
+      if (this.#since > 0 && isBack) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
       this.#witnesses.renewed(sentAt);
       if (!this.#settled || this.#broken) await this.#regain();
@@ -160,7 +165,6 @@ export class NodeLease {
     const { clock } = this.#deps;
     const how: Regained = this.#broken ? 'anew' : 'in time';
     if (how === 'anew') {
-      if (this.#since > 0) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#settled = false;
       this.#since = this.#revision;
       this.#deps.identity?.restore().catch(() => {});
