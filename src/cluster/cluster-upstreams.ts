@@ -46,8 +46,8 @@ interface UpstreamParts extends CallParts {
  */
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly calls: ClusterCalls;
-  readonly #parts: UpstreamParts;
   readonly reading: FirstReading;
+  readonly #parts: UpstreamParts;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #processes: ProcessLists;

@@ -76,7 +76,10 @@ export class Advertisements {
 
   /** That of each other node was read. */
   get complete(): boolean {
-    return [...this.#nodes.others()].every(({ peer }) => this.of(peer) !== null);
+    return [...this.#nodes.others()].every(({ peer }) => {
+      const known = this.#known.get(peer);
+      return known !== undefined && !isLost(known);
+    });
   }
 
   refresh(): void {

@@ -43,7 +43,7 @@ export class FirstReading {
 
   /** Why the node is not ready for it; null when it is. */
   get lack(): string | null {
-    if (this.#isRead && this.#tookMs > MEET_MS) this.isOver = true;
+    this.isOver ||= this.#tookMs > MEET_MS && this.#isRead;
     return this.isOver ? null : 'this node reads what the other nodes have';
   }
 
