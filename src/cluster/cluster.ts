@@ -160,9 +160,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.reading.begin(this.#rebuilding);
   }
 
-  /** Waits at most `waitMs` for the lease. */
-  joined(waitMs: number): Promise<void> {
-    return this.#self.joined(waitMs);
+  /** Waits at most `waitMs` for the lease, and until what the other nodes have is read. */
+  async joined(waitMs: number): Promise<void> {
+    await this.#self.joined(waitMs);
+    await this.#router.reading.over();
   }
 
   /** Accepts nothing new; what is owned is served until it is handed over, or until `close`. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, pause } from '../../model/clock.ts';
 import type { Paced } from '../paced.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { FirstCatalogs } from './first-catalogs.ts';
@@ -8,6 +8,7 @@ const MEET_MS = 200;
 /** Without anything more: another node may not answer. */
 const SILENT_MS = 5_000;
 const MOST_MS = 30_000;
+const LOOK_MS = 20;
 
 /** What a node that starts reads of the others before it is ready: its first lists would lack servers. */
 export class FirstReading {
@@ -16,7 +17,7 @@ export class FirstReading {
   readonly #clock: Clock;
   readonly #advertisements: Pick<Advertisements, 'complete' | 'wholeReadings'>;
   readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'readings'>;
-  #rebuilding: Pick<Paced, 'due'> = { due: true };
+  #rebuilding: Pick<Paced, 'due' | 'run'> = { due: true, run: () => {} };
   #begunAt = Number.POSITIVE_INFINITY;
   #disarm: () => void = () => {};
 
@@ -31,7 +32,7 @@ export class FirstReading {
   }
 
   /** `rebuilding`: due while the routing table does not have yet what was read. */
-  begin(rebuilding: Pick<Paced, 'due'>): void {
+  begin(rebuilding: Pick<Paced, 'due' | 'run'>): void {
     this.#rebuilding = rebuilding;
     this.#begunAt = this.#clock.now();
     this.#awaitMore();
@@ -45,6 +46,18 @@ export class FirstReading {
   get lack(): string | null {
     this.isOver ||= this.#tookMs > MEET_MS && this.#isRead;
     return this.isOver ? null : 'this node reads what the other nodes have';
+  }
+
+  /** Resolves when it is over. The routing table is built at once when all nodes have been read. */
+  async over(): Promise<void> {
+    let built = false;
+    while (this.lack !== null) {
+      if (!built && this.#tookMs > MEET_MS && this.#advertisements.complete) {
+        built = true;
+        if (this.#rebuilding.due) this.#rebuilding.run();
+      }
+      await pause(this.#clock, LOOK_MS);
+    }
   }
 
   get #isRead(): boolean {
