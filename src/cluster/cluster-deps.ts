@@ -132,7 +132,7 @@ export interface ThisNode {
   /** A node came or went. */
   nodesChanged(): void;
   /** A node is in another state. */
-  nodeChanged(): void;
+  nodeChanged(node: NodeView): void;
   /** Not heard of, or `left` in good order. */
   nodeGone(node: NodeView, left: boolean): void;
   /** A node already gone announces that it leaves. */
@@ -144,8 +144,8 @@ export interface ThisNode {
   serversChanged(): void;
   /** What follows is decided by the servers that are known. */
   serversNeeded(): void;
-  /** What the node advertises of this server, not which nodes have it. */
-  serverChanged(server: string, peer: string): void;
+  /** What a node advertises of this server, not which nodes have it. */
+  serverChanged(server: string): void;
   /** A node advertises more than this one knows. */
   offerChanged(node: NodeView): void;
 }

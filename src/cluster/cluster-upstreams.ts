@@ -291,10 +291,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     first.look(place, this.instanceOf(name) ?? instead);
   }
 
-  refreshServer(server: string, peer: string): void {
+  refreshServer(server: string): void {
     const place = this.#place(server);
     if (place === undefined) return;
-    this.#lists.lookAt(place, peer);
+    this.#lists.lookAt(place);
     this.#processes.lookAt(place);
     this.#lookFirst(place);
     this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);

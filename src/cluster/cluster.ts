@@ -279,7 +279,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   nodesChanged(): void {
     this.#advertisements.refresh();
     this.streams.met();
-    this.serversChanged();
+    if (this.#lost.any) this.serversChanged();
     this.#tellNodes();
   }
 
@@ -298,8 +298,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#rebuilding.atOnce();
   }
 
-  nodeChanged(): void {
-    this.serversChanged();
+  nodeChanged({ state }: NodeView): void {
+    // Its lists are read at another node from now on.
+    if (state === 'draining') this.serversChanged();
     this.#tellNodes();
   }
 
@@ -337,8 +338,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
-  serverChanged(server: string, peer: string): void {
-    this.#router.refreshServer(server, peer);
+  serverChanged(server: string): void {
+    this.#router.refreshServer(server);
   }
 
   offerChanged(node: NodeView): void {

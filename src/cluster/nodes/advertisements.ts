@@ -88,7 +88,10 @@ export class Advertisements {
     for (const [peer, known] of this.#known) {
       const node = this.#nodes.get(peer);
       if (node === null) known.lostAt = Math.min(known.lostAt, now);
-      else if (known.version >= node.offer) known.lostAt = Number.POSITIVE_INFINITY;
+      else if (isLost(known) && known.version >= node.offer) {
+        known.lostAt = Number.POSITIVE_INFINITY;
+        this.#node.serversChanged();
+      }
       if (now - known.lostAt >= KEEP_LOST_MS) this.#known.delete(peer);
     }
     const lostAt = Math.min(...this.#known.values().map((known) => known.lostAt));
@@ -150,7 +153,7 @@ export class Advertisements {
         const before = known.servers.get(server.definition.name);
         return before === undefined ? { server } : (changeOf(before, server) ?? []);
       });
-      this.#apply(peer, known, { version, changed, removed });
+      this.#apply(known, { version, changed, removed });
     }
   }
 
@@ -162,10 +165,10 @@ export class Advertisements {
     if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name))) {
       const node = this.#nodes.get(peer);
       if (node !== null) this.look({ ...node, offer: version });
-    } else this.#apply(peer, known, change);
+    } else this.#apply(known, change);
   }
 
-  #apply(peer: string, known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
+  #apply(known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
     let anew = removed.length > 0 || isLost(known);
     known.version = version;
     known.lostAt = Number.POSITIVE_INFINITY;
@@ -178,7 +181,7 @@ export class Advertisements {
       }
     }
     if (anew) this.#node.serversChanged();
-    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name, peer);
+    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name);
   }
 
   #put({ servers }: KnownAdvertisement, server: AdvertisedServer): void {

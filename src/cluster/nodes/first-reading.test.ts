@@ -7,7 +7,14 @@ function reading() {
   const clock = new FakeClock();
   const advertisements = { complete: false, wholeReadings: 0 };
   const catalogs = { idle: true, readings: 0 };
-  const rebuilding = { due: false };
+  const rebuilding = {
+    due: false,
+    runs: 0,
+    run() {
+      rebuilding.runs++;
+      rebuilding.due = false;
+    },
+  };
   const first = new FirstReading(clock, advertisements, catalogs);
   first.begin(rebuilding);
   return { clock, advertisements, catalogs, rebuilding, first };
@@ -55,4 +62,28 @@ test('a node waits for what it reads while more of it comes, 5 s for nothing, an
   }
   await endless.clock.advance(1_100);
   assert.equal(endless.first.lack, null);
+});
+
+test('the routing table is built once, without a pause, when all nodes have been read', async () => {
+  const { clock, advertisements, catalogs, rebuilding, first } = reading();
+  let over = false;
+  void first.over().then(() => {
+    over = true;
+  });
+  rebuilding.due = true;
+  await clock.advance(400);
+  assert.equal(rebuilding.runs, 0);
+  advertisements.complete = true;
+  catalogs.idle = false;
+  await clock.advance(50);
+  assert.equal(rebuilding.runs, 1);
+  rebuilding.due = true;
+  await clock.advance(400);
+  assert.deepEqual([rebuilding.runs, over], [1, false], 'what comes later is paced');
+  rebuilding.due = false;
+  catalogs.idle = true;
+  await clock.advance(50);
+  assert.ok(over);
+  first.close();
+  assert.equal(clock.pending, 0);
 });

@@ -20,14 +20,21 @@ export function serverText(server: Server, process: boolean): ServerText {
   };
 }
 
+const made = new WeakMap<ServerText, Server>();
+
+/** The same server for the same object. */
 export function foreignServer(text: ServerText): Server {
+  const known = made.get(text);
+  if (known !== undefined) return known;
   const { transport, process, toolTimeoutMs, tools, ...rest } = text;
-  return {
+  const server = {
     ...rest,
     transport: transportOf(transport, process),
     toolTimeoutMs: new Map(toolTimeoutMs),
     tools: { include: tools.include === null ? null : new Set(tools.include), exclude: new Set(tools.exclude) },
   };
+  made.set(text, server);
+  return server;
 }
 
 function transportOf(type: TransportSpec['type'], process: boolean): TransportSpec {

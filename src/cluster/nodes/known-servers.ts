@@ -7,7 +7,7 @@ import type { LostInstances } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import type { OwnAdvertisement } from './own-advertisement.ts';
-import { type RoutingTable, routingTable, sameServers } from './routing-table.ts';
+import { type RemoteInstance, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
 export interface NodeReport extends NodeView {
   readonly here: boolean;
@@ -22,8 +22,8 @@ export class KnownServers {
   readonly #lost: LostInstances;
   #routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
-  /** Names of the nodes that have each server, or had it last. */
-  #holders: ReadonlyMap<string, Set<string>> = new Map();
+  /** Names of the nodes that had each server that is expected. */
+  #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
 
   constructor(
     deps: Pick<ClusterDeps, 'logger' | 'events'>,
@@ -132,17 +132,16 @@ export class KnownServers {
 
   /** A server that a returned node no longer has is dropped for its lost instances too. */
   #dropLost(self: NodeView, there: readonly (readonly [NodeView, readonly AdvertisedServer[]])[]): void {
-    const holders = new Map<string, Set<string>>();
-    const holds = (name: string, id: string): void => {
-      holders.set(name, (holders.get(name) ?? new Set()).add(id));
-    };
-    for (const { name } of this.#own.servers) holds(name, self.id);
-    for (const [{ id }, advertised] of there) for (const { definition } of advertised) holds(definition.name, id);
-    const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
+    const holders = new Map<string, ReadonlySet<string>>();
     const expected = new Set([...this.#lost].map(({ advertised }) => advertised.definition.name));
+    if (expected.size > 0) {
+      for (const { name } of this.#own.servers) expected.delete(name);
+      for (const [, advertised] of there) for (const { definition } of advertised) expected.delete(definition.name);
+    }
+    const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
     const dropped = new Set<string>();
-    for (const [name, ids] of this.#holders) {
-      if (holders.has(name) || !expected.has(name)) continue;
+    for (const name of expected) {
+      const ids = this.#holders.get(name) ?? this.#hadIt(name, self.id);
       if (present.isDisjointFrom(ids)) holders.set(name, ids);
       else dropped.add(name);
     }
@@ -150,12 +149,20 @@ export class KnownServers {
     this.#lost.drop(dropped);
   }
 
+  /** By the table before. */
+  #hadIt(name: string, self: string): ReadonlySet<string> {
+    const { places, conflicts } = this.#routingTable;
+    const conflict = conflicts.find(({ server }) => server === name);
+    if (conflict !== undefined) return new Set(conflict.sides.flat());
+    const { here = false, otherInstances = [] } = places.get(name) ?? {};
+    return new Set([...(here ? [self] : []), ...otherInstances.map(({ node }) => node.id)]);
+  }
+
   #tellGained(before: RoutingTable): void {
     const gained = new Set<string>();
     for (const [name, { here, otherInstances }] of this.#routingTable.places) {
       const was = before.places.get(name);
-      const had = new Set(was?.otherInstances.map(({ node }) => node.peer));
-      if ((here && was?.here !== true) || otherInstances.some(({ node }) => !had.has(node.peer))) gained.add(name);
+      if ((here && was?.here !== true) || hasMore(otherInstances, was?.otherInstances ?? [])) gained.add(name);
     }
     if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
   }
@@ -169,4 +176,10 @@ export class KnownServers {
       this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
     }
   }
+}
+
+/** An instance that was not there before; most tables have the same nodes in the same order. */
+function hasMore(now: readonly RemoteInstance[], before: readonly RemoteInstance[]): boolean {
+  const peer = (all: readonly RemoteInstance[], i: number) => all[i]?.node.peer;
+  return now.some(({ node }, i) => node.peer !== peer(before, i) && !before.some((was) => was.node.peer === node.peer));
 }

@@ -17,8 +17,12 @@ const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
-/** Counts of announced changes and of changed catalogs, by peer and server. */
-type HeardChanges = Map<string, Map<string, { readonly changes: number; readonly catalogs: number }>>;
+/** Counts of announced changes and of changed catalogs. */
+interface Heard {
+  readonly peer: string;
+  readonly changes: number;
+  readonly catalogs: number;
+}
 
 /**
  * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
@@ -30,7 +34,8 @@ export class ListsElsewhere {
   readonly #catalogs: ForeignCatalogs;
   readonly #shown: ShownCatalogs;
   readonly #processes: Pick<ProcessLists, 'settled'>;
-  #heard: HeardChanges = new Map();
+  /** By server, in the order of its instances. */
+  readonly #heard = new Map<string, readonly Heard[]>();
   /** By server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
@@ -53,31 +58,28 @@ export class ListsElsewhere {
   }
 
   look(places: ReadonlyMap<string, Place>): void {
-    const before = this.#heard;
-    const heard: HeardChanges = new Map();
-    this.#heard = heard;
-    for (const place of places.values()) {
-      for (const instance of place.here ? place.otherInstances : []) this.#compare(place, instance, before, heard);
-    }
+    for (const name of this.#heard.keys()) if (!places.has(name)) this.#heard.delete(name);
+    for (const place of places.values()) this.lookAt(place);
   }
 
-  /** What that node advertises of it has changed. */
-  lookAt(place: Place, peer: string): void {
-    const instance = place.here ? place.otherInstances.find(({ node }) => node.peer === peer) : undefined;
-    if (instance !== undefined) this.#compare(place, instance, this.#heard, this.#heard);
-  }
-
-  #compare(place: Place, { node, advertised }: RemoteInstance, before: HeardChanges, heard: HeardChanges): void {
+  lookAt(place: Place): void {
     const { name } = place.server;
+    const before = this.#heard.get(name) ?? [];
+    if (place.here && place.otherInstances.length > 0) {
+      this.#heard.set(
+        name,
+        place.otherInstances.map((instance, i) => this.#compared(place, instance, before, i)),
+      );
+    } else this.#heard.delete(name);
+  }
+
+  #compared(place: Place, { node: { peer }, advertised }: RemoteInstance, before: readonly Heard[], i: number): Heard {
     const { changes = 0, catalogs } = advertised;
-    const was = before.get(node.peer)?.get(name);
-    const its = heard.get(node.peer) ?? new Map();
-    if (its.size === 0) heard.set(node.peer, its);
-    const same = was?.changes === changes && was.catalogs === catalogs;
-    its.set(name, same ? was : { changes, catalogs });
-    if (same) return;
+    const was = before[i]?.peer === peer ? before[i] : before.find((one) => one.peer === peer);
+    if (was?.changes === changes && was.catalogs === catalogs) return was;
     if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
-    if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(name);
+    if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(place.server.name);
+    return { peer, changes, catalogs };
   }
 
   /**

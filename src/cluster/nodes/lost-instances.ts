@@ -50,6 +50,10 @@ export class LostInstances {
     this.#node = node;
   }
 
+  get any(): boolean {
+    return this.#nodes.size > 0;
+  }
+
   /** `servers`: null if never read, so that what was known holds. */
   add(node: NodeProcess, servers: readonly AdvertisedServer[] | null, left: boolean): void {
     if (servers === null) {

@@ -242,7 +242,7 @@ export class Nodes {
     // In place: other parts have the same object.
     Object.assign(known.view, { full: undefined, inUse: undefined }, view);
     this.#node.offerChanged(known.view);
-    if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged();
+    if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged(known.view);
     if (wants?.includes(bus.peer) === true) this.tellView();
   }
 

@@ -119,13 +119,17 @@ test('the first list of a node has what only others list, before any client aske
     a.local.catalogs.set('web', serverCatalog('web', { tools: [tool('one'), tool('two')] }));
     a.cluster.events.catalogChanged('web', 'x', ['tools']);
     await nodes.pass(500);
-    const b = await nodes.join('b', []);
-    assert.equal(b.cluster.notReady, null);
-    const client = { ...clientOf('s1'), fingerprint: 'never seen' };
-    const { upstreams } = b.cluster;
-    assert.equal(upstreams.knownCatalog('web', client), null);
-    const tools = upstreams.knownCatalog('web', client, true)?.lists.tools.items.map(({ key }) => key);
-    assert.deepEqual(tools, ['one', 'two']);
+    const joining = nodes.join('b', []);
+    const { cluster } = nodes.nodes.at(-1)!;
+    // Only then does it start its own servers.
+    const joined = cluster.joined(3_000).then(() => {
+      assert.equal(cluster.notReady, null);
+      const client = { ...clientOf('s1'), fingerprint: 'never seen' };
+      assert.equal(cluster.upstreams.knownCatalog('web', client), null);
+      const tools = cluster.upstreams.knownCatalog('web', client, true)?.lists.tools.items.map(({ key }) => key);
+      assert.deepEqual(tools, ['one', 'two']);
+    });
+    await Promise.all([joining, joined]);
   }));
 
 test('a node that cannot give its catalogs at once does not keep another from being ready, and gives them to a client', () =>

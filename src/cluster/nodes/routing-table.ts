@@ -123,6 +123,8 @@ class Sides<Instance> {
   side(name: string, digests: readonly string[]): Side<Instance> {
     let sides = this.#sides.get(name);
     if (sides === undefined) this.#sides.set(name, (sides = []));
+    const [first] = sides;
+    if (sides.length === 1 && digests.every((digest) => first!.digests.has(digest))) return first!;
     const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
     const side = found ?? { digests: new Set(), instances: [], own: false, nodes: [] };
     if (found === undefined) sides.push(side);
