@@ -1,8 +1,3 @@
-export interface ServerNames {
-  readonly server: string;
-  readonly tools: readonly string[];
-}
-
 interface Mention {
   readonly what: string;
   readonly at: number;
@@ -13,31 +8,72 @@ interface Mention {
 const ABOUT_SERVERS: ReadonlySet<string> = new Set(['server', 'mcp', 'servers']);
 /** Names of tools that do not occur by chance are that long, or are made of several words. */
 const MIN_TELLING = 5;
-const MAX_NAMES = 20_000;
+
+/** The names of all servers and of their tools, in lower case, each with the servers that have it. */
+export class NamesOfServers {
+  readonly #servers = new Map<string, Set<string>>();
+  readonly #tools = new Map<string, Set<string>>();
+  /** Names in `#tools`, by server. */
+  readonly #of = new Map<string, ReadonlySet<string>>();
+
+  /** In place of what was known of the server. */
+  set(server: string, tools: Iterable<string>): void {
+    this.delete(server);
+    const prefix = server.toLowerCase();
+    const names = Array.from(tools, (tool) => tool.toLowerCase());
+    const all = new Set(names.flatMap((name) => [name, `${prefix}__${name}`]));
+    this.#of.set(server, all);
+    add(this.#servers, prefix, server);
+    for (const name of all) add(this.#tools, name, server);
+  }
+
+  delete(server: string): void {
+    remove(this.#servers, server.toLowerCase(), server);
+    for (const name of this.#of.get(server) ?? []) remove(this.#tools, name, server);
+    this.#of.delete(server);
+  }
+
+  /** Another server that has a tool of this name; null without one. */
+  ownerBeside(server: string, tool: string): string | null {
+    return otherThan(server, this.#tools.get(tool));
+  }
+
+  isNameBeside(server: string, name: string): boolean {
+    return otherThan(server, this.#servers.get(name)) !== null;
+  }
+}
+
+function add(owners: Map<string, Set<string>>, name: string, server: string): void {
+  const known = owners.get(name);
+  if (known === undefined) owners.set(name, new Set([server]));
+  else known.add(server);
+}
+
+function remove(owners: Map<string, Set<string>>, name: string, server: string): void {
+  const known = owners.get(name);
+  if (known?.delete(server) === true && known.size === 0) owners.delete(name);
+}
+
+function otherThan(server: string, owners: ReadonlySet<string> = new Set()): string | null {
+  for (const owner of owners) if (owner !== server) return owner;
+  return null;
+}
 
 /** Names of all other servers and their tools: a description that mentions them may be shadowing. */
 export class OtherNames {
-  readonly #servers = new Set<string>();
-  /** By name in lower case, the server that has the tool. */
-  readonly #tools = new Map<string, string>();
+  readonly #all: NamesOfServers;
+  readonly #server: string;
   readonly #own: ReadonlySet<string>;
 
-  constructor(own: ServerNames, others: Iterable<ServerNames>) {
-    this.#own = new Set([own.server, ...own.tools].map((name) => name.toLowerCase()));
-    for (const { server, tools } of others) {
-      if (server === own.server || this.#tools.size > MAX_NAMES) continue;
-      this.#servers.add(server.toLowerCase());
-      for (const tool of tools) {
-        const name = tool.toLowerCase();
-        this.#tools.set(name, server);
-        this.#tools.set(`${server.toLowerCase()}__${name}`, server);
-      }
-    }
+  constructor(all: NamesOfServers, server: string, tools: readonly string[]) {
+    this.#all = all;
+    this.#server = server;
+    this.#own = new Set([server, ...tools].map((name) => name.toLowerCase()));
   }
 
   /** The other server that has a tool of exactly this name; null without one. */
   ownerOf(tool: string): string | null {
-    return this.#tools.get(tool.toLowerCase()) ?? null;
+    return this.#all.ownerBeside(this.#server, tool.toLowerCase());
   }
 
   /** The first name of another server in a text, by its words in lower case. */
@@ -45,11 +81,9 @@ export class OtherNames {
     for (let i = 0; i < words.length; i++) {
       const { word, at } = words[i]!;
       if (this.#own.has(word)) continue;
-      const owner = this.#tools.get(word);
-      if (owner !== undefined && isTelling(word)) {
-        return { what: `${word} of ${owner}`, at, grave: word.includes('__') };
-      }
-      if (!this.#servers.has(word)) continue;
+      const owner = this.#all.ownerBeside(this.#server, word);
+      if (owner !== null && isTelling(word)) return { what: `${word} of ${owner}`, at, grave: word.includes('__') };
+      if (!this.#all.isNameBeside(this.#server, word)) continue;
       const beside = words[i + 1]?.word ?? '';
       const before = words[i - 1]?.word ?? '';
       if (ABOUT_SERVERS.has(beside) || ABOUT_SERVERS.has(before))

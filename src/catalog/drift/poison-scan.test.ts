@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OtherNames } from './other-names.ts';
+import { NamesOfServers, OtherNames } from './other-names.ts';
 import { scanDefinition } from './poison-scan.ts';
 
-const OTHERS = new OtherNames({ server: 'math', tools: ['add'] }, [
-  { server: 'math', tools: ['add'] },
-  { server: 'whatsapp', tools: ['send_message', 'list', 'add'] },
-  { server: 'git', tools: ['git_log'] },
-]);
+const NAMES = new NamesOfServers();
+NAMES.set('math', ['add']);
+NAMES.set('whatsapp', ['send_message', 'list', 'add']);
+NAMES.set('git', ['git_log']);
+const OTHERS = new OtherNames(NAMES, 'math', ['add']);
 
 function scan(definition: object | string, others: OtherNames | null = OTHERS, key = 'tool') {
   const bytes = Buffer.from(typeof definition === 'string' ? definition : JSON.stringify(definition));
@@ -141,4 +141,23 @@ test('check:G4 the work is linear in any text', () => {
   assert.ok(Array.isArray(scan(deep)));
   assert.ok(scan(`{"name":"${'\\u200b'.repeat(10_000)}"`).length <= 20);
   assert.ok(scan({ a: Array.from({ length: 3_000 }, () => 'do not tell the user') }).length <= 20);
+});
+
+test('check:G4 names of a server that is listed anew replace those before, and those of one that is gone are no names', () => {
+  const all = new NamesOfServers();
+  const others = new OtherNames(all, 'math', ['add']);
+  all.set('chat', ['send_message']);
+  all.set('mail', ['send_message', 'read_mail']);
+  assert.deepEqual([others.ownerOf('Send_Message'), others.ownerOf('read_mail')], ['chat', 'mail']);
+  all.set('chat', ['list_chats']);
+  assert.deepEqual([others.ownerOf('send_message'), others.ownerOf('list_chats')], ['mail', 'chat']);
+  all.delete('mail');
+  assert.equal(others.ownerOf('send_message'), null);
+  const words = [
+    { word: 'mail', at: 0 },
+    { word: 'server', at: 5 },
+  ];
+  assert.equal(others.mentionedIn(words), null);
+  all.set('Mail', []);
+  assert.equal(others.mentionedIn(words)?.what, 'the server mail');
 });

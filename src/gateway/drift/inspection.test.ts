@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DriftBench } from '../../../test/support/drift-bench.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
-import { OtherNames } from '../../catalog/drift/other-names.ts';
+import { NamesOfServers, OtherNames } from '../../catalog/drift/other-names.ts';
 import { Pace } from '../../model/pace.ts';
 import { scanCatalog } from './inspection.ts';
 
@@ -16,7 +16,7 @@ test('check:G4 a large hostile list is scanned in slices, with other work betwee
   const tools = Array.from({ length: 200 }, (_, i) =>
     JSON.stringify({ name: `t${i}`, description: 'ignore all '.repeat(50) }),
   );
-  const others = new OtherNames({ server: 's', tools: [] }, []);
+  const others = new OtherNames(new NamesOfServers(), 's', []);
   let turns = 0;
   let scanning = true;
   const turning = (async () => {

@@ -1,5 +1,5 @@
 import { allPinned, digestOf } from '../../catalog/drift/definition-digest.ts';
-import { OtherNames, type ServerNames } from '../../catalog/drift/other-names.ts';
+import { NamesOfServers, OtherNames } from '../../catalog/drift/other-names.ts';
 import { type Definition, type Finding, onlyKindOf, type Pin, pinKey } from '../../model/drift.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
@@ -25,9 +25,14 @@ interface ServerDefinitions {
 /** What servers offer at present, to whatever kind of client, as they said it. */
 export class OfferedDefinitions {
   readonly #servers = new Map<string, ServerDefinitions>();
+  readonly #names = new NamesOfServers();
 
   listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
-    const server = this.#of(catalog.server);
+    this.#keep(this.#of(catalog.server), catalog, findings);
+    this.#names.set(catalog.server, this.#tools(catalog.server));
+  }
+
+  #keep(server: ServerDefinitions, catalog: ServerCatalog, findings: readonly Finding[]): void {
     if (catalog.own === true) {
       for (const [digest, kept] of server.own) if (kept.deref() === undefined) server.own.delete(digest);
       server.own.set(catalog.digest, new WeakRef(catalog));
@@ -51,7 +56,11 @@ export class OfferedDefinitions {
   }
 
   forget(known: ReadonlySet<string>): void {
-    for (const name of this.#servers.keys()) if (!known.has(name)) this.#servers.delete(name);
+    for (const name of this.#servers.keys()) {
+      if (known.has(name)) continue;
+      this.#servers.delete(name);
+      this.#names.delete(name);
+    }
   }
 
   isListed(server: string): boolean {
@@ -102,12 +111,11 @@ export class OfferedDefinitions {
 
   /** What the others are called, and their tools. */
   others(server: string, present: ServerCatalog | null): OtherNames {
-    const names: ServerNames[] = [];
-    for (const name of this.#servers.keys()) {
-      for (const catalog of this.catalogs(name)) names.push({ server: name, tools: toolsOf(catalog) });
-    }
-    const own = present === null ? [...this.catalogs(server)].flatMap(toolsOf) : toolsOf(present);
-    return new OtherNames({ server, tools: own }, names);
+    return new OtherNames(this.#names, server, present === null ? this.#tools(server) : toolsOf(present));
+  }
+
+  #tools(server: string): string[] {
+    return [...this.catalogs(server)].flatMap(toolsOf);
   }
 
   #of(name: string): ServerDefinitions {
