@@ -160,7 +160,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.reading.begin(this.#rebuilding);
   }
 
-  /** Waits at most `waitMs` for the lease, and until what the other nodes have is read. */
+  /** Waits at most `waitMs` for the lease, and at most 5 s until what the other nodes have is read. */
   async joined(waitMs: number): Promise<void> {
     await this.#self.joined(waitMs);
     await this.#router.reading.over();

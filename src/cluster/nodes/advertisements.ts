@@ -47,7 +47,7 @@ export class Advertisements {
   wholeReadings = 0;
   #willForget = false;
   /** Many nodes have the same definitions: each is kept once. */
-  readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
+  readonly #definitions = new LruMap<{ readonly text: string; readonly definition: ServerText }>(MAX_SERVERS);
 
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
@@ -190,10 +190,12 @@ export class Advertisements {
   }
 
   #shared(server: AdvertisedServer): AdvertisedServer {
-    const text = JSON.stringify(server.definition);
-    const definition = this.#definitions.get(text) ?? server.definition;
-    if (definition === server.definition) this.#definitions.set(text, definition);
-    return { ...server, definition };
+    const { definition } = server;
+    const text = JSON.stringify(definition);
+    const kept = this.#definitions.get(definition.name);
+    if (kept?.text === text) return { ...server, definition: kept.definition };
+    this.#definitions.set(definition.name, { text, definition });
+    return server;
   }
 }
 

@@ -48,10 +48,10 @@ export class FirstReading {
     return this.isOver ? null : 'this node reads what the other nodes have';
   }
 
-  /** Resolves when it is over. The routing table is built at once when all nodes have been read. */
+  /** Resolves when it is over, after at most 5 s. The routing table is built at once when all nodes have been read. */
   async over(): Promise<void> {
     let built = false;
-    while (this.lack !== null) {
+    while (this.lack !== null && this.#tookMs < SILENT_MS) {
       if (!built && this.#tookMs > MEET_MS && this.#advertisements.complete) {
         built = true;
         if (this.#rebuilding.due) this.#rebuilding.run();
