@@ -163,8 +163,7 @@ export class App {
     const { upstreams, downstream, logger, cluster } = this.rooms;
     if (cluster === null) upstreams.start();
     else {
-      // Processes are started under the epoch of their owner, so the node must have its lease. What it reads of other nodes
-      // lists the servers meanwhile.
+      // Processes are started under the epoch of their owner. Other nodes serve meanwhile.
       cluster.start();
       void cluster.joined(JOIN_MS).then(() => {
         if (this.#closed === null) upstreams.start();

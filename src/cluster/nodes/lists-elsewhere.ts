@@ -18,7 +18,7 @@ const MAX_FUTILE = 1_024;
 
 type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
 /** Counts of announced changes and of changed catalogs. */
-interface Heard {
+interface HeardCounts {
   readonly peer: string;
   readonly changes: number;
   readonly catalogs: number;
@@ -35,7 +35,7 @@ export class ListsElsewhere {
   readonly #shown: ShownCatalogs;
   readonly #processes: Pick<ProcessLists, 'settled'>;
   /** By server, in the order of its instances. */
-  readonly #heard = new Map<string, readonly Heard[]>();
+  readonly #heard = new Map<string, readonly HeardCounts[]>();
   /** By server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
@@ -73,7 +73,12 @@ export class ListsElsewhere {
     } else this.#heard.delete(name);
   }
 
-  #compared(place: Place, { node: { peer }, advertised }: RemoteInstance, before: readonly Heard[], i: number): Heard {
+  #compared(
+    place: Place,
+    { node: { peer }, advertised }: RemoteInstance,
+    before: readonly HeardCounts[],
+    i: number,
+  ): HeardCounts {
     const { changes = 0, catalogs } = advertised;
     const was = before[i]?.peer === peer ? before[i] : before.find((one) => one.peer === peer);
     if (was?.changes === changes && was.catalogs === catalogs) return was;
