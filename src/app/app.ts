@@ -163,11 +163,10 @@ export class App {
     const { upstreams, downstream, logger, cluster } = this.rooms;
     if (cluster === null) upstreams.start();
     else {
+      upstreams.guard();
       // Processes are started under the epoch of their owner. Other nodes serve meanwhile.
       cluster.start();
-      void cluster.joined(JOIN_MS).then(() => {
-        if (this.#closed === null) upstreams.start();
-      });
+      void cluster.joined(JOIN_MS).then(() => this.#stopping === null && upstreams.start());
       this.#public = PublicSubjects.open(this.rooms);
     }
     this.#reconciler.start();

@@ -163,7 +163,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   /** Waits at most `waitMs` for the lease, and at most 5 s until what the other nodes have is read. */
   async joined(waitMs: number): Promise<void> {
     await this.#self.joined(waitMs);
-    await this.#router.reading.over();
+    await this.#router.reading.started;
   }
 
   /** Accepts nothing new; what is owned is served until it is handed over, or until `close`. */

@@ -42,7 +42,7 @@ export class UpstreamSet implements Upstreams {
   #started = false;
   #closing: Promise<void> | null = null;
   #stopSweeping: () => void = () => {};
-  #stopCatching: () => void = () => {};
+  #stopCatching: (() => void) | null = null;
 
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
@@ -69,11 +69,16 @@ export class UpstreamSet implements Upstreams {
     return worksForServer();
   }
 
+  /** Exceptions of the code that works for a server are that server's from now on: a call may start one before `start`. */
+  guard(): void {
+    this.#stopCatching ??= catchDefects();
+  }
+
   /** Begins the eager starts, a few at a time. Returns at once. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
-    this.#stopCatching = catchDefects();
+    this.guard();
     for (const upstream of this.#upstreams.values()) this.#begin(upstream);
     this.#sweepLater();
   }
@@ -267,7 +272,7 @@ export class UpstreamSet implements Upstreams {
     this.#stopSweeping();
     const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving.values()]);
-    this.#stopCatching();
+    this.#stopCatching?.();
   }
 
   #add(server: Server, known: CatalogsByServer): void {

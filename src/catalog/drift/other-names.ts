@@ -18,10 +18,11 @@ export class NamesOfServers {
 
   /** In place of what was known of the server. */
   set(server: string, tools: Iterable<string>): void {
-    this.delete(server);
     const prefix = server.toLowerCase();
     const names = Array.from(tools, (tool) => tool.toLowerCase());
     const all = new Set(names.flatMap((name) => [name, `${prefix}__${name}`]));
+    // The order of the owners of what stays decides which of them a finding names.
+    for (const name of this.#of.get(server) ?? []) if (!all.has(name)) remove(this.#tools, name, server);
     this.#of.set(server, all);
     add(this.#servers, prefix, server);
     for (const name of all) add(this.#tools, name, server);

@@ -149,6 +149,8 @@ test('check:G4 names of a server that is listed anew replace those before, and t
   all.set('chat', ['send_message']);
   all.set('mail', ['send_message', 'read_mail']);
   assert.deepEqual([others.ownerOf('Send_Message'), others.ownerOf('read_mail')], ['chat', 'mail']);
+  all.set('chat', ['send_message']);
+  assert.equal(others.ownerOf('send_message'), 'chat', 'the same finding');
   all.set('chat', ['list_chats']);
   assert.deepEqual([others.ownerOf('send_message'), others.ownerOf('list_chats')], ['mail', 'chat']);
   all.delete('mail');

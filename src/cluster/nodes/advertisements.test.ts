@@ -165,6 +165,9 @@ test('of a node that was lost and is back, what changed meanwhile is read; all o
   assert.equal(bench.changed, changed + 1);
   await refresh(true);
   await bench.clock.advance(50_000);
+  // It is heard before its first heartbeat.
+  other.publish(`trunkline.offered.${other.peer}`, packFrame({ version: 3, changed: [], removed: [] }));
+  await settled();
   bench.lost = false;
   bench.view.offer = 2;
   const rebuilt = bench.changed;

@@ -160,7 +160,8 @@ export class Advertisements {
   #changed(peer: string, change: OfferChange): void {
     const { version, changed } = change;
     const known = this.#known.get(peer);
-    if (known === undefined || version <= known.version) return;
+    // Of a node that is not met again yet, what changed meanwhile is read then.
+    if (known === undefined || version <= known.version || this.#nodes.get(peer) === null) return;
     const applies = version === known.version + 1;
     if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name))) {
       const node = this.#nodes.get(peer);

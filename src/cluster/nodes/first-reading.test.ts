@@ -24,18 +24,34 @@ test('a node is ready when it has read what the others advertise and list, and i
   const { clock, advertisements, catalogs, rebuilding, first } = reading();
   advertisements.complete = true;
   assert.match(first.lack!, /reads what the other nodes have/, 'it has not met any');
-  await clock.advance(250);
+  rebuilding.run = () => {};
   rebuilding.due = true;
+  await clock.advance(250);
   assert.notEqual(first.lack, null);
   rebuilding.due = false;
   catalogs.idle = false;
+  await clock.advance(250);
   assert.notEqual(first.lack, null);
   catalogs.idle = true;
+  await clock.advance(50);
   assert.equal(first.lack, null);
   advertisements.complete = false;
+  await clock.advance(50);
   assert.equal(first.lack, null, 'once is enough');
-  first.close();
   assert.equal(clock.pending, 0);
+});
+
+test('nodes that are met one after the other are all read before a node is ready', async () => {
+  const { clock, advertisements, first } = reading();
+  advertisements.complete = true;
+  for (let met = 1; met < 5; met++) {
+    await clock.advance(150);
+    advertisements.wholeReadings++;
+  }
+  await clock.advance(150);
+  assert.notEqual(first.lack, null);
+  await clock.advance(100);
+  assert.equal(first.lack, null);
 });
 
 test('a node waits for what it reads while more of it comes, 5 s for nothing, and 30 s at most', async () => {
@@ -52,7 +68,7 @@ test('a node waits for what it reads while more of it comes, 5 s for nothing, an
     if (s === 8) slow.catalogs.readings++;
     assert.notEqual(slow.first.lack, null, `after ${s} s`);
   }
-  await slow.clock.advance(3_100);
+  await slow.clock.advance(1_100);
   assert.equal(slow.first.lack, null);
   const endless = reading();
   for (let s = 1; s < 30; s++) {
@@ -66,10 +82,6 @@ test('a node waits for what it reads while more of it comes, 5 s for nothing, an
 
 test('the routing table is built once, without a pause, when all nodes have been read', async () => {
   const { clock, advertisements, catalogs, rebuilding, first } = reading();
-  let over = false;
-  void first.over().then(() => {
-    over = true;
-  });
   rebuilding.due = true;
   await clock.advance(400);
   assert.equal(rebuilding.runs, 0);
@@ -79,11 +91,31 @@ test('the routing table is built once, without a pause, when all nodes have been
   assert.equal(rebuilding.runs, 1);
   rebuilding.due = true;
   await clock.advance(400);
-  assert.deepEqual([rebuilding.runs, over], [1, false], 'what comes later is paced');
-  rebuilding.due = false;
-  catalogs.idle = true;
-  await clock.advance(50);
-  assert.ok(over);
+  assert.equal(rebuilding.runs, 1, 'what comes later is paced');
   first.close();
   assert.equal(clock.pending, 0);
+});
+
+test('a node starts its own servers when it has read the others, after 5 s at the latest, and at once where it ends', async () => {
+  const startedAfter = async (prepare: (one: ReturnType<typeof reading>) => void): Promise<number> => {
+    const one = reading();
+    const begun = one.clock.now();
+    let at = Number.NaN;
+    void one.first.started.then(() => {
+      at = one.clock.now() - begun;
+    });
+    prepare(one);
+    for (let i = 0; i < 320; i++) {
+      await one.clock.advance(20);
+      if (i % 50 === 0) one.advertisements.wholeReadings++;
+    }
+    one.first.close();
+    return at;
+  };
+  assert.ok((await startedAfter((one) => one.first.close())) <= 20);
+  assert.equal(await startedAfter(() => {}), 5_000);
+  const read = await startedAfter(({ advertisements }) => {
+    advertisements.complete = true;
+  });
+  assert.ok(read >= 200 && read < 300, String(read));
 });

@@ -1,4 +1,4 @@
-import { type Clock, pause } from '../../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Paced } from '../paced.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { FirstCatalogs } from './first-catalogs.ts';
@@ -8,6 +8,8 @@ const MEET_MS = 200;
 /** Without anything more: another node may not answer. */
 const SILENT_MS = 5_000;
 const MOST_MS = 30_000;
+/** The node's own servers are started by then. */
+const START_MS = 5_000;
 const LOOK_MS = 20;
 
 /** What a node that starts reads of the others before it is ready: its first lists would lack servers. */
@@ -17,8 +19,12 @@ export class FirstReading {
   readonly #clock: Clock;
   readonly #advertisements: Pick<Advertisements, 'complete' | 'wholeReadings'>;
   readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'readings'>;
-  #rebuilding: Pick<Paced, 'due' | 'run'> = { due: true, run: () => {} };
-  #begunAt = Number.POSITIVE_INFINITY;
+  readonly #started = Promise.withResolvers<void>();
+  #begunAt = 0;
+  /** When the last of it came, and how much had come by then. */
+  #moreAt = 0;
+  #count = 0;
+  #built = false;
   #disarm: () => void = () => {};
 
   constructor(
@@ -33,50 +39,50 @@ export class FirstReading {
 
   /** `rebuilding`: due while the routing table does not have yet what was read. */
   begin(rebuilding: Pick<Paced, 'due' | 'run'>): void {
-    this.#rebuilding = rebuilding;
-    this.#begunAt = this.#clock.now();
-    this.#awaitMore();
+    this.#begunAt = this.#moreAt = this.#clock.now();
+    this.#lookLater(rebuilding);
   }
 
   close(): void {
     this.#disarm();
+    this.#end();
   }
 
   /** Why the node is not ready for it; null when it is. */
   get lack(): string | null {
-    this.isOver ||= this.#tookMs > MEET_MS && this.#isRead;
     return this.isOver ? null : 'this node reads what the other nodes have';
   }
 
-  /** Resolves when it is over, after at most 5 s. The routing table is built at once when all nodes have been read. */
-  async over(): Promise<void> {
-    let built = false;
-    while (this.lack !== null && this.#tookMs < SILENT_MS) {
-      if (!built && this.#tookMs > MEET_MS && this.#advertisements.complete) {
-        built = true;
-        if (this.#rebuilding.due) this.#rebuilding.run();
-      }
-      await pause(this.#clock, LOOK_MS);
+  /** Resolves when it is over, after at most 5 s. */
+  get started(): Promise<void> {
+    return this.#started.promise;
+  }
+
+  #lookLater(rebuilding: Pick<Paced, 'due' | 'run'>): void {
+    this.#disarm = this.#clock.after(LOOK_MS, () => this.#look(rebuilding));
+  }
+
+  #look(rebuilding: Pick<Paced, 'due' | 'run'>): void {
+    const now = this.#clock.now();
+    const count = this.#advertisements.wholeReadings + this.#catalogs.readings;
+    if (count > this.#count) this.#moreAt = now;
+    this.#count = count;
+    const { complete } = this.#advertisements;
+    const quietMs = now - this.#moreAt;
+    // Not after a pause, once all nodes have been read.
+    if (complete && rebuilding.due && !this.#built && now - this.#begunAt >= MEET_MS) {
+      this.#built = true;
+      rebuilding.run();
     }
+    const isRead = complete && !rebuilding.due && this.#catalogs.idle;
+    if (now - this.#begunAt >= START_MS) this.#started.resolve();
+    const enough = isRead ? quietMs >= MEET_MS : quietMs >= SILENT_MS || now - this.#begunAt >= MOST_MS;
+    if (enough) this.#end();
+    else this.#lookLater(rebuilding);
   }
 
-  get #isRead(): boolean {
-    return this.#advertisements.complete && !this.#rebuilding.due && this.#catalogs.idle;
-  }
-
-  get #tookMs(): number {
-    return this.#clock.now() - this.#begunAt;
-  }
-
-  get #count(): number {
-    return this.#advertisements.wholeReadings + this.#catalogs.readings;
-  }
-
-  #awaitMore(): void {
-    const before = this.#count;
-    this.#disarm = this.#clock.after(SILENT_MS, () => {
-      if (!this.#isRead && this.#count > before && this.#tookMs < MOST_MS) this.#awaitMore();
-      else this.isOver = true;
-    });
+  #end(): void {
+    this.isOver = true;
+    this.#started.resolve();
   }
 }

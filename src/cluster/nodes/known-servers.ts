@@ -24,6 +24,8 @@ export class KnownServers {
   #conflicts = '';
   /** Names of the nodes that had each server that is expected. */
   #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  /** Names of this node's servers in the routing table. */
+  #ownNames: ReadonlySet<string> = new Set();
 
   constructor(
     deps: Pick<ClusterDeps, 'logger' | 'events'>,
@@ -117,6 +119,7 @@ export class KnownServers {
     }
     lost.returned(view);
     this.#dropLost(view, there);
+    this.#ownNames = new Set(servers.keys());
     const before = this.#routingTable;
     this.#routingTable = routingTable({ id: view.id, servers }, there, lost);
     this.#tellConflicts();
@@ -152,10 +155,9 @@ export class KnownServers {
   /** By the table before. */
   #hadIt(name: string, self: string): ReadonlySet<string> {
     const { places, conflicts } = this.#routingTable;
-    const conflict = conflicts.find(({ server }) => server === name);
-    if (conflict !== undefined) return new Set(conflict.sides.flat());
-    const { here = false, otherInstances = [] } = places.get(name) ?? {};
-    return new Set([...(here ? [self] : []), ...otherInstances.map(({ node }) => node.id)]);
+    const sides = conflicts.find(({ server }) => server === name)?.sides.flat() ?? [];
+    const others = places.get(name)?.otherInstances.map(({ node }) => node.id) ?? [];
+    return new Set([...sides, ...others, ...(this.#ownNames.has(name) ? [self] : [])]);
   }
 
   #tellGained(before: RoutingTable): void {
