@@ -160,13 +160,13 @@ export class Advertisements {
   #changed(peer: string, change: OfferChange): void {
     const { version, changed } = change;
     const known = this.#known.get(peer);
-    // Of a node that is not met again yet, what changed meanwhile is read then.
-    if (known === undefined || version <= known.version || this.#nodes.get(peer) === null) return;
+    const node = this.#nodes.get(peer);
+    // What a node changed before it is met again is read when it is met.
+    if (known === undefined || version <= known.version || node === null) return;
     const applies = version === known.version + 1;
-    if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name))) {
-      const node = this.#nodes.get(peer);
-      if (node !== null) this.look({ ...node, offer: version });
-    } else this.#apply(known, change);
+    if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name)))
+      this.look({ ...node, offer: version });
+    else this.#apply(known, change);
   }
 
   #apply(known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
