@@ -15,18 +15,23 @@ const REFERENCE = /\$\{\{[^{}]{0,1024}\}\}|\$\{[^{}]{0,1024}\}|\{(?:env|file):[^
 /** Takes the place of each character of a reference while its surroundings are looked at. */
 const HELD = '\uE000';
 const HELD_PART = /\uE000+/g;
-const ADDRESS = /[a-z][a-z\d+.-]{0,30}:\/\/[^\s"'<>]+/gi;
+// ADDRESS and LOGIN begin at their separator and look back from there, so that a long text is read once.
+const ADDRESS = /(?=:\/\/)(?<=([a-z][a-z\d+.-]{0,30})):\/\/[^\s"'<>]+/gi;
 const ADDRESS_PARTS = /^([^/?#]*)([^?#]*)(.*)$/s;
+/** Longer ones count by their end. */
+const MAX_NAME = 64;
 /** `password: x`, `{"apiKey":"x"}`, `host=h;pwd=x`, `Authorization: Bearer x` */
 const ASSIGNED =
-  /([\w.-]{1,64})["']?\s{0,16}[:=]\s{0,16}["']?(?:(?:Bearer|Basic|Token)\s{1,16})?(?!\[redacted\])([^\s"',;}&]+)/g;
+  /(?<![\w.-])([\w.-]+)["']?\s{0,16}[:=]\s{0,16}["']?(?:(?:Bearer|Basic|Token)\s{1,16})?(?!\[redacted\])([^\s"',;}&]+)/g;
 /** `--token x` in the text of a program. */
 const OPTION_VALUE = /(?<![\w-])--?([a-z][\w-]{0,63})\s{1,16}([^\s"'-][^\s"']*)/gi;
 const BEARER = /\b(?:Bearer|Basic)\s{1,16}([^\s"',;}]+)/gi;
 /** `user:password@host` without a scheme; not an image (`name:tag@sha256:…`), nor a package (`npm:name@1.2`). */
 const LOGIN =
-  /(?<![\w.:/@+-])(?!(?:npm|jsr|git|github|gitlab|gist|file|workspace|mailto):)[\w.+-]{1,64}:([^\s"'@/\\]{1,256})@(?!sha\d+:)(?:[a-z]|\d+(?:\.\d+){3})/gi;
+  /(?=@)(?<=(?<![\w.:/@+-])(?!(?:npm|jsr|git|github|gitlab|gist|file|workspace|mailto):)[\w.+-]{1,64}:([^\s"'@/\\]{1,256}))@(?!sha\d+:)(?:[a-z]|\d+(?:\.\d+){3})/gi;
 const WORD = /[^\s,;:="'@/?&(){}[\]|]+/g;
+/** A text without this has none of what `words` looks for. */
+const MAY_HIDE = /[\s:=]|.{9}/s;
 /** A key in base64, in which there may be slashes. */
 const BASE64 =
   /(?<![^\s=:"'])(?=[A-Za-z\d+/]*[a-z])(?=[A-Za-z\d+/]*[A-Z])(?=[A-Za-z\d+/]*\d)[A-Za-z\d+][A-Za-z\d+/]{19,4096}={0,2}(?![^\s"',;])/g;
@@ -95,17 +100,26 @@ export class SweptText {
 
   /** As a text in which there may be addresses, assignments and keys; and words that merely look like keys. */
   words(lookingSo: boolean): this {
-    for (const { 0: address, index } of this.#text.matchAll(ADDRESS)) this.#address(address, index);
+    if (MAY_HIDE.test(this.#text)) this.#look(lookingSo);
+    for (const value of this.#given) {
+      for (let at = this.#text.indexOf(value); at >= 0; at = this.#text.indexOf(value, at + value.length)) {
+        this.#hide(at, at + value.length, false);
+      }
+    }
+    return this;
+  }
+
+  #look(lookingSo: boolean): void {
+    for (const { 0: rest, 1: scheme, index } of this.#text.matchAll(ADDRESS))
+      this.#address(`${scheme}${rest}`, index - scheme!.length);
     for (const pattern of [ASSIGNED, OPTION_VALUE]) {
       for (const match of this.#text.matchAll(pattern)) {
-        if (isSecretAssignment(match[1]!, match[2]!)) this.#hideIn(match.index, match[0], match[2]!, true);
+        if (isSecretAssignment(match[1]!.slice(-MAX_NAME), match[2]!))
+          this.#hideIn(match.index, match[0], match[2]!, true);
       }
     }
     for (const match of this.#text.matchAll(BEARER)) this.#hideIn(match.index, match[0], match[1]!, true);
-    for (const { 0: login, 1: password, index } of this.#text.matchAll(LOGIN)) {
-      const from = index + login.indexOf(':') + 1;
-      this.#hide(from, from + password!.length, true);
-    }
+    for (const { 1: password, index } of this.#text.matchAll(LOGIN)) this.#hide(index - password!.length, index, true);
     for (const { 0: run, index } of this.#text.matchAll(WORD)) {
       const word = run.endsWith('.') ? run.slice(0, -1) : run;
       const sure = isKey(word);
@@ -113,12 +127,6 @@ export class SweptText {
     }
     if (lookingSo)
       for (const { 0: key, index } of this.#text.matchAll(BASE64)) this.#hide(index, index + key.length, false);
-    for (const value of this.#given) {
-      for (let at = this.#text.indexOf(value); at >= 0; at = this.#text.indexOf(value, at + value.length)) {
-        this.#hide(at, at + value.length, false);
-      }
-    }
-    return this;
   }
 
   /** The hidden ranges in order, without the references in them. */
