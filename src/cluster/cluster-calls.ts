@@ -180,12 +180,17 @@ export class ClusterCalls {
   #servesHere(place: Place, request: Message, client: ClientProfile): boolean {
     if (this.shared.next(place, client) !== null || !place.here) return false;
     if (this.#instanceOfState(place, request) !== null) return false;
-    return instancesInstead(place, this.#parts.deps.local).length === 0;
+    return this.#runningInstead(place).length === 0;
+  }
+
+  /** None while they cannot be reached: a failing server may answer here. */
+  #runningInstead(place: Place, triedFor: ClientProfile | null = null): readonly RemoteInstance[] {
+    return this.reached ? instancesInstead(place, this.#parts.deps.local, triedFor) : [];
   }
 
   /** Without instances that do not run, while this node cannot start the server. */
   #instead(place: Place): Place {
-    const instead = instancesInstead(place, this.#parts.deps.local);
+    const instead = this.#runningInstead(place);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
@@ -203,7 +208,7 @@ export class ClusterCalls {
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#place(server);
-    return place !== undefined && instancesInstead(place, this.#parts.deps.local, triedFor).length > 0;
+    return place !== undefined && this.#runningInstead(place, triedFor).length > 0;
   }
 
   #callMine(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {

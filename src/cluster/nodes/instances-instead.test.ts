@@ -60,6 +60,20 @@ test('a server that this node cannot start is served by another instance, and he
     assert.equal(await servedBy(nodes, a), '{"node":"a"}');
   }));
 
+test('fault:F28 while NATS is away a call of a server that failed here is tried here, since no other instance is reached', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [web]), await nodes.join('b', [web])];
+    isIn(b, 'running');
+    a.local.failed.add('web');
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"b"}');
+    a.cut();
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}');
+    a.restore();
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"b"}');
+  }));
+
 test('a node without a server that needs no owner is redirected by one that cannot start it to one where it runs', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [])];
