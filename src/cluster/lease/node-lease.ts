@@ -206,6 +206,7 @@ export class NodeLease {
       this.#named = witnesses;
     }
     const record: LeaseRecord = { node, peer: bus.peer, renewal, witnesses };
+    this.#witnesses.sends(renewal);
     const revision = await write(Buffer.from(JSON.stringify(record)));
     if (revision === null) return false;
     // Late answers may arrive in any order.

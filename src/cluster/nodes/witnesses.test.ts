@@ -19,6 +19,8 @@ const SERVER = serverNamed('memory', { isolation: 'session' });
 class Leaderless {
   away = false;
   readonly unreached = new Set<string>();
+  /** Runs when the store has written a record, before its node has the answer. */
+  wrote: (node: string, key: string) => void = () => {};
   readonly bench: ClusterBench;
 
   constructor(bench: ClusterBench) {
@@ -38,8 +40,11 @@ class Leaderless {
             get: (target, key: keyof Bucket) => {
               const part = target[key];
               if (typeof part !== 'function') return part;
-              return async (...args: never[]) =>
-                reached(() => (part as (...all: never[]) => unknown).apply(target, args));
+              return async (...args: never[]) => {
+                const answer = await reached(() => (part as (...all: never[]) => unknown).apply(target, args));
+                if (key === 'update') this.wrote(id, args[0]!);
+                return answer;
+              };
             },
           });
         }),
@@ -93,6 +98,24 @@ test('fault:F28 fault:F30 a node that dies with the leader of the store leaves a
     store.away = false;
     await bench.until(call(a, 'c'), TAKEOVER_MS + 500);
     assert.ok(serves(a, 'c'));
+  }));
+
+test('fault:F30 the lease of a node that dies when the store has written a renewal, before it has the answer, ends as soon as any', () =>
+  onNodes(async (bench) => {
+    const [store, a, b] = await three(bench);
+    await bench.until(call(b, 'b'));
+    let diedAt = 0;
+    store.wrote = (node, key) => {
+      if (node !== 'b' || !key.startsWith('lease.') || diedAt > 0) return;
+      diedAt = bench.clock.now();
+      b.cut();
+      store.unreached.add('b');
+    };
+    while (diedAt === 0) await bench.pass(50);
+    await bench.until(call(a, 'b'));
+    assert.ok(serves(a, 'b'));
+    const tookMs = bench.clock.now() - diedAt;
+    assert.ok(tookMs >= TAKEOVER_MS && tookMs < TAKEOVER_MS + 400, `after ${tookMs} ms`);
   }));
 
 test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose witnesses have the store', () =>

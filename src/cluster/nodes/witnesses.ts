@@ -18,6 +18,8 @@ export interface Testimony {
   readonly beat: number;
   /** The last renewal of the sender's lease that the store acknowledged; 0 without one. */
   readonly lease: number;
+  /** The last renewal that the sender has sent to the store; absent from earlier versions. */
+  readonly sent?: number;
   /** While the store does not answer the sender: the last heartbeats that it received, by peer. */
   readonly heard?: Readonly<Record<string, number>>;
   /** Leases of silent nodes that the sender agrees to end: their last renewal, by peer. */
@@ -29,6 +31,8 @@ interface SilentNode {
   /** The last of its lease, known since then. */
   renewal: number;
   since: number;
+  /** Later renewals up to this one had been sent by then, too. */
+  readonly sent: number;
   /** Peers that agree to end it, each after that renewal. */
   readonly agreed: Map<string, number>;
   stop: () => void;
@@ -55,6 +59,7 @@ export class Witnesses {
   /** When the last own heartbeat that each peer confirmed was sent. */
   readonly #confirmed = new Map<string, number>();
   #beat = 0;
+  #sent = 0;
   #acknowledged = 0;
   #renewedAt = Number.NEGATIVE_INFINITY;
   #named: readonly string[] = [];
@@ -94,17 +99,24 @@ export class Witnesses {
     return this.#named;
   }
 
+  /**
+   * The renewal is sent to the store now. The heartbeat that goes before it shows to others, who find it in the record of a node that
+   * has died since, that it is not younger.
+   */
+  sends(renewal: number): void {
+    this.#sent = renewal;
+    this.tell();
+  }
+
   /** The store has accepted that renewal; others may be on their way. */
   acknowledged(renewal: number): void {
     this.#acknowledged = Math.max(this.#acknowledged, renewal);
     this.#count();
   }
 
-  /** The heartbeat that follows lets others see from the record alone that a node has not renewed its lease since. */
   renewed(sentAt: number): void {
     if (sentAt - this.#renewedAt >= STOP_MS) this.#answersSince = this.#clock.now();
     this.#renewedAt = Math.max(this.#renewedAt, sentAt);
-    this.tell();
   }
 
   testify(): Testimony {
@@ -125,6 +137,7 @@ export class Witnesses {
     return {
       beat,
       lease: this.#acknowledged,
+      sent: this.#sent,
       ...(Object.keys(heard).length === 0 ? {} : { heard }),
       ...(Object.keys(ends).length === 0 ? {} : { ends }),
     };
@@ -154,11 +167,11 @@ export class Witnesses {
 
   /** That node has been silent since then; it may have died before this one began. */
   silent(peer: string, since = this.#clock.now()): void {
-    const renewal = this.#heard.get(peer)?.lease ?? 0;
+    const { lease: renewal = 0, sent = 0 } = this.#heard.get(peer) ?? {};
     this.#heard.delete(peer);
     this.#confirmed.delete(peer);
     if (this.#silent.has(peer)) return;
-    const silent: SilentNode = { peer, renewal, since, agreed: new Map(), stop: () => {} };
+    const silent: SilentNode = { peer, renewal, since, sent, agreed: new Map(), stop: () => {} };
     this.#silent.set(peer, silent);
     this.#lookIn(silent, 0);
   }
@@ -199,10 +212,8 @@ export class Witnesses {
       const lease = JSON.parse(record.value.toString()) as LeaseRecord;
       // Earlier versions do not count their renewals.
       const { renewal = record.revision } = lease;
-      if (renewal !== silent.renewal) {
-        silent.renewal = renewal;
-        silent.since = this.#clock.now();
-      }
+      if (renewal !== silent.renewal && renewal > silent.sent) silent.since = this.#clock.now();
+      silent.renewal = renewal;
       if (this.#wait(silent) <= 0) await this.#end(silent, lease, record.revision);
     } catch (error) {
       this.#logger.debug('silent_node_unknown', { peer, error: String(error) });
