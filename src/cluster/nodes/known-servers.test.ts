@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { Leaderless } from '../../../test/support/leaderless.ts';
+import { KnownServers } from './known-servers.ts';
 
 test('a node knows what only others have, and which node has another definition of a name', () =>
   onNodes(async (nodes) => {
@@ -16,4 +18,26 @@ test('a node knows what only others have, and which node has another definition 
     assert.deepEqual(known.against(serverNamed('files', { timeoutMs: 1 })), ['b', 'c']);
     assert.deepEqual(known.against(serverNamed('Files', { description: 'of b and c' })), ['b', 'c']);
     assert.deepEqual(known.against(serverNamed('other')), []);
+  }));
+
+test('S0.18 the routing table is built anew where servers come and go, not where leases change', (t) =>
+  onNodes(async (nodes) => {
+    const store = new Leaderless(nodes);
+    const own = serverNamed('own');
+    const [a, b] = [await store.join('a', [own]), await store.join('b', [own])];
+    await nodes.pass(3_000);
+    const built = mock.method(KnownServers.prototype, 'rebuild').mock;
+    t.after(() => built.restore());
+    const stateAtA = () => a.cluster.nodes().find(({ id }) => id === 'b')!.state;
+    store.unreached.add('b');
+    await nodes.pass(3_000);
+    assert.equal(stateAtA(), 'fenced');
+    store.unreached.clear();
+    await nodes.pass(3_000);
+    assert.equal(stateAtA(), 'ready');
+    assert.equal(built.callCount(), 0);
+    await b.cluster.apply(new Map([['more', serverNamed('more')]]));
+    await nodes.pass(1_000);
+    assert.ok(built.callCount() > 0);
+    assert.notEqual(a.cluster.known.server('more'), null);
   }));

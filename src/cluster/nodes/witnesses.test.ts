@@ -8,54 +8,19 @@ import {
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
-import { openedLate } from '../../../test/support/opened-late.ts';
-import type { Bucket, SharedState } from '../../bus/shared-state.ts';
+import { Leaderless } from '../../../test/support/leaderless.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { LEASE_MS, LONGEST_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
 const SERVER = serverNamed('memory', { isolation: 'session' });
 
-/** The store as nodes see it while its stream has no leader, or while they do not reach the leader. */
-class Leaderless {
-  away = false;
-  readonly unreached = new Set<string>();
-  /** Runs when the store has written a record, before its node has the answer. */
-  wrote: (node: string, key: string) => void = () => {};
-  readonly bench: ClusterBench;
-
-  constructor(bench: ClusterBench) {
-    this.bench = bench;
-  }
-
-  join(id: string): Promise<PlayedNode> {
-    const reached = <T>(work: () => T): T => {
-      if (this.away || this.unreached.has(id)) throw new Error('no leader');
-      return work();
-    };
-    const state: SharedState = {
-      bucket: (name, options) =>
-        openedLate(name, async () => {
-          const bucket = reached(() => this.bench.state.bucket(name, options));
-          return new Proxy(bucket, {
-            get: (target, key: keyof Bucket) => {
-              const part = target[key];
-              if (typeof part !== 'function') return part;
-              return async (...args: never[]) => {
-                const answer = await reached(() => (part as (...all: never[]) => unknown).apply(target, args));
-                if (key === 'update') this.wrote(id, args[0]!);
-                return answer;
-              };
-            },
-          });
-        }),
-    };
-    return this.bench.join(id, [SERVER], { state });
-  }
-}
-
 async function three(bench: ClusterBench): Promise<[Leaderless, PlayedNode, PlayedNode, PlayedNode]> {
   const store = new Leaderless(bench);
-  const nodes = [await store.join('a'), await store.join('b'), await store.join('c')] as const;
+  const nodes = [
+    await store.join('a', [SERVER]),
+    await store.join('b', [SERVER]),
+    await store.join('c', [SERVER]),
+  ] as const;
   await bench.pass(1_000);
   return [store, ...nodes];
 }
@@ -169,7 +134,7 @@ test('fault:F29 however nodes lose each other, the store and its leader, no sess
     await onNodes(async (bench) => {
       const store = new Leaderless(bench);
       const nodes: PlayedNode[] = [];
-      for (let i = 0; i < 2 + random.below(3); i++) nodes.push(await store.join(`n${i}`));
+      for (let i = 0; i < 2 + random.below(3); i++) nodes.push(await store.join(`n${i}`, [SERVER]));
       for (let step = 0; step < steps; step++) {
         store.away = random.below(3) === 0;
         for (const node of nodes) {
