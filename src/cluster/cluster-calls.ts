@@ -183,7 +183,7 @@ export class ClusterCalls {
     return this.#runningInstead(place).length === 0;
   }
 
-  /** None while they cannot be reached: a failing server may answer here. */
+  /** The instances that serve instead of this node; none without the bus: then a failing server is tried here. */
   #runningInstead(place: Place, triedFor: ClientProfile | null = null): readonly RemoteInstance[] {
     return this.reached ? instancesInstead(place, this.#parts.deps.local, triedFor) : [];
   }

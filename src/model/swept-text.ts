@@ -18,7 +18,7 @@ const HELD_PART = /\uE000+/g;
 // ADDRESS and LOGIN begin at their separator and look back from there, so that a long text is read once.
 const ADDRESS = /(?=:\/\/)(?<=([a-z][a-z\d+.-]{0,30})):\/\/[^\s"'<>]+/gi;
 const ADDRESS_PARTS = /^([^/?#]*)([^?#]*)(.*)$/s;
-/** Longer ones count by their end. */
+/** Of a longer name the last 64 characters are compared. */
 const MAX_NAME = 64;
 /** `password: x`, `{"apiKey":"x"}`, `host=h;pwd=x`, `Authorization: Bearer x` */
 const ASSIGNED =
@@ -30,7 +30,7 @@ const BEARER = /\b(?:Bearer|Basic)\s{1,16}([^\s"',;}]+)/gi;
 const LOGIN =
   /(?=@)(?<=(?<![\w.:/@+-])(?!(?:npm|jsr|git|github|gitlab|gist|file|workspace|mailto):)[\w.+-]{1,64}:([^\s"'@/\\]{1,256}))@(?!sha\d+:)(?:[a-z]|\d+(?:\.\d+){3})/gi;
 const WORD = /[^\s,;:="'@/?&(){}[\]|]+/g;
-/** A text without this has none of what `words` looks for. */
+/** What `words` looks for has one of these characters, or at least 9 characters. */
 const MAY_HIDE = /[\s:=]|.{9}/s;
 /** A key in base64, in which there may be slashes. */
 const BASE64 =

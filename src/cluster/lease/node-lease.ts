@@ -179,8 +179,10 @@ export class NodeLease {
 
   async #write(): Promise<void> {
     const key = this.#key;
-    if (this.#revision > 0) {
-      if (await this.#put((value) => this.#store.update(key, value, this.#revision))) return;
+    // The one of now: a write that is late must not come after a later one.
+    const revision = this.#revision;
+    if (revision > 0) {
+      if (await this.#put((value) => this.#store.update(key, value, revision))) return;
       // An earlier write may have arrived without an answer.
       if (await this.#over(await this.#store.get(key))) return;
     }

@@ -10,7 +10,7 @@ import {
 } from '../../../test/support/cluster-bench.ts';
 import { Leaderless } from '../../../test/support/leaderless.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { LEASE_MS, LONGEST_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
+import { LEASE_MS, LEASES, LONGEST_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
 const SERVER = serverNamed('memory', { isolation: 'session' });
 
@@ -83,6 +83,29 @@ test('fault:F30 the lease of a node that dies when the store has written a renew
     assert.ok(tookMs >= TAKEOVER_MS && tookMs < TAKEOVER_MS + 400, `after ${tookMs} ms`);
   }));
 
+test('fault:F29 a write of a lease that is late changes nothing after a later one', () =>
+  onNodes(async (bench) => {
+    const store = new Leaderless(bench);
+    await store.join('a', [SERVER]);
+    let late = false;
+    store.delayMs = (node, bucket, part) => {
+      if (late || node !== 'a' || bucket !== LEASES || part !== 'readIncarnation') return 0;
+      late = true;
+      return 1_800;
+    };
+    const renewals: number[] = [];
+    store.wrote = (node, key, value) => {
+      if (node === 'a' && key.startsWith('lease.')) renewals.push(JSON.parse(value.toString()).renewal);
+    };
+    await store.join('b', [SERVER]);
+    await bench.pass(4_000);
+    assert.ok(late && renewals.length > 4);
+    assert.deepEqual(
+      renewals,
+      renewals.toSorted((a, b) => a - b),
+    );
+  }));
+
 test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose witnesses have the store', () =>
   onNodes(async (bench) => {
     const [store, a, b, c] = await three(bench);
@@ -133,10 +156,13 @@ test('fault:F29 however nodes lose each other, the store and its leader, no sess
   for (let round = 0; round < rounds; round++) {
     await onNodes(async (bench) => {
       const store = new Leaderless(bench);
+      let slow = false;
+      store.delayMs = () => (slow && random.below(3) === 0 ? random.below(3_000) : 0);
       const nodes: PlayedNode[] = [];
       for (let i = 0; i < 2 + random.below(3); i++) nodes.push(await store.join(`n${i}`, [SERVER]));
       for (let step = 0; step < steps; step++) {
         store.away = random.below(3) === 0;
+        slow = random.below(2) === 0;
         for (const node of nodes) {
           const { id } = node;
           if (random.below(4) === 0) node.cut();
@@ -153,7 +179,7 @@ test('fault:F29 however nodes lose each other, the store and its leader, no sess
           }
         });
       }
-      store.away = false;
+      store.away = slow = false;
       store.unreached.clear();
       for (const node of nodes) node.restore();
       await bench.pass(LEASE_MS);

@@ -5,11 +5,11 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, type LeaseRecord, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
 /** Without an answer of the store for this long, nodes confirm heartbeats. */
-const LATE_MS = 1.2 * RENEW_MS;
+const LATE_MS = 1.5 * RENEW_MS;
 /** Beside the owner. More nodes do not make a majority safer, and each is named in each lease. */
 const MOST = 4;
 /** Own heartbeats that can still be confirmed; older ones prolong nothing. */
-const KEPT = 16;
+const KEPT = 24;
 const LOOK_MS = 500;
 
 /** What a heartbeat says about leases. */
@@ -28,10 +28,11 @@ export interface Testimony {
 
 interface SilentNode {
   readonly peer: string;
-  /** The last of its lease, known since then. */
+  /** The one in its record; before that was read, the last one that its heartbeats named as acknowledged. */
   renewal: number;
+  /** That renewal was sent before. */
   since: number;
-  /** Later renewals up to this one had been sent by then, too. */
+  /** The last renewal that its heartbeats named as sent: all up to this one were sent before `since`. */
   readonly sent: number;
   /** Peers that agree to end it, each after that renewal. */
   readonly agreed: Map<string, number>;
@@ -100,11 +101,11 @@ export class Witnesses {
   }
 
   /**
-   * The renewal is sent to the store now. The heartbeat that goes before it shows to others, who find it in the record of a node that
-   * has died since, that it is not younger.
+   * Called before the write of this renewal. The heartbeat names it, so that others who find it in the record of a dead node know
+   * that it was sent no later than that heartbeat.
    */
   sends(renewal: number): void {
-    this.#sent = renewal;
+    this.#sent = Math.max(this.#sent, renewal);
     this.tell();
   }
 
