@@ -5,7 +5,7 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, type LeaseRecord, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
 /** Without an answer of the store for this long, nodes confirm heartbeats. */
-const LATE_MS = 1.5 * RENEW_MS;
+const LATE_MS = 1.2 * RENEW_MS;
 /** Beside the owner. More nodes do not make a majority safer, and each is named in each lease. */
 const MOST = 4;
 /** Own heartbeats that can still be confirmed; older ones prolong nothing. */
