@@ -36,7 +36,7 @@ async function proved(t: TestContext, row: string, disk: 'kept' | 'lost'): Promi
 const timeout = 240_000;
 
 test(
-  'fault:F43 fault:F28 of three NATS servers the one that leads the leases crashes: leases last, and only calls that need a new owner wait for the election',
+  'fault:F43 of three NATS servers the one that leads the leases crashes: leases last, and only calls that need a new owner wait for the election',
   {
     timeout,
   },
@@ -44,7 +44,7 @@ test(
 );
 
 test(
-  'fault:F44 fault:F28 of three NATS servers the one that leads the leases crashes and its disk is lost: the same',
+  'fault:F44 of three NATS servers the one that leads the leases crashes and its disk is lost: the same',
   {
     timeout,
   },
