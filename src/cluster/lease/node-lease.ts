@@ -179,7 +179,7 @@ export class NodeLease {
 
   async #write(): Promise<void> {
     const key = this.#key;
-    // The one of now: a write that is late must not come after a later one.
+    // Read before the write gets its number: one that waits must fail after a later one.
     const revision = this.#revision;
     if (revision > 0) {
       if (await this.#put((value) => this.#store.update(key, value, revision))) return;

@@ -30,7 +30,7 @@ interface SilentNode {
   readonly peer: string;
   /** The one in its record; before that was read, the last one that its heartbeats named as acknowledged. */
   renewal: number;
-  /** That renewal was sent before. */
+  /** That renewal was sent before this time. */
   since: number;
   /** The last renewal that its heartbeats named as sent: all up to this one were sent before `since`. */
   readonly sent: number;
