@@ -4,6 +4,7 @@ import { memoryBus, onNodes, serverNamed, TestExchange } from '../../test/suppor
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemoryHub } from '../bus/memory/memory-wire.ts';
 import { Lifetime } from './lifetime.ts';
+import { LEASE_MS } from './nodes/lease-record.ts';
 
 test('what a cluster registered at the bus and the clock ends with it, and nothing begins afterwards', async () => {
   const clock = new FakeClock();
@@ -56,7 +57,7 @@ test('a closed cluster waits for nothing', () =>
     await nodes.until(node.cluster.close());
     await node.bus.close();
     // Records of the store expire.
-    await nodes.clock.advance(20_000);
+    await nodes.clock.advance(LEASE_MS);
     const { pending } = nodes.clock;
     await nodes.pass(5_000);
     assert.equal(nodes.clock.pending, pending);

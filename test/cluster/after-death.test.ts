@@ -118,8 +118,9 @@ test('check:C9 check:H7 fault:F30 the answer to a request of any length is found
 
 test('check:C9 check:H7 fault:F30 a call whose node died with the one that had passed it on is UNKNOWN, under its id', () =>
   stage(async ({ nodes, log, a, b }) => {
-    // Without a majority the leases of the two that die are over after 16 s.
+    // Two of four live: that is enough to end the leases of the others.
     const c = await nodes.node('c', {});
+    await nodes.node('d', {});
     await callable(c, 'counter');
     const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
     await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callable, onCluster, ownerOf, type Who, wordOf } from '../support/cluster-facts.ts';
-import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
 import { WireClient } from '../support/wire-client.ts';
-
-async function metric(node: NodeProcess, series: string): Promise<number> {
-  const line = (await node.gateway.metrics()).split('\n').find((one) => one.startsWith(`${series} `));
-  return Number(line?.slice(series.length + 1) ?? Number.NaN);
-}
 
 test("a node's metrics have nodes, lease, what it owns, calls to other nodes, takeovers, and the bus", () =>
   onCluster(
@@ -23,39 +18,39 @@ test("a node's metrics have nodes, lease, what it owns, calls to other nodes, ta
       const owner = await ownerOf(instances, before.pid);
       const other = instances.find((instance) => instance !== owner)!;
 
-      await until(async () => (await metric(a, 'trunkline_cluster_nodes{state="ready"}')) === 3, 'three nodes');
-      assert.ok((await metric(a, 'trunkline_cluster_calls_total{direction="out"}')) >= 4);
-      assert.ok((await metric(owner, 'trunkline_cluster_calls_total{direction="in"}')) >= 4);
-      assert.equal(await metric(a, 'trunkline_cluster_calls_total{direction="in"}'), 0);
-      assert.ok((await metric(owner, 'trunkline_cluster_owned')) >= 1);
-      await until(async () => (await metric(a, 'trunkline_cluster_lease_age_seconds')) < 2, 'a lease that is renewed');
-      assert.equal(await metric(a, 'trunkline_bus_connected'), 1);
-      assert.equal(await metric(a, 'trunkline_cluster_conflicts'), 0);
+      await until(async () => (await a.metric('trunkline_cluster_nodes{state="ready"}')) === 3, 'three nodes');
+      assert.ok((await a.metric('trunkline_cluster_calls_total{direction="out"}')) >= 4);
+      assert.ok((await owner.metric('trunkline_cluster_calls_total{direction="in"}')) >= 4);
+      assert.equal(await a.metric('trunkline_cluster_calls_total{direction="in"}'), 0);
+      assert.ok((await owner.metric('trunkline_cluster_owned')) >= 1);
+      await until(async () => (await a.metric('trunkline_cluster_lease_age_seconds')) < 2, 'a lease that is renewed');
+      assert.equal(await a.metric('trunkline_bus_connected'), 1);
+      assert.equal(await a.metric('trunkline_cluster_conflicts'), 0);
       for (const direction of ['in', 'out']) {
-        assert.ok((await metric(a, `trunkline_bus_messages_total{direction="${direction}"}`)) > 0);
-        assert.ok((await metric(a, `trunkline_bus_bytes_total{direction="${direction}"}`)) > 0);
+        assert.ok((await a.metric(`trunkline_bus_messages_total{direction="${direction}"}`)) > 0);
+        assert.ok((await a.metric(`trunkline_bus_bytes_total{direction="${direction}"}`)) > 0);
       }
-      assert.equal(await metric(other, 'trunkline_cluster_takeovers_total'), 0);
+      assert.equal(await other.metric('trunkline_cluster_takeovers_total'), 0);
 
       owner.kill('SIGKILL');
       await until(async () => {
         const { message } = await client.request('tools/call', { name: 'who', arguments: {} });
         return wordOf(message) === 'RESULT';
       }, 'the session to go on');
-      assert.equal(await metric(other, 'trunkline_cluster_takeovers_total'), 1);
+      assert.equal(await other.metric('trunkline_cluster_takeovers_total'), 1);
       await until(
-        async () => (await metric(a, 'trunkline_cluster_nodes{state="ready"}')) === 2,
+        async () => (await a.metric('trunkline_cluster_nodes{state="ready"}')) === 2,
         'the dead node to be gone',
       );
 
       await nodes.nats.kill();
-      await until(async () => (await metric(a, 'trunkline_bus_connected')) === 0, 'the bus to be gone');
+      await until(async () => (await a.metric('trunkline_bus_connected')) === 0, 'the bus to be gone');
       await until(
-        async () => (await metric(a, 'trunkline_cluster_nodes{state="fenced"}')) === 1,
+        async () => (await a.metric('trunkline_cluster_nodes{state="fenced"}')) === 1,
         'the node to be fenced',
       );
-      assert.ok(Number.isNaN(await metric(a, 'trunkline_cluster_lease_age_seconds')));
+      assert.ok(Number.isNaN(await a.metric('trunkline_cluster_lease_age_seconds')));
       await nodes.nats.run();
-      await until(async () => (await metric(a, 'trunkline_bus_reconnects_total')) === 1, 'the bus to be back');
+      await until(async () => (await a.metric('trunkline_bus_reconnects_total')) === 1, 'the bus to be back');
     },
   ));

@@ -33,7 +33,7 @@ async function proved(t: TestContext, row: string, disk: 'kept' | 'lost'): Promi
   }
 }
 
-const timeout = 240_000;
+const timeout = 600_000;
 
 test(
   'fault:F43 of three NATS servers the one that leads the leases crashes: leases last, and only calls that need a new owner wait for the election',

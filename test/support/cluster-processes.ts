@@ -87,6 +87,12 @@ export class NodeProcess {
     return this.gateway.control<T>(path, method);
   }
 
+  /** NaN without that series. */
+  async metric(series: string): Promise<number> {
+    const line = (await this.gateway.metrics()).split('\n').find((one) => one.startsWith(`${series} `));
+    return Number(line?.slice(series.length + 1) ?? Number.NaN);
+  }
+
   /** Names of servers that can be called from here. */
   async servers(): Promise<string[]> {
     const { servers } = await this.control<{ servers: { name: string; state: string }[] }>('/api/v1/servers');

@@ -1,6 +1,6 @@
 export const LEASES = 'trunkline_leases';
-/** TTL of the bucket, longer than an election of its leader: then other nodes may take what the lease covered. */
-export const LEASE_MS = 16_000;
+/** TTL of the bucket; then other nodes may take what the lease covered. Elections of nats-server 2.9 took up to 30 s. */
+export const LEASE_MS = 45_000;
 /** Longest that heartbeats prolong a lease after the sending of the last acknowledged renewal. */
 export const LONGEST_MS = LEASE_MS - 2_000;
 /** The holder stops this long after it sent the last acknowledged renewal, or the last heartbeat that a majority confirmed. */

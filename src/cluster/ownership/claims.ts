@@ -4,7 +4,7 @@ import { pause } from '../../model/clock.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { joined } from '../coalesced-reads.ts';
-import { LEASE_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
+import { LEASE_MS, LONGEST_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import { fencingToken, writeOver } from '../store-records.ts';
 import {
   type ClaimContext,
@@ -24,8 +24,6 @@ export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
-/** Longer than an election of the store. */
-const WAIT_MS = 15_000;
 const AGAIN_MS = 100;
 
 /**
@@ -194,7 +192,7 @@ export class Claims {
     const store = this.#context.store;
     const name = recordKey({ server, key });
     while (this.#context.lease.held && this.#mayBeOwned()) await pause(clock, AGAIN_MS);
-    const end = clock.now() + WAIT_MS;
+    const end = clock.now() + LONGEST_MS;
     for (let fresh = false; ; ) {
       const { held, since } = this.#context.lease;
       if (!held) throw noLease(server);
@@ -263,7 +261,7 @@ export class Claims {
   /** Waits while the store elects a leader: until the lease is over too. */
   async #asked<T>(work: () => Promise<T>): Promise<T> {
     const { deps, lease } = this.#context;
-    for (const end = deps.clock.now() + WAIT_MS; ; await pause(deps.clock, AGAIN_MS)) {
+    for (const end = deps.clock.now() + LONGEST_MS; ; await pause(deps.clock, AGAIN_MS)) {
       try {
         return await work();
       } catch (cause) {
