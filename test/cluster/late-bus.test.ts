@@ -45,6 +45,7 @@ test('fault:F28 a node that starts without NATS says so, restarts nothing that w
     await callable(node, 'own');
     assert.ok(performance.now() - heldAt < 5_000, 'it runs soon after the lease is held');
     await nats.kill();
+    await until(async () => !(await part('bus')).healthy, 'the loss of NATS to be noticed');
     const pid = await pidOf();
     await assert.rejects(restart('own'), /503.*nothing was restarted/);
     assert.equal(await pidOf(), pid);
