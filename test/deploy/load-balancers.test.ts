@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { parse } from 'yaml';
 import { TestAuthority } from '../support/certificates.ts';
 import { ClusterProcesses } from '../support/cluster-processes.ts';
-import { CONFIGURATIONS, LoadBalancer } from '../support/load-balancers.ts';
+import { CONFIGURATIONS, LoadBalancer, type ProxyName } from '../support/load-balancers.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
 
 const EVERYTHING = resolve(
   import.meta.dirname,
@@ -14,6 +15,8 @@ const EVERYTHING = resolve(
 );
 const KEY = 'key-of-the-agent-0';
 const HOST = 'mcp.example.com';
+const PROXIES: readonly ProxyName[] = ['nginx', 'haproxy'];
+const INITIALIZE = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'client', version: '1' } };
 /** How long the call lasts, in seconds; it reports its progress four times. */
 const CALL_S = 2;
 
@@ -26,12 +29,9 @@ interface Answer {
   readonly endMs: number;
 }
 
-for (const name of ['nginx', 'haproxy'] as const)
+for (const name of PROXIES)
   test(`three nodes with the configuration of deploy/load-balancers behind ${name} with TLS: keys, Host, sessions over nodes, events as they are sent`, async () => {
-    const { listen, agents } = parse(readFileSync(join(CONFIGURATIONS, 'trunkline.yaml'), 'utf8')) as {
-      listen: object;
-      agents: object;
-    };
+    const { listen, agents } = documented();
     const authority = new TestAuthority();
     const tls = authority.issue({ name: 'mcp', hosts: [HOST] });
     const cluster = await ClusterProcesses.start();
@@ -46,15 +46,10 @@ for (const name of ['nginx', 'haproxy'] as const)
       let id = 0;
       const post = (method: string, params: object, headers: Record<string, string> = {}): Promise<Answer> =>
         send(balancer.port, authority.cert, JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }), headers);
-      const initialize = {
-        protocolVersion: '2025-11-25',
-        capabilities: {},
-        clientInfo: { name: 'client', version: '1' },
-      };
       const key = { authorization: `Bearer ${KEY}` };
-      assert.equal((await post('initialize', initialize)).status, 401);
-      assert.equal((await post('initialize', initialize, { ...key, host: 'rebound.example' })).status, 403);
-      const { status, session } = await post('initialize', initialize, key);
+      assert.equal((await post('initialize', INITIALIZE)).status, 401);
+      assert.equal((await post('initialize', INITIALIZE, { ...key, host: 'rebound.example' })).status, 403);
+      const { status, session } = await post('initialize', INITIALIZE, key);
       assert.equal(status, 200, balancer.log);
       const inSession = { ...key, 'mcp-session-id': session!, 'mcp-protocol-version': '2025-11-25' };
       // More requests of a session than nodes: each is answered, whichever node gets it.
@@ -72,6 +67,37 @@ for (const name of ['nginx', 'haproxy'] as const)
       await cluster.dispose();
     }
   });
+
+for (const name of PROXIES)
+  test(`${name} passes on the port that clients ask for: with one in listen.publicUrl a node accepts no other Host`, async () => {
+    const { listen, agents } = documented();
+    const authority = new TestAuthority();
+    const asked = `${HOST}:8443`;
+    const gateway = await RunningGateway.start({
+      config: {
+        mcpServers: {},
+        listen: { ...listen, publicUrl: `https://${asked}`, trustedProxies: ['127.0.0.1'] },
+        agents,
+      },
+      env: { AGENT_KEY: KEY },
+    });
+    try {
+      const port = Number(new URL(gateway.mcpUrl).port);
+      const tls = authority.issue({ name: 'mcp', hosts: [HOST] });
+      await using balancer = await LoadBalancer.start(name, { nodes: [port, port, port], tls });
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: INITIALIZE });
+      const statusFor = async (host: string): Promise<number> =>
+        (await send(balancer.port, authority.cert, body, { authorization: `Bearer ${KEY}`, host })).status;
+      assert.equal(await statusFor(asked), 200, balancer.log);
+      assert.equal(await statusFor(HOST), 403);
+    } finally {
+      await gateway.dispose();
+    }
+  });
+
+function documented(): { readonly listen: object; readonly agents: object } {
+  return parse(readFileSync(join(CONFIGURATIONS, 'trunkline.yaml'), 'utf8'));
+}
 
 function send(port: number, ca: string, body: string, headers: Record<string, string>): Promise<Answer> {
   const begunAt = performance.now();
