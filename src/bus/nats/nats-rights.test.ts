@@ -18,51 +18,61 @@ const SECRET = 'a secret of a cluster, 32 bytes and more';
 const CLUSTER = 'staging';
 const SOON_MS = 3_000;
 
-interface Right {
-  readonly operation: 'publish' | 'subscribe';
-  /** As documented. */
-  readonly subject: string;
+interface Part {
+  /** What its comment says that is wrong without it. */
+  readonly without: string;
+  readonly text: string;
 }
 
-const { rights, streams } = documented();
+/** The documented user, as it is written, and the parts of its rights. */
+const { user, parts, streams } = documented();
 
 describe('S0.21 the documented rights of a node at NATS are enough, and each is needed', () => {
   let nats: NatsServer;
   before(async () => {
-    const users = [null, ...rights].map((lacking, at) => userOf(at, lacking));
-    const admin = `{ user: admin, password: word }`;
-    nats = await NatsServer.start({ config: `authorization { users: [${admin}, ${users.join(', ')}] }` });
+    const users = [
+      '{ user: admin, password: word }',
+      userOf('whole', user),
+      userOf('named', user.replaceAll('trunkline', `trunkline-${CLUSTER}`)),
+      // An empty list would permit everything.
+      ...parts.map(({ text }, at) => userOf(`lacking${at}`, user.replace(text, '"none"'))),
+    ];
+    nats = await NatsServer.start({ config: `authorization { users: [${users.join(', ')}] }` });
   });
   after(() => nats[Symbol.asyncDispose]());
 
   test('a node with exactly these rights does all that a node does', async () => {
-    assert.equal(rights.length, 13);
+    assert.equal(parts.length, 13);
     assert.equal(streams.length, 9);
-    assert.deepEqual(await failures(nats, 0), []);
+    assert.deepEqual(await failures(nats, 'whole', null), []);
   });
 
-  for (const [at, right] of rights.entries()) {
+  for (const [at, { without, text }] of parts.entries()) {
     // Only used when entries fall out of a log while it is read: nats-log-reading.test.ts.
-    if (right.subject.includes('CONSUMER.INFO')) continue;
-    test(`without: ${right.operation} ${right.subject}`, async () => {
+    if (text.includes('CONSUMER.INFO')) continue;
+    test(`without: ${without}`, async () => {
       await empty(nats);
-      assert.notDeepEqual(await failures(nats, at + 1), []);
+      assert.notDeepEqual(await failures(nats, `lacking${at}`, null), []);
     });
   }
 
-  test('a node of the cluster without a name, in the same account, can neither read nor write any of it', async () => {
+  test('so does a node of a named cluster; one of the cluster without a name can neither read nor write any of it', async () => {
     await empty(nats);
-    const own = await node(nats, 'user0', CLUSTER);
-    const other = await node(nats, 'user0', null);
-    await own.state.bucket('trunkline_sessions', { ttlMs: 0 }).create('k', Buffer.from('v'));
-    await assert.rejects(other.state.bucket('trunkline_sessions', { ttlMs: 0 }).get('k'), /these credentials may not /);
+    assert.deepEqual(await failures(nats, 'named', CLUSTER), []);
+    const own = await node(nats, 'named', CLUSTER);
+    const other = await node(nats, 'named', null);
+    await own.state.bucket('trunkline_sessions', { ttlMs: 0 }).create('last', Buffer.from('v'));
+    await assert.rejects(
+      other.state.bucket('trunkline_sessions', { ttlMs: 0 }).get('last'),
+      /these credentials may not /,
+    );
     await Promise.all([own.close(), other.close()]);
   });
 });
 
 /** What goes wrong when a node with these rights does what nodes do, in words. */
-async function failures(nats: NatsServer, user: number): Promise<readonly string[]> {
-  const [a, b] = [await node(nats, `user${user}`, CLUSTER), await node(nats, 'admin', CLUSTER)];
+async function failures(nats: NatsServer, name: string, cluster: string | null): Promise<readonly string[]> {
+  const [a, b] = [await node(nats, name, cluster), await node(nats, 'admin', cluster)];
   const wrong: string[] = [];
   const check = async (what: string, work: () => Promise<boolean>): Promise<void> => {
     const late = new Promise<boolean>((done) => setTimeout(() => done(false), SOON_MS).unref());
@@ -154,38 +164,22 @@ async function empty(nats: NatsServer): Promise<void> {
   await close();
 }
 
-function userOf(at: number, lacking: Right | null): string {
-  const of = (operation: Right['operation']): string =>
-    JSON.stringify(
-      rights
-        .filter((right) => right !== lacking && right.operation === operation)
-        .flatMap(({ subject }) => spelt(subject)),
-    );
-  // An empty list would permit everything.
-  const subscribe = of('subscribe') === '[]' ? '["none"]' : of('subscribe');
-  const permissions = `publish: { allow: ${of('publish')}, deny: ["trunkline-${CLUSTER}.unheard.>"] }, subscribe: ${subscribe}`;
-  return `{ user: user${at}, password: word, permissions: { ${permissions} } }`;
+function userOf(name: string, text: string): string {
+  return text.replace('user: node', `user: ${name}`).replace('$PASSWORD', 'word');
 }
 
-/** As a person writes it for this cluster. */
-function spelt(subject: string): string[] {
-  const buckets = streams.filter((stream) => stream.startsWith('KV_')).map((stream) => `$KV.${stream.slice(3)}.>`);
-  if (subject === '$KV.>') return buckets.map(named);
-  // Of `$JS.API.STREAM.INFO.STREAM` the last one.
-  return streams.map((stream) => named(subject.replace(/STREAM(?!.*STREAM)(?=$|\.[>*])/, stream)));
-}
-
-function named(subject: string): string {
-  return subject.replaceAll(/trunkline(?=[._])/g, `trunkline-${CLUSTER}`);
-}
-
-function documented(): { readonly rights: readonly Right[]; readonly streams: readonly string[] } {
+function documented(): {
+  readonly user: string;
+  readonly parts: readonly Part[];
+  readonly streams: readonly string[];
+} {
   const [, text = ''] = readFileSync(REFERENCE, 'utf8').split('## Rights of a node in NATS');
-  const [section = ''] = text.split('\n## ');
-  const rows = [...section.matchAll(/^\| (publish|subscribe) `([^`]+)`/gm)];
+  const [, block = ''] = text.split('```nats');
+  const [, written = ''] = /users: \[(\{.*?\n {2}\} \})\]/s.exec(block.split('```', 1)[0]!) ?? [];
   return {
-    rights: rows.map(([, operation, subject]) => ({ operation: operation as Right['operation'], subject: subject! })),
-    streams: [...new Set(section.match(/(?<=`)(KV_trunkline_\w+|trunkline_logs)(?=`)/g))],
+    user: written,
+    parts: [...written.matchAll(/^ +# (.*)\n(?: +".*\n)+/gm)].map(([text, without]) => ({ text, without: without! })),
+    streams: [...new Set(written.match(/(?<=INFO\.)\w+/g))],
   };
 }
 
