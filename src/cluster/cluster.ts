@@ -107,7 +107,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#owned = new OwnedCalls(claims, clock);
     this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned, this.events);
     this.streams = new SpreadStreams(this.#messages, this.peers, deps);
-    this.clients = new ClientsElsewhere(deps, this.peers, leases);
+    this.clients = new ClientsElsewhere(deps, this.peers, leases, this.streams);
     this.#router = new ClusterUpstreams({
       deps,
       events: this.events,

@@ -21,6 +21,7 @@ import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame }
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { ownerOf, SharedSubscriptions } from './shared-subscriptions.ts';
+import type { SpreadStreams } from './spread-streams.ts';
 import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
 
 interface ReturnedHeader extends ExchangeHeader {
@@ -70,13 +71,15 @@ export class ClientsElsewhere implements StreamsElsewhere {
   readonly #deps: ClusterParts;
   readonly #nodes: Nodes;
   readonly #leases: Bucket;
+  readonly #streams: SpreadStreams;
   readonly #left: LeftStreams | null;
 
   /** `leases`: of all nodes. */
-  constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket) {
+  constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket, streams: SpreadStreams) {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#leases = leases;
+    this.#streams = streams;
     const { bus, clock, log } = deps;
     this.self = bus.peer;
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
@@ -125,6 +128,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
 
   sessionEnded(sessionId: string): void {
     this.subscriptions.ended(sessionId);
+    this.#streams.ended(sessionId);
   }
 
   has(peer: string): boolean {

@@ -20,6 +20,7 @@ export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
   | { readonly kind: 'streams'; readonly sessionIds: readonly string[] }
+  | { readonly kind: 'sought'; readonly sessionIds: readonly string[] }
   | {
       readonly kind: 'deliver';
       readonly sessionId: string;
@@ -58,10 +59,13 @@ export interface SideReceiver {
 
 export interface OpenStreams {
   openedAt(sessionId: string, peer: string): void;
+  /** That node asks which of them have their streams here. */
+  soughtBy(peer: string, sessionIds: readonly string[]): void;
   deliverHere(sessionId: string, message: Message, server?: string): void;
   askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
 
+const ALL = 'trunkline.side.all';
 /** A user may think this long. */
 const ASK_MS = 15 * 60_000 + 5_000;
 const RESTART_MS = 2 * 60_000;
@@ -82,6 +86,7 @@ export class SideMessages {
     const { peer } = bus;
     const take = (payload: Buffer, from: string): void => this.#receive(payload, from, streams, receiver);
     bus.subscribe(`trunkline.side.${peer}`, take);
+    bus.subscribe(ALL, take);
     bus.serve('trunkline.large', (serving) => {
       take(serving.payload, serving.from);
       serving.answer(packFrame({}));
@@ -117,6 +122,11 @@ export class SideMessages {
       if (!(error instanceof GatewayError) || error.code !== 'TOO_LARGE') throw error;
       this.#deps.bus.call('trunkline.large', frame, { to: peer, deadlineMs: LARGE_MS });
     }
+  }
+
+  /** In one message, at most 512 KiB; this node gets it too. */
+  tellAll(side: Side): void {
+    this.#deps.bus.publish(ALL, packFrame(side));
   }
 
   /** Rejects with GatewayError. */
@@ -163,6 +173,9 @@ export class SideMessages {
           return;
         case 'streams':
           for (const sessionId of side.sessionIds) streams.openedAt(sessionId, from);
+          return;
+        case 'sought':
+          streams.soughtBy(from, side.sessionIds);
           return;
         case 'deliver':
           streams.deliverHere(side.sessionId, message(side.message), side.server ?? undefined);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_CLIENTS, onNodes } from '../../../test/support/cluster-bench.ts';
-import { errorOf, notification, result } from '../../protocol/compose.ts';
+import { type ClusterBench, NO_CLIENTS, onNodes, type PlayedNode } from '../../../test/support/cluster-bench.ts';
+import { errorOf, notification, request, result } from '../../protocol/compose.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { unpackFrame } from '../frames/frame.ts';
 
 test('check:C9 an answer goes to the node that its id names, a cancellation to all others', () =>
   onNodes(async (nodes) => {
@@ -58,4 +60,210 @@ test('a stream that opens again at its node is told to a node that has joined si
     const c = await join('c');
     assert.equal(a.cluster.streams.opened('s'), false);
     assert.deepEqual(await delivered(a, b, c), ['a s', 'a s', 'a s']);
+  }));
+
+const NOTE = notification('notifications/message', '{}', 'stateful');
+const QUESTION = request('roots/list', '7', '{}', 'stateful');
+/** More than a node keeps. */
+const MANY = 140_000;
+
+/** A node whose clients are those of `open`; what they get is in `heard`. */
+async function withClients(
+  nodes: ClusterBench,
+  name: string,
+  heard: string[],
+  open = new Set<string>(),
+  logger = Logger.silent(),
+) {
+  const node = await nodes.join(name, [], {
+    logger,
+    downstream: {
+      ...NO_CLIENTS,
+      listening: (sessionId) => open.has(sessionId),
+      listeners: () => open,
+      deliver: (sessionId) => void heard.push(`${name} ${sessionId}`),
+      ask: async (sessionId, { id }) => result(id, JSON.stringify({ at: `${name} ${sessionId}` }), 'stateful'),
+    },
+  });
+  const opens = (sessionId: string): boolean => {
+    open.add(sessionId);
+    return node.cluster.streams.opened(sessionId);
+  };
+  return { ...node, opens };
+}
+
+/** Streams of as many other sessions open at `at` as push everything out of the memory of `node`. */
+function flood(node: PlayedNode, at: PlayedNode, prefix = 'x'): void {
+  for (let i = 0; i < MANY; i++) node.cluster.streams.openedAt(`${prefix}${i}`, at.bus.peer);
+}
+
+/** The sessions named in messages of this kind, by message, and where each was sent. */
+function tapped({ bus }: PlayedNode, to: string, kind: string): (readonly string[])[] {
+  const seen: (readonly string[])[] = [];
+  bus.subscribe(`trunkline.side.${to}`, (payload) => {
+    const { header } = unpackFrame<{ readonly kind: string; readonly sessionIds: readonly string[] }>(payload);
+    if (header.kind === kind) seen.push(header.sessionIds);
+  });
+  return seen;
+}
+
+test('a stream that opened before many others still gets what another node has for it, in order, and nobody is asked twice', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b, c] = [
+      await withClients(nodes, 'a', heard),
+      await withClients(nodes, 'b', heard),
+      await withClients(nodes, 'c', heard),
+    ];
+    b.opens('s');
+    b.opens('t');
+    await nodes.pass(100);
+    flood(a, c);
+    const asked = tapped(c, 'all', 'sought');
+    const { streams } = a.cluster;
+    streams.deliver('s', NOTE);
+    streams.deliver('s', NOTE);
+    const reply = streams.ask('t', QUESTION);
+    assert.equal((await nodes.until(reply)).body.toString(), '{"at":"b t"}');
+    await nodes.pass(100);
+    assert.deepEqual(heard.splice(0), ['b s', 'b s']);
+    streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard.splice(0), ['b s']);
+    assert.deepEqual(asked, [['s'], ['t']]);
+  }));
+
+test('what is for a stream that was used lately does not wait, however many others open', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+    b.opens('s');
+    await nodes.pass(100);
+    const asked = tapped(b, 'all', 'sought');
+    for (let i = 0; i < MANY; i++) {
+      a.cluster.streams.openedAt(`x${i}`, b.bus.peer);
+      if (i % 10_000 === 0) a.cluster.streams.deliver('s', NOTE);
+    }
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(2_000);
+    assert.deepEqual([heard, asked], [Array(15).fill('b s'), []]);
+  }));
+
+test('sessions that ended take no place, and no node is asked while nothing was forgotten', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+    b.opens('s');
+    await nodes.pass(100);
+    const asked = tapped(b, 'all', 'sought');
+    for (let i = 0; i < MANY; i++) {
+      a.cluster.streams.openedAt(`x${i}`, b.bus.peer);
+      a.cluster.clients.sessionEnded(`x${i}`);
+    }
+    a.cluster.streams.deliver('s', NOTE);
+    a.cluster.streams.deliver('none', NOTE);
+    assert.deepEqual(heard.splice(0), ['a none']);
+    await nodes.pass(100);
+    assert.deepEqual([heard, asked], [['b s'], []]);
+  }));
+
+test('what is for a session without a stream is kept here after no node has answered; the next message does not wait', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+    const asked = tapped(b, 'all', 'sought');
+    flood(a, b);
+    const { streams } = a.cluster;
+    streams.deliver('s', NOTE);
+    await nodes.pass(1_400);
+    assert.deepEqual(heard, []);
+    await nodes.pass(200);
+    streams.deliver('s', NOTE);
+    assert.deepEqual(heard.splice(0), ['a s', 'a s']);
+    // It opens there later.
+    assert.equal(b.opens('s'), false);
+    await nodes.pass(100);
+    streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual([heard.splice(0), asked], [['b s'], [['s']]]);
+    // It opens here later, and was at no other node.
+    streams.deliver('r', NOTE);
+    await nodes.pass(1_600);
+    assert.equal(a.opens('r'), false);
+    assert.deepEqual(heard.splice(0), ['a r']);
+    // While a message waits, it opens here.
+    streams.deliver('t', NOTE);
+    assert.equal(a.opens('t'), true);
+    assert.deepEqual(heard.splice(0), ['a t']);
+    // Alone, there is nobody to ask.
+    await b.cluster.close();
+    await nodes.pass(100);
+    streams.deliver('u', NOTE);
+    assert.deepEqual(heard, ['a u']);
+  }));
+
+test('a stream between two connections is found at the node that had it last, also by a node that joined since', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const open = new Set<string>();
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard, open)];
+    b.opens('s');
+    await nodes.pass(100);
+    open.delete('s');
+    const c = await withClients(nodes, 'c', heard);
+    for (const node of [a, c]) {
+      flood(node, b);
+      node.cluster.streams.deliver('s', NOTE);
+    }
+    await nodes.pass(100);
+    assert.deepEqual(heard, ['b s', 'b s']);
+  }));
+
+test('a node that missed messages asks where the streams are that it does not know of', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+    a.cut();
+    b.opens('s');
+    await nodes.pass(100);
+    a.restore();
+    await nodes.pass(100);
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard, ['b s']);
+  }));
+
+test('messages that wait for an answer have a bound; beyond it they count as for clients of this node, which is logged', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const logged: string[] = [];
+    const logger = new Logger({ level: 'warn', write: (line) => logged.push(line) });
+    const a = await withClients(nodes, 'a', heard, new Set(), logger);
+    const b = await withClients(nodes, 'b', heard);
+    flood(a, b);
+    const large = notification('notifications/message', JSON.stringify({ data: 'x'.repeat(1 << 20) }), 'stateful');
+    for (let i = 0; i < 20; i++) a.cluster.streams.deliver('s', large);
+    assert.deepEqual(heard.splice(0), Array(5).fill('a s'));
+    assert.equal(logged.filter((line) => line.includes('stream_not_sought')).length, 5);
+    await nodes.pass(2_000);
+    assert.deepEqual(heard.splice(0), Array(15).fill('a s'));
+    for (let i = 0; i < 15; i++) a.cluster.streams.deliver('t', large);
+    assert.deepEqual(heard, []);
+  }));
+
+test('streams that open within a moment are announced together, and not those that have moved on', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+    const told = tapped(a, b.bus.peer, 'streams');
+    for (let i = 0; i < 2_501; i++) a.opens(`s${i}`);
+    a.cluster.streams.openedAt('s7', b.bus.peer);
+    await nodes.pass(100);
+    assert.deepEqual(
+      told.map(({ length }) => length),
+      [1, 999, 1_000, 500],
+    );
+    a.opens('later');
+    await nodes.pass(0);
+    assert.deepEqual(told.at(-1), ['later']);
   }));

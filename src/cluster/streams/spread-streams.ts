@@ -4,38 +4,63 @@ import type { ClusterParts } from '../cluster-deps.ts';
 import { headOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
+import { GatheredIds, inMessages } from './gathered-ids.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
 const MAX_SESSIONS = 65_536;
-const MAX_PER_MESSAGE = 1_000;
 /** Of a request that a node sent to a client (`PendingAsks`). */
 const NODE_IN_ID = /^"([0-9a-f]{16})-\d+"$/;
+/** A node that needs longer for its answer counts as gone. */
+const ANSWER_MS = 1_500;
+/** What waits for answers; each message counts as half a KiB more than its bytes. */
+const MAX_HELD_BYTES = 16 * 1024 * 1024;
+const HELD_BYTES = 512;
+/** Places of streams: at a node that is gone; at none, as far as the others answered. */
+const GONE = '';
+const NONE = '-';
 
-/** Sends what is for a session to the node with its stream; without one it waits at the node that had it last. */
+type Own = Pick<ClusterParts, 'downstream' | 'bus' | 'clock' | 'logger'>;
+
+/**
+ * Sends what is for a session to the node with its stream; without one it waits at the node that had it last. A node knows the places
+ * that were used last, and asks all others for one that it may have forgotten.
+ */
 export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #messages: SideMessages;
   readonly #nodes: Nodes;
-  /** Empty: at a node that is gone. This node: the others know. */
   readonly #at = new LruMap<string>(MAX_SESSIONS);
+  /** At this node now or last; true: the others know. */
+  readonly #here = new LruMap<boolean>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
-  readonly #own: Pick<ClusterParts, 'downstream' | 'bus'>;
+  readonly #own: Own;
+  readonly #opened: GatheredIds;
+  readonly #sought: GatheredIds;
+  /** What waits for an answer, by session. */
+  readonly #held = new Map<string, (() => void)[]>();
+  #heldBytes = 0;
+  /** Announcements may have been lost. */
+  #missed = false;
 
-  /** `own` needs this object to be constructed, and is read later. */
-  constructor(messages: SideMessages, nodes: Nodes, own: Pick<ClusterParts, 'downstream' | 'bus'>) {
+  /** `own` needs this object to be constructed; its `downstream` is read later. */
+  constructor(messages: SideMessages, nodes: Nodes, own: Own) {
     this.#messages = messages;
     this.#nodes = nodes;
     this.#own = own;
+    this.#opened = new GatheredIds(own.clock, (sessionIds) => this.#announce(sessionIds));
+    this.#sought = new GatheredIds(own.clock, (sessionIds) => this.#seek(sessionIds));
   }
 
-  /** Returns whether another node had it, as far as known. */
+  /** Returns whether another node had it, or may have had it. */
   opened(sessionId: string): boolean {
-    const before = this.#at.peek(sessionId);
-    const { peer: self } = this.#own.bus;
-    if (before === self) return false;
-    this.#at.set(sessionId, self);
-    for (const { peer } of this.#nodes.others())
-      this.#messages.tell(peer, { kind: 'streams', sessionIds: [sessionId] });
-    return before !== undefined;
+    const told = this.#here.get(sessionId);
+    if (told === true) return false;
+    const before = this.#at.get(sessionId);
+    this.#at.delete(sessionId);
+    this.#here.set(sessionId, true);
+    this.#opened.add(sessionId);
+    this.#send(sessionId);
+    if (told === false) return false;
+    return before === undefined ? this.#mayLack : before !== NONE;
   }
 
   met(): void {
@@ -44,33 +69,49 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     for (const peer of there) {
       if (this.#informed.has(peer)) continue;
       this.#informed.add(peer);
-      this.#at.deleteWhere((at) => at === this.#own.bus.peer);
-      this.#tellAll(peer);
+      this.#here.replace(true, false);
+      for (const sessionIds of inMessages([...this.#own.downstream.listeners()]))
+        this.#messages.tell(peer, { kind: 'streams', sessionIds });
     }
   }
 
-  /** Messages during an outage were lost. */
+  /** Messages were lost, also such as were for this node, unless it has only just begun to hear others. */
   tellAgain(): void {
+    this.#missed ||= this.#informed.size > 0;
     this.#informed.clear();
     this.met();
   }
 
   openedAt(sessionId: string, peer: string): void {
+    this.#here.delete(sessionId);
     this.#at.set(sessionId, peer);
+    this.#send(sessionId);
+  }
+
+  soughtBy(peer: string, sessionIds: readonly string[]): void {
+    const here = sessionIds.filter((sessionId) => this.#isHere(sessionId));
+    if (here.length > 0) this.#messages.tell(peer, { kind: 'streams', sessionIds: here });
   }
 
   gone(peer: string): void {
-    for (const [sessionId, at] of [...this.#at.entries()]) if (at === peer) this.#at.set(sessionId, '');
+    this.#at.replace(peer, GONE);
+  }
+
+  ended(sessionId: string): void {
+    this.#at.delete(sessionId);
+    this.#here.delete(sessionId);
   }
 
   deliver(sessionId: string, notification: Message, server?: string): void {
-    const peer = this.#peer(sessionId);
-    if (peer === null) {
-      this.deliverHere(sessionId, notification, server);
-      return;
-    }
-    const side: Side = { kind: 'deliver', sessionId, message: headOf(notification), server: server ?? null };
-    this.#messages.tell(peer, side, notification);
+    this.#whenKnown(sessionId, notification, () => {
+      const peer = this.#peer(sessionId);
+      if (peer === null) {
+        this.deliverHere(sessionId, notification, server);
+        return;
+      }
+      const side: Side = { kind: 'deliver', sessionId, message: headOf(notification), server: server ?? null };
+      this.#messages.tell(peer, side, notification);
+    });
   }
 
   deliverHere(sessionId: string, notification: Message, server?: string): void {
@@ -78,9 +119,13 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   ask(sessionId: string, request: Message, server?: string): Promise<Message> {
-    const peer = this.#peer(sessionId);
-    if (peer === null) return this.askHere(sessionId, request, server);
-    return this.#messages.askClient(peer, sessionId, request, server ?? null);
+    return new Promise((resolve) => {
+      this.#whenKnown(sessionId, request, () => {
+        const peer = this.#peer(sessionId);
+        if (peer === null) resolve(this.askHere(sessionId, request, server));
+        else resolve(this.#messages.askClient(peer, sessionId, request, server ?? null));
+      });
+    });
   }
 
   askHere(sessionId: string, request: Message, server?: string): Promise<Message> {
@@ -106,15 +151,75 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     return named === undefined || named === this.#own.bus.peer ? [] : [named];
   }
 
-  #tellAll(peer: string): void {
-    const open = [...this.#own.downstream.listeners()];
-    for (let i = 0; i < open.length; i += MAX_PER_MESSAGE) {
-      this.#messages.tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_PER_MESSAGE) });
+  #announce(opened: readonly string[]): void {
+    const sessionIds = opened.filter((sessionId) => this.#here.get(sessionId) !== undefined);
+    for (const { peer } of this.#nodes.others()) this.#messages.tell(peer, { kind: 'streams', sessionIds });
+  }
+
+  /** Asks, and takes silence for an answer; a later answer counts too. Nodes of the version before are silent. */
+  #seek(sessionIds: readonly string[]): void {
+    this.#messages.tellAll({ kind: 'sought', sessionIds });
+    this.#own.clock.after(ANSWER_MS, () => {
+      for (const sessionId of sessionIds) {
+        if (!this.#held.has(sessionId)) continue;
+        if (this.#hearsOthers) this.#at.set(sessionId, NONE);
+        this.#send(sessionId);
+      }
+    });
+  }
+
+  /** Sends at once, or after the others were asked. */
+  #whenKnown(sessionId: string, { bytes }: Message, send: () => void): void {
+    const held = this.#held.get(sessionId);
+    if (held === undefined && !this.#isUnknown(sessionId)) {
+      send();
+      return;
+    }
+    const size = bytes.length + HELD_BYTES;
+    if (this.#heldBytes + size > MAX_HELD_BYTES) {
+      this.#own.logger.warn('stream_not_sought', { effect: 'a message counts as for a client of this node' });
+      send();
+      return;
+    }
+    this.#heldBytes += size;
+    const sendHeld = (): void => {
+      this.#heldBytes -= size;
+      send();
+    };
+    if (held !== undefined) held.push(sendHeld);
+    else {
+      this.#held.set(sessionId, [sendHeld]);
+      this.#sought.add(sessionId);
     }
   }
 
+  #send(sessionId: string): void {
+    const held = this.#held.get(sessionId);
+    if (held === undefined) return;
+    this.#held.delete(sessionId);
+    for (const send of held) send();
+  }
+
+  /** What is not known may be at another node. */
+  get #mayLack(): boolean {
+    return this.#missed || this.#at.dropped;
+  }
+
+  get #hearsOthers(): boolean {
+    return this.#own.bus.status.state === 'connected' && this.#informed.size > 0;
+  }
+
+  #isUnknown(sessionId: string): boolean {
+    const known = !this.#mayLack || this.#isHere(sessionId) || this.#at.get(sessionId) !== undefined;
+    return !known && this.#hearsOthers;
+  }
+
+  #isHere(sessionId: string): boolean {
+    return this.#own.downstream.listening(sessionId) || this.#here.get(sessionId) !== undefined;
+  }
+
   #peer(sessionId: string): string | null {
-    const at = this.#own.downstream.listening(sessionId) ? null : this.#at.peek(sessionId);
-    return at === this.#own.bus.peer ? null : at || null;
+    const at = this.#isHere(sessionId) ? NONE : this.#at.get(sessionId);
+    return at === undefined || at === NONE || at === GONE ? null : at;
   }
 }

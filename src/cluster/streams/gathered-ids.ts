@@ -1,0 +1,36 @@
+import type { Clock } from '../../model/clock.ts';
+
+const GATHER_MS = 50;
+const MAX_PER_MESSAGE = 1_000;
+
+/** Passes an id on at once, and those of the 50 ms after it together. */
+export class GatheredIds {
+  readonly #clock: Clock;
+  readonly #pass: (ids: readonly string[]) => void;
+  readonly #ids = new Set<string>();
+  #pausing = false;
+
+  constructor(clock: Clock, pass: (ids: readonly string[]) => void) {
+    this.#clock = clock;
+    this.#pass = pass;
+  }
+
+  add(id: string): void {
+    this.#ids.add(id);
+    if (!this.#pausing) this.#flush();
+  }
+
+  #flush(): void {
+    const ids = [...this.#ids];
+    this.#ids.clear();
+    this.#pausing = ids.length > 0;
+    if (!this.#pausing) return;
+    this.#clock.after(GATHER_MS, () => this.#flush());
+    for (const some of inMessages(ids)) this.#pass(some);
+  }
+}
+
+/** Not more than fit into one message. */
+export function* inMessages(ids: readonly string[]): Generator<readonly string[]> {
+  for (let i = 0; i < ids.length; i += MAX_PER_MESSAGE) yield ids.slice(i, i + MAX_PER_MESSAGE);
+}
