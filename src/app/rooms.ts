@@ -148,8 +148,9 @@ export async function buildRooms(
     desired: () => desiredNames(registry.state, cluster, clock.now() - builtAt),
   });
   const ownTasks = new SqliteTaskRecords(stateFile);
+  const nodes = { others: () => cluster!.peers.others() };
   const sharedTasks =
-    connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, own: ownTasks });
+    connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, nodes, own: ownTasks });
   const run = random.hex(4);
   const calls = new CallLog(run, connection?.node ?? null, logger);
   const gateway = new Gateway({
@@ -225,12 +226,7 @@ export async function buildRooms(
   const sharedRecords: SharedSessionRecords | null =
     connection === null || cluster === null
       ? null
-      : new SharedSessionRecords({
-          ...connection,
-          clock,
-          logger,
-          nodes: cluster.peers,
-        });
+      : new SharedSessionRecords({ ...connection, clock, logger, nodes: cluster.peers });
   const sessionRecords: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
   const memory = new MemoryWatch({
     logger,

@@ -1,12 +1,17 @@
+import type { Bucket } from '../bus/shared-state.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
-interface FirstNodeDeps extends Pick<ClusterDeps, 'bus' | 'clock' | 'logger'> {
-  readonly others: () => readonly string[];
+/** Marks of deleted records are kept for so long. */
+export const MARKS_MS = 3_600_000;
+const FORGET_MS = 10 * 60_000;
+
+export interface FirstNodeDeps extends Pick<ClusterDeps, 'bus' | 'clock' | 'logger'> {
+  readonly nodes: { others(): Iterable<{ readonly peer: string }> };
 }
 
 /** Runs a task every so often at one node, the one with the first name. The returned function ends that. `failed`: is logged. */
 export function atFirstNode(
-  { bus, clock, logger, others }: FirstNodeDeps,
+  { bus, clock, logger, nodes }: FirstNodeDeps,
   everyMs: number,
   failed: string,
   task: () => Promise<void>,
@@ -14,8 +19,8 @@ export function atFirstNode(
   let ended = false;
   let stop = (): void => {};
   const run = async (): Promise<void> => {
-    if (!others().some((peer) => peer < bus.peer))
-      await task().catch((error) => logger.debug(failed, { error: String(error) }));
+    const first = [...nodes.others()].every(({ peer }) => peer > bus.peer);
+    if (first) await task().catch((error) => logger.debug(failed, { error: String(error) }));
     if (!ended) later();
   };
   const later = (): void => {
@@ -26,4 +31,12 @@ export function atFirstNode(
     ended = true;
     stop();
   };
+}
+
+/** The returned function ends that. */
+export function forgettingMarks(deps: FirstNodeDeps, bucket: Bucket): () => void {
+  return atFirstNode(deps, FORGET_MS, 'deletion_marks_not_forgotten', async () => {
+    const marks = await bucket.forgetMarks(MARKS_MS);
+    if (marks > 0) deps.logger.debug('deletion_marks_forgotten', { bucket: bucket.name, marks });
+  });
 }

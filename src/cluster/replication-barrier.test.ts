@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryBus } from '../../test/support/cluster-bench.ts';
+import { ALONE, memoryBus } from '../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { LossyStore, type StoreView } from '../../test/support/lossy-store.ts';
 import { MemoryHub } from '../bus/memory/memory-wire.ts';
@@ -26,7 +26,7 @@ class Bench {
     const bus = memoryBus(this.#hub, this.clock);
     const view = this.#store.view();
     const known = new Map<string, string>();
-    const deps = { state: view, clock: this.clock, logger: Logger.silent() };
+    const deps = { ...ALONE, state: view, clock: this.clock, logger: Logger.silent() };
     const table = new SharedTable(
       deps,
       { bucket: 'b', ttlMs: 0 },

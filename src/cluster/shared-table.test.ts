@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ALONE } from '../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { LossyStore } from '../../test/support/lossy-store.ts';
 import type { Bucket } from '../bus/shared-state.ts';
@@ -30,7 +31,7 @@ async function known(count: number, isLost: (at: number) => boolean = () => fals
   const lines: string[] = [];
   const logger = new Logger({ level: 'warn', write: (line) => lines.push(line) });
   const table = new SharedTable(
-    { state: view, clock, logger },
+    { ...ALONE, state: view, clock, logger },
     { bucket: 'records', ttlMs: 0 },
     {
       heard: ({ key, value }) => events.push(`${key} ${value}`),

@@ -1,6 +1,7 @@
 import type { Bucket, StateRecord, StateWatcher } from '../bus/shared-state.ts';
 import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import { type FirstNodeDeps, forgettingMarks, MARKS_MS } from './at-first-node.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
@@ -13,7 +14,7 @@ const MAX_AT_ONCE = 64;
 const ATTEMPTS = 8;
 const MAX_WAITING = 10_000;
 
-type Deps = Pick<ClusterDeps, 'state' | 'clock' | 'logger'>;
+type Deps = FirstNodeDeps & Pick<ClusterDeps, 'state'>;
 
 /** A change that was received during a write of this node; null: deleted. */
 interface LateChange {
@@ -62,6 +63,7 @@ export class SharedTable {
   #restoring = 0;
   #restored = 0;
   #stopFollowing = (): void => {};
+  readonly #stopForgetting: () => void;
   /** Since a write failed. */
   #paused = false;
   #stopAgain: (() => void) | null = null;
@@ -73,15 +75,15 @@ export class SharedTable {
     this.#settings = settings;
     this.#owner = owner;
     this.bucket = deps.state.bucket(settings.bucket, settings);
+    this.#stopForgetting = forgettingMarks(deps, this.bucket);
     void this.#follow();
   }
 
   /** Null deletes. */
   put(key: string, value: Buffer | null): void {
-    const { maxWaiting = MAX_WAITING } = this.#settings;
     this.#waiting.delete(key);
     this.#waiting.set(key, value);
-    if (this.#waiting.size > maxWaiting) {
+    if (this.#waiting.size > (this.#settings.maxWaiting ?? MAX_WAITING)) {
       const oldest = this.#waiting.keys().next().value!;
       this.#waiting.delete(oldest);
       this.#notWritten(oldest);
@@ -108,8 +110,7 @@ export class SharedTable {
     const listing = this.#listing;
     const record = await this.bucket.get(key);
     // What it has followed so far it knows, the end of the record too.
-    const isAhead = record !== null && record.revision > this.#followedTo && listing === this.#listing;
-    if (isAhead) this.#heard(record);
+    if (record !== null && record.revision > this.#followedTo && listing === this.#listing) this.#heard(record);
     return record?.revision ?? null;
   }
 
@@ -123,14 +124,14 @@ export class SharedTable {
 
   /** What is written while a node ends may be known to it alone: it has a moment. */
   async close(): Promise<void> {
-    const { clock } = this.#deps;
     this.#againMs = LAST_AGAIN_MS;
     this.#again();
     for (const waitMs of LAST_LOOKS_MS) {
       if (this.unwritten + this.#missing.size + this.#failing.size + this.#restoring === 0) break;
-      await pause(clock, waitMs);
+      await pause(this.#deps.clock, waitMs);
     }
     this.#closed = true;
+    this.#stopForgetting();
     this.#stopFollowing();
     this.#stopAgain?.();
   }
@@ -179,11 +180,10 @@ export class SharedTable {
   }
 
   #heardAll(incarnation: string, whole: boolean): void {
-    const { marksMs = Number.POSITIVE_INFINITY } = this.#settings;
     const same = incarnation === this.#incarnation;
     const now = this.#deps.clock.wall();
     this.#older = !whole && same;
-    this.#lacksMarks = same && now - this.#heardAt >= marksMs / 2;
+    this.#lacksMarks = same && now - this.#heardAt >= MARKS_MS / 2;
     this.#heardAt = now;
     this.#follows = true;
     this.#incarnation = incarnation;

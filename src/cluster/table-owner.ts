@@ -12,8 +12,6 @@ export interface TableSettings {
   readonly mergesUnread?: boolean;
   /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
   readonly reusesKeys?: boolean;
-  /** Marks of deletions are kept for so long; default: as long as records. */
-  readonly marksMs?: number;
 }
 
 export interface TableOwner {

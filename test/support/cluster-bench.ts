@@ -124,6 +124,8 @@ export const NO_CLIENTS: ClusterParts['downstream'] = {
   deliver: () => {},
   ask: () => Promise.reject(new GatewayError('NOT_SENT', 'no client is here')),
 };
+/** A node that knows no other. */
+export const ALONE = { bus: { peer: 'a' } as Bus, nodes: { others: () => [] } };
 const NO_SUBSCRIPTIONS: ClusterParts['gateway'] = {
   givenUp: () => {},
   subscribeAgain: async () => 'later',

@@ -4,6 +4,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { LossyStore, type StoreView } from '../../../test/support/lossy-store.ts';
 import { ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { TaskTable } from '../../gateway/tasks/task-table.ts';
 import { systemRandom } from '../../model/random.ts';
@@ -11,31 +12,41 @@ import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
 
 const TASKS = 'trunkline_tasks';
+const MINUTE = 60_000;
 
 /** Two nodes that know the tasks t1 to t3, in a store that loses what it has. */
-async function twoNodes() {
+async function twoNodes(ttlMs = MINUTE) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
   const all: SharedTaskRecords[] = [];
-  const node = (view: StoreView): TaskTable => {
-    const sealing = new Sealer(Buffer.alloc(32, 7));
-    const records = new SharedTaskRecords({ state: view, clock, logger: Logger.silent(), sealing, own: NO_RECORDS });
+  /** They see each other, and no third one sees them. */
+  const there = new Set(['a', 'b']);
+  const node = (view: StoreView, peer: string): TaskTable => {
+    const deps = {
+      bus: { peer } as Bus,
+      nodes: { others: () => Array.from(there, (of) => ({ peer: of })).filter((other) => other.peer !== peer) },
+      state: view,
+      clock,
+      logger: Logger.silent(),
+      sealing: new Sealer(Buffer.alloc(32, 7)),
+    };
+    const records = new SharedTaskRecords({ ...deps, own: NO_RECORDS });
     all.push(records);
     return new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
   };
   const views = { a: store.view(), b: store.view() };
-  const [a, b] = [node(views.a), node(views.b)];
-  const tasks = ['t1', 't2', 't3'].map((id) => a.add(newTask(id)));
+  const [a, b] = [node(views.a, 'a'), node(views.b, 'b')];
+  const tasks = ['t1', 't2', 't3'].map((id) => a.add(newTask(id, { ttlMs })));
   await settled();
   const late = async (): Promise<TaskTable> => {
-    const table = node(store.view());
+    const table = node(store.view(), 'late');
     await settled();
     return table;
   };
   const dispose = async (): Promise<void> => {
     for (const records of all) await records.close();
   };
-  return { clock, store, views, a, b, tasks, late, dispose };
+  return { clock, store, there, views, a, b, tasks, late, dispose };
 }
 
 /** It writes again what the store has lost of the first task, and what it writes comes when `land` lets it. */
@@ -131,3 +142,29 @@ test('fault:F28 after a node that knew less wrote a lost task again, a node that
   assert.equal((await bucket.get(key))?.revision, revision);
   await dispose();
 });
+
+for (const minutes of [5, 50, 80, 300]) {
+  test(`fault:F28 a task that was dropped while a node was away for ${minutes} minutes stays dropped, and its mark goes after an hour`, async () => {
+    const { clock, store, there, views, a, b, tasks, dispose } = await twoNodes(24 * 60 * MINUTE);
+    const { key } = tasks[0]!;
+    const bucket = store.present.bucket(TASKS, { ttlMs: 8 * 24 * 60 * MINUTE });
+    there.delete('b');
+    views.b.away = true;
+    views.b.hears = false;
+    a.delete(tasks[0]!);
+    await settled();
+    assert.equal(await bucket.look(key), 'deleted');
+    // The newest change is kept.
+    a.add(newTask('t4'));
+    await settled();
+    for (let passed = 0; passed < minutes; passed += 5) await clock.advance(5 * MINUTE);
+    views.b.away = false;
+    views.b.hears = true;
+    await views.b.tellAgain();
+    await clock.advance(5_000);
+    assert.deepEqual([a.get(key), b.get(key)], [null, null]);
+    assert.equal(b.get(tasks[1]!.key)?.taskId, 't2');
+    assert.equal(await bucket.look(key), minutes < 60 ? 'deleted' : null);
+    await dispose();
+  });
+}

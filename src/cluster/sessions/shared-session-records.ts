@@ -26,8 +26,6 @@ const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
 /** Used sessions are written once a minute, and the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** Marks of ended sessions; a node that was away for longer ends what is not stored any more. */
-const MARKS_MS = 3_600_000;
 /** The text of a client is at most 64 KiB; escapes double it. */
 const MAX_RECORD_BYTES = 256 * 1024;
 /** During an outage each used session waits to be written. */
@@ -35,7 +33,6 @@ const MAX_WAITING = 100_000;
 /** Sessions of other nodes that a node has at hand. */
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
-const FORGET_MS = 10 * 60_000;
 
 interface KnownPeers {
   others(): Iterable<{ readonly peer: string }>;
@@ -78,7 +75,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   /** At hand. */
   readonly #perPrincipal = new Counts();
   readonly #counts: SessionCounts;
-  readonly #sweeps: readonly (() => void)[];
+  readonly #stopReviewing: () => void;
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
   #complete = false;
@@ -92,15 +89,11 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#maxCached = maxCached;
     this.#openers = new LruMap(maxCached);
     const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
-    const rules = { mergesUnread: true, marksMs: MARKS_MS };
-    this.#table = new SharedTable(deps, { bucket: SESSIONS, ttlMs: KEPT_MS, ...bounds, ...rules }, this);
+    const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, mergesUnread: true, ...bounds };
+    this.#table = new SharedTable(deps, settings, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
     this.#counts = new SessionCounts({ bus, clock, others, counting });
-    const sweep = { ...deps, others };
-    this.#sweeps = [
-      atFirstNode(sweep, REVIEW_MS, 'sessions_not_reviewed', () => this.#review()),
-      atFirstNode(sweep, FORGET_MS, 'deletion_marks_not_forgotten', () => this.#forgetMarks()),
-    ];
+    this.#stopReviewing = atFirstNode(deps, REVIEW_MS, 'sessions_not_reviewed', () => this.#review());
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, table: this.#table });
   }
 
@@ -245,7 +238,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   async close(): Promise<void> {
-    for (const stop of this.#sweeps) stop();
+    this.#stopReviewing();
     this.#counts.close();
     await this.#table.close();
     this.#everywhere.close();
@@ -320,12 +313,6 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
       return false;
     };
     if (!this.#table.whole) await this.visit(visitor);
-  }
-
-  async #forgetMarks(): Promise<void> {
-    const { bucket } = this.#table;
-    const marks = await bucket.forgetMarks(MARKS_MS);
-    if (marks > 0) this.#deps.logger.debug('deletion_marks_forgotten', { bucket: bucket.name, marks });
   }
 
   heardAll(): void {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ALONE } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { ADA, ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
@@ -28,7 +29,7 @@ class Nodes {
         openedLate(name, async () => this.state.bucket(name, options)),
     };
     const sealing = sealingOf(keys, (key) => new Sealer(key));
-    const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own });
+    const records = new SharedTaskRecords({ ...ALONE, state, clock, logger: Logger.silent(), sealing, own });
     this.#records.push(records);
     return new TaskTable({ clock, random: systemRandom, records, events });
   }

@@ -3,6 +3,7 @@ import type { StateRecord } from '../../bus/shared-state.ts';
 import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import { sealedAnew } from '../../model/sealing.ts';
+import type { FirstNodeDeps } from '../at-first-node.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
 import { SharedTable } from '../shared-table.ts';
@@ -16,7 +17,7 @@ const MAX_RECORD_BYTES = 640 * 1024;
 /** Raised when the shape of TaskRecord changes; older records are then ignored. */
 const FORMAT = 1;
 
-interface SharedTaskRecordsDeps extends Pick<ClusterDeps, 'state' | 'clock' | 'logger' | 'sealing'> {
+interface SharedTaskRecordsDeps extends FirstNodeDeps, Pick<ClusterDeps, 'state' | 'sealing'> {
   /** This node's own records, which survive it. */
   readonly own: TaskRecords;
 }

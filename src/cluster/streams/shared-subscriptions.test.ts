@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_CLIENTS } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { LossyStore } from '../../../test/support/lossy-store.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
@@ -81,7 +82,8 @@ class Bench {
   answers: SubscribedAgain[] = [];
 
   async node(self: string, state: SharedState = this.state): Promise<SharedSubscriptions> {
-    this.there.add(self);
+    const { there } = this;
+    there.add(self);
     const subscriptions = new SharedSubscriptions(
       {
         bus: { peer: self } as Bus,
@@ -98,7 +100,12 @@ class Bench {
           givenUp: (_sessionId, _server, uri) => void this.reported.push(`${self} drop ${uri}`),
         },
       },
-      { get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null) },
+      {
+        get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null),
+        *others() {
+          for (const peer of there) if (peer !== self) yield { peer } as NodeView;
+        },
+      },
     );
     await this.pass(0);
     return subscriptions;
@@ -333,3 +340,34 @@ test('check:C9 the count of a principal at other nodes is known, whichever node 
   assert.deepEqual([c.countElsewhere(anna), c.countElsewhere(bert)], [0, 0]);
   for (const node of [b, c]) node.close();
 });
+
+for (const minutes of [5, 50, 80, 300]) {
+  test(`fault:F28 a subscription that was given up while its node was away for ${minutes} minutes stays so, and its mark goes after an hour`, async () => {
+    const bench = new Bench();
+    const store = new LossyStore(bench.clock);
+    const view = store.view();
+    const [a, b] = [await bench.node('a', store.view()), await bench.node('b', view)];
+    b.made(resource());
+    b.made(resource('counter://kept'));
+    await bench.pass(50);
+    const bucket = store.present.bucket('trunkline_subscriptions', { ttlMs: 30 * 24 * 3_600_000 });
+    const [key] = (await bucket.keys()) as [string];
+    bench.there.delete('b');
+    view.away = true;
+    view.hears = false;
+    a.givenUp(resource());
+    await bench.pass(50);
+    assert.equal(await bucket.look(key), 'deleted');
+    // The newest change is kept.
+    a.made(resource('counter://other'));
+    for (let passed = 0; passed < minutes; passed += 5) await bench.clock.advance(5 * 60_000);
+    view.away = false;
+    view.hears = true;
+    await view.tellAgain();
+    await bench.pass(5_000);
+    assert.deepEqual(bench.take(), ['b drop counter://value']);
+    assert.equal((await bucket.keys()).length, 2);
+    assert.equal(await bucket.look(key), minutes < 60 ? 'deleted' : null);
+    for (const node of [a, b]) node.close();
+  });
+}

@@ -52,7 +52,7 @@ const OPENING_MS = 10_000;
 export class SharedSubscriptions implements TableOwner {
   readonly #deps: Deps;
   readonly #self: string;
-  readonly #nodes: Pick<Nodes, 'get'>;
+  readonly #nodes: Pick<Nodes, 'get' | 'others'>;
   readonly #table: SharedTable;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
@@ -63,11 +63,12 @@ export class SharedSubscriptions implements TableOwner {
   readonly #taking = new Set<string>();
   #closed = false;
 
-  constructor(deps: Deps, nodes: Pick<Nodes, 'get'>) {
+  constructor(deps: Deps, nodes: Pick<Nodes, 'get' | 'others'>) {
     this.#deps = deps;
     this.#self = deps.bus.peer;
     this.#nodes = nodes;
-    this.#table = new SharedTable(deps, SETTINGS, this);
+    const { bus, state, clock, logger } = deps;
+    this.#table = new SharedTable({ bus, state, clock, logger, nodes }, SETTINGS, this);
   }
 
   made(subscription: SharedSubscription): void {
