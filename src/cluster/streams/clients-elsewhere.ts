@@ -118,6 +118,10 @@ export class ClientsElsewhere implements StreamsElsewhere {
     this.#deps.bus.publish(GIVEN_UP, packFrame(givenUp));
   }
 
+  refusal(sessionId: string, { server, uri }: SubscribedResource): GatewayError | null {
+    return this.subscriptions.refusal({ sessionId, server, uri });
+  }
+
   subscribed({ sessionId, principal }: ClientProfile, { server, uri, exposed }: SubscribedResource): void {
     if (sessionId !== null) this.subscriptions.made({ sessionId, server, uri, exposed, of: ownerOf(principal.id) });
   }

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable } from '../shared-table.ts';
@@ -53,6 +54,7 @@ export class SharedSubscriptions implements TableOwner {
   readonly #deps: Deps;
   readonly #self: string;
   readonly #nodes: Pick<Nodes, 'get' | 'others'>;
+  readonly #maxInAll: number;
   readonly #table: SharedTable;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
@@ -63,27 +65,38 @@ export class SharedSubscriptions implements TableOwner {
   readonly #taking = new Set<string>();
   #closed = false;
 
-  constructor(deps: Deps, nodes: Pick<Nodes, 'get' | 'others'>) {
+  constructor(deps: Deps, nodes: Pick<Nodes, 'get' | 'others'>, maxInAll = MAX_IN_ALL) {
     this.#deps = deps;
     this.#self = deps.bus.peer;
     this.#nodes = nodes;
+    this.#maxInAll = maxInAll;
     const { bus, state, clock, logger } = deps;
     this.#table = new SharedTable({ bus, state, clock, logger, nodes }, SETTINGS, this);
   }
 
+  /** Null where the session may have it. Nodes that are asked at the same moment may exceed a limit by as many. */
+  refusal(subscription: Omit<SharedSubscription, 'exposed'>): GatewayError | null {
+    const known = this.#known.get(subscription.sessionId);
+    if (known?.has(keyOf(subscription)) === true) return null;
+    const ofSession = (known?.size ?? 0) >= MAX_OF_SESSION;
+    if (!ofSession && this.#count < this.#maxInAll) return null;
+    const limit = ofSession ? MAX_OF_SESSION : this.#maxInAll;
+    const whose = ofSession ? 'one session' : 'all sessions of the cluster';
+    const text = `No more than ${limit} resources may be subscribed to at once in ${whose}: give up others first, or end sessions`;
+    return new GatewayError('OVERLOADED', text);
+  }
+
   made(subscription: SharedSubscription): void {
     const key = keyOf(subscription);
-    const known = this.#known.get(subscription.sessionId);
-    const further = known?.has(key) === true ? 0 : 1;
     const written = { ...subscription, peer: this.#self };
-    const full = this.#count + further > MAX_IN_ALL || (known?.size ?? 0) + further > MAX_OF_SESSION;
-    if (full || bytesOf(written).length > MAX_BYTES) {
-      this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, known: this.#count });
+    const { length } = bytesOf(written);
+    if (length > MAX_BYTES) {
+      this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, bytes: length });
       return;
     }
     this.#mine.set(key, written);
     // Its session may end before it is received.
-    this.#know(key, written, known?.get(key)?.revision ?? 0);
+    this.#know(key, written, this.#known.get(subscription.sessionId)?.get(key)?.revision ?? 0);
     this.#table.put(key, bytesOf(written));
   }
 
@@ -228,7 +241,6 @@ export class SharedSubscriptions implements TableOwner {
     const { sessionId } = written;
     let known = this.#known.get(sessionId);
     const before = known?.get(key);
-    if (before === undefined && this.#count >= MAX_IN_ALL) return;
     if (known === undefined) this.#known.set(sessionId, (known = new Map()));
     if (before === undefined) this.#count++;
     else this.#countElsewhere(before.written, -1);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { client, GatewayBench } from '../../../test/support/gateway-bench.ts';
 import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 const OF_PRINCIPAL = 32_768;
 const OFFERS = { a: { resources: [], capabilities: { resources: { subscribe: true } } } };
@@ -12,9 +13,13 @@ const bert: Principal = { ...ANONYMOUS, id: 'agent:bert', name: 'bert' };
 class Bench {
   readonly elsewhere = new Map<string, number>();
   readonly reported: string[] = [];
+  /** URIs that the nodes together have no room for. */
+  readonly refused = new Set<string>();
   readonly gateway = new GatewayBench(OFFERS, {}, undefined, undefined, {
     subscribedElsewhere: (principal) => this.elsewhere.get(principal) ?? 0,
     subscribed: ({ principal }, { uri }) => void this.reported.push(`${principal.id} ${uri}`),
+    refusal: (_sessionId, { uri }) =>
+      this.refused.has(uri) ? new GatewayError('OVERLOADED', 'the cluster is full') : null,
     givenUp() {},
     sessionEnded() {},
   });
@@ -25,8 +30,9 @@ class Bench {
     principal: Principal,
     sessionId: string,
     uri: string,
+    passing = false,
   ): Promise<string> {
-    const profile = { ...client('stateful', { sessionId }), principal };
+    const profile = { ...client('stateful', { sessionId }), principal, passing };
     const outcome = await this.gateway.run(`resources/${method}`, JSON.stringify({ uri: `trunkline://a/${uri}` }), {
       client: profile,
     });
@@ -88,4 +94,20 @@ test('one session has at most a thousand subscriptions', async () => {
     /^OVERLOADED No more than 1000 .* in one session/,
   );
   assert.equal(await bench.ask('subscribe', anna, 'two', 'x://more'), 'agreed');
+});
+
+test('check:C9 a subscription that the nodes have no room for is refused before its server is asked, unless it ends with its node', async () => {
+  const bench = new Bench();
+  const { upstreams } = bench.gateway;
+  const respond = upstreams.respond;
+  let asked = 0;
+  upstreams.respond = (call) => {
+    asked++;
+    return respond(call);
+  };
+  bench.refused.add('x://1');
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://1'), 'OVERLOADED the cluster is full');
+  assert.deepEqual([asked, bench.reported], [0, []]);
+  assert.equal(await bench.ask('subscribe', anna, 'one', 'x://2'), 'agreed');
+  assert.equal(await bench.ask('subscribe', anna, 'pipe', 'x://1', true), 'agreed');
 });

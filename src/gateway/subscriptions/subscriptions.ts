@@ -25,6 +25,8 @@ const MAX_OF_PRINCIPAL = 32_768;
 export interface SubscriptionsElsewhere {
   /** A session gives up a resource that another node may have subscribed to. */
   givenUp(sessionId: string, server: string, uri: string): void;
+  /** Null where the session may subscribe to it: all nodes together know a limited number, and of a session. */
+  refusal(sessionId: string, resource: Watched): GatewayError | null;
   /** A session has subscribed to a resource here. */
   subscribed(client: ClientProfile, resource: Watched): void;
   /** How many resources the sessions of a principal have subscribed to by way of other nodes, as far as is known here. */
@@ -126,7 +128,7 @@ export class Subscriptions {
     const name = `${server}\0${uri}`;
     const session = this.#session(client, sessionId);
     const further = session.leave.has(name) ? 0 : 1;
-    const refused = further === 0 ? null : this.#refusal(session);
+    const refused = further === 0 ? null : this.#refusal(session, sessionId, resource);
     if (refused !== null) return failure(refused);
     if (stateless) return this.#joinSharedListen(session, name, resource);
     session.asking += further;
@@ -141,15 +143,17 @@ export class Subscriptions {
     }
   }
 
-  /** null where the session may subscribe to one more. */
-  #refusal({ client, leave, asking }: SubscribedSession): GatewayError | null {
+  /** null where the session may subscribe to it too. */
+  #refusal({ client, leave, asking }: SubscribedSession, sessionId: string, resource: Watched): GatewayError | null {
+    const { elsewhere } = this.#deps;
     const { id } = client.principal;
     if (leave.size + asking >= MAX_RESOURCES) {
       const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
       return new GatewayError('OVERLOADED', text);
     }
-    const all = this.#counts.of(id) + (this.#deps.elsewhere?.subscribedElsewhere(id) ?? 0);
-    if (all < MAX_OF_PRINCIPAL) return null;
+    const all = this.#counts.of(id) + (elsewhere?.subscribedElsewhere(id) ?? 0);
+    if (all < MAX_OF_PRINCIPAL)
+      return client.passing === true ? null : (elsewhere?.refusal(sessionId, resource) ?? null);
     const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
     return new GatewayError('OVERLOADED', text);
   }
