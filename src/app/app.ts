@@ -215,8 +215,8 @@ export class App {
   readiness(): Readiness {
     const { cluster } = this.rooms;
     const reason = this.#stopping ?? cluster?.notReady ?? null;
-    const store = this.#storeFollower?.problem == null ? null : 'the store of the cluster cannot be read';
-    const degraded = [cluster?.degraded ?? null, store].filter((one) => one !== null);
+    const store = this.#storeFollower?.problem == null ? [] : ['the store of the cluster cannot be read'];
+    const degraded = [...(cluster?.degraded ?? []), ...store];
     return { ready: reason === null, reason: reason ?? '', degraded };
   }
 

@@ -168,9 +168,10 @@ function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: 
       const servers = upstreams.servers();
       const states = servers.map(({ name }) => upstreams.state(name));
       const up = states.filter((state) => state !== null && UP.has(state)).length;
-      const { ready, degraded } = app.readiness();
+      const { ready, reason, degraded } = app.readiness();
       const body = {
         status: !ready ? 'not ready' : degraded.length > 0 ? 'degraded' : 'ready',
+        ...(ready ? {} : { reason }),
         version: productVersion(),
         servers: { total: servers.length, up },
         ...(degraded.length > 0 ? { degraded } : {}),

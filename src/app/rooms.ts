@@ -198,6 +198,13 @@ export async function buildRooms(
   if (connection !== null) serveRecordings(connection.bus, recorder);
   const serverLogs = new ServerLogs(logger, run);
   const gatewayEvents = observer === undefined ? gateway : observed(gateway, observer, operations, registry);
+  const memory = new MemoryWatch({
+    logger,
+    shrink: () => {
+      gateway.shrink();
+      dropKept();
+    },
+  });
   const cluster: Cluster | null =
     connection === null
       ? null
@@ -213,6 +220,7 @@ export async function buildRooms(
             return reachable;
           },
           serves,
+          memory,
           events: gatewayEvents,
           openers: connection.sharedProcesses === 'session' ? () => sharedRecords : undefined,
           gateway,
@@ -228,13 +236,6 @@ export async function buildRooms(
       ? null
       : new SharedSessionRecords({ ...connection, clock, logger, nodes: cluster.peers });
   const sessionRecords: SessionRecords = sharedRecords ?? new SqliteSessionRecords(stateFile);
-  const memory = new MemoryWatch({
-    logger,
-    shrink: () => {
-      gateway.shrink();
-      dropKept();
-    },
-  });
   const downstream: Downstream = new Downstream({
     keys,
     clock,

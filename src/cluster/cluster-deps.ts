@@ -7,6 +7,7 @@ import type { Endpoint, Exchange } from '../model/exchange.ts';
 import type { Room } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
+import type { MemoryLevel } from '../model/pooled-buffers.ts';
 import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
@@ -62,6 +63,8 @@ export interface ClusterDeps {
   readonly addresses?: readonly string[];
   /** Asks a node without the bus whether it holds its lease. Never rejects. Absent: it cannot be asked. */
   readonly serves?: (peer: string, addresses: readonly string[]) => Promise<boolean>;
+  /** Of this process. */
+  readonly memory: { readonly level: MemoryLevel };
   /** Whether the nodes have the secret of this one; absent where they cannot have another. */
   readonly identity?: { readonly refused: string | null; confirm(): Promise<void>; restore(): Promise<void> };
   /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */

@@ -207,7 +207,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   /** Before anything is ended: it would stay down for as long as there is no lease. */
   #refuseUnleased(place: Place, here: boolean, others: readonly RemoteInstance[]): void {
     const { name } = place.server;
-    const lack = this.#parts.self.degraded ?? (this.calls.reached ? null : 'this node does not reach NATS');
+    const lack = this.#parts.self.lack ?? (this.calls.reached ? null : 'this node does not reach NATS');
     const without = others.filter(({ node: { state } }) => state === 'fenced' || state === 'joining');
     const unable = without.map(({ node }) => `node ${node.id} has no lease`);
     if (here && lack !== null) unable.unshift(lack);

@@ -140,7 +140,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
-  get degraded(): string | null {
+  get lack(): string | null {
+    return this.#self.lack;
+  }
+
+  /** What its callers may notice, also while it is ready. */
+  get degraded(): readonly string[] {
     return this.#self.degraded;
   }
 
@@ -223,6 +228,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   get view(): NodeView {
     const { node, bus, version, addresses = [] } = this.#deps;
     const crowded = this.#servers.full;
+    const unready = this.#self.unready || this.#router.reading.lack !== null;
     return {
       id: node,
       peer: bus.peer,
@@ -236,6 +242,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       owned: this.#owned.claims.size,
       publicCalls: this.#listeners.some(({ publicCall }) => publicCall !== undefined),
       ...(crowded.full.length === 0 ? {} : crowded),
+      ...(unready ? { unready } : {}),
       ...(addresses.length === 0 ? {} : { addresses }),
       startedAt: this.#startedAt,
     };

@@ -286,7 +286,7 @@ const FACTS = {
 const READINESS = {
   ready: flag,
   reason: described(text, 'Why it is not ready; empty when it is.'),
-  degraded: described(list(text), 'What of the cluster is away; calls that do not need it succeed.'),
+  degraded: described(list(text), 'What of the cluster is away or overloaded; calls that do not need it succeed.'),
 };
 const GATEWAY_FACTS = object(FACTS);
 const READY = object(READINESS);

@@ -10,6 +10,7 @@ import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
 const BLOCKS = pathToFileURL(resolve(import.meta.dirname, '../fixtures/cluster/block-loop.mjs')).href;
+const FILLS = pathToFileURL(resolve(import.meta.dirname, '../fixtures/cluster/fills.mjs')).href;
 const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
 
 /** Asks until the session is served again. */
@@ -51,6 +52,19 @@ test('fault:F29 a node cut off from the bus serves nothing that it owned, and re
     await until(() => !alive(before.pid), 'what was taken over to end');
     assert.equal((await who(client)).pid, after.pid);
     assert.notEqual((await who(own)).pid, before.pid);
+  }));
+
+test('fault:F40 a node whose memory is spent is not ready and says why, while another one takes requests', () =>
+  cluster(async (nodes) => {
+    const env = { NODE_OPTIONS: `--max-old-space-size=96 --import=${FILLS}` };
+    const [full, a] = [await nodes.node('full', {}, {}, { env }), await nodes.node('a', {})];
+    full.kill('SIGUSR2');
+    await until(async () => !(await full.ready()), 'it to leave its requests to the other one');
+    assert.match(JSON.stringify(await full.health()), /"status":"not ready","reason":"overloaded: the memory/);
+    assert.equal(await a.ready(), true);
+    full.kill('SIGUSR2');
+    await until(() => full.ready(), 'it to take requests again');
+    assert.equal((await full.health())?.status, 'ready');
   }));
 
 test('fault:F32 a blocked event loop is reported from outside of it, and costs the node its lease', () =>

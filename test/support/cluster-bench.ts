@@ -161,6 +161,7 @@ export class ClusterBench {
       logger: Logger.silent(),
       node: id,
       version: '0.0.0',
+      memory: { level: 'ample' },
       key: KEY,
       sealing: new Sealer(KEY),
       events,

@@ -34,8 +34,7 @@ export function clusterPlane(
     shared(): SharedPart[] {
       const { state, reconnects, refused } = connection.bus.status;
       const { leaseAgeMs } = cluster.figures;
-      // Where no node has a lease, none of them is unready for that.
-      const lease = cluster.notReady ?? cluster.degraded;
+      const { lack: lease } = cluster;
       const bus = `${state}; ${reconnects} reconnects; ${refused} messages refused`;
       const store = unread();
       const conflicts = cluster.conflicts.map(({ server }) => server).join(', ');

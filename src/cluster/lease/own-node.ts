@@ -6,17 +6,21 @@ import type { NodeState } from '../nodes/node-state.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { fencingToken } from '../store-records.ts';
 import type { NodeLease } from './node-lease.ts';
+import { Overload } from './overload.ts';
 
 const CALM_MS = 5_000;
 /** Leases of all nodes end within about one renewal of each other when what all share goes away. */
 const SETTLED_MS = RENEW_MS;
 const LOOK_MS = RENEW_MS / 2;
 
-/** The state of this node: from its lease, from drain requests, and from whether it keeps up with the bus and the others. */
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'serves' | 'memory'>;
+
+/** The state of this node: from its lease, drain requests, its memory, and whether it keeps up with the bus and the others. */
 export class OwnNode {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'serves'>;
+  readonly #deps: Deps;
   readonly #lease: NodeLease;
   readonly #claims: Pick<Bucket, 'incarnation'>;
+  readonly #overload: Overload;
   readonly #first = Promise.withResolvers<void>();
   #joined = false;
   #waiting = true;
@@ -28,7 +32,7 @@ export class OwnNode {
 
   /** `claims`: the bucket. After an outage or dropped messages (F29) the node reads again. */
   constructor(
-    deps: Pick<ClusterDeps, 'bus' | 'clock' | 'serves'>,
+    deps: Deps,
     lease: NodeLease,
     claims: Pick<Bucket, 'incarnation'>,
     node: Pick<ThisNode, 'missed' | 'backAgain'>,
@@ -37,6 +41,7 @@ export class OwnNode {
     this.#deps = deps;
     this.#lease = lease;
     this.#claims = claims;
+    this.#overload = new Overload(clock, deps.memory);
     bus.onEvent((event) => {
       // A call that was cut because its other end is slow does not concern this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
@@ -67,17 +72,31 @@ export class OwnNode {
   /** Null if it may get new calls. What all nodes lack does not count. */
   get notReady(): string | null {
     if (this.#draining) return 'draining';
-    if (this.#deps.clock.now() < this.#calmAt) return 'this node does not keep up with the bus of its cluster';
+    if (this.#isBehind) return 'this node does not keep up with the bus of its cluster';
     const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
-    return counts ? this.degraded : null;
+    return (counts ? this.lack : null) ?? this.#overload.notReady;
+  }
+
+  /** Other nodes that are overloaded cannot leave their requests to this one. */
+  get unready(): boolean {
+    return this.#isBehind || this.#overload.holds;
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
-  get degraded(): string | null {
+  get lack(): string | null {
     if (this.#lease.held) return null;
     const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
     if (!this.#joined) return `this node has not joined its cluster yet${why}`;
     return `fenced: this node has no lease, because it does not reach the store of its cluster${why}`;
+  }
+
+  get degraded(): readonly string[] {
+    const overload = this.#overload.holds ? 'overloaded: the memory of this node is short' : null;
+    return [this.lack, overload].filter((one) => one !== null);
+  }
+
+  get #isBehind(): boolean {
+    return this.#deps.clock.now() < this.#calmAt;
   }
 
   held(): void {
@@ -96,11 +115,12 @@ export class OwnNode {
   }
 
   /**
-   * Looks from now on whether this node has no lease while others serve: then a load balancer should use those. Heartbeats show
-   * it; without the bus this node asks the addresses that the others had announced.
+   * Looks from now on whether this node has no lease, or is overloaded, while others serve: then a load balancer should use those.
+   * Heartbeats show it; without the bus a node without a lease asks the addresses that the others had announced.
    */
   async watch(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<void> {
     const { clock } = this.#deps;
+    this.#overload.look(nodes.others());
     this.#withoutSince = this.#lease.held ? null : (this.#withoutSince ?? clock.now());
     const settled = this.#withoutSince !== null && clock.now() - this.#withoutSince >= SETTLED_MS;
     this.#cutOff = settled && (await this.#othersServe(nodes));

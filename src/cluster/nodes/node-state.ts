@@ -26,6 +26,8 @@ export interface NodeView {
   readonly inUse?: readonly string[];
   /** Serves public subjects and reports their calls; absent from nodes of earlier versions. */
   readonly publicCalls?: boolean;
+  /** Its listener may refuse requests although it has a lease; absent: it takes them. */
+  readonly unready?: boolean;
   /** Of its listener, for nodes that do not reach the bus; absent from nodes of earlier versions. */
   readonly addresses?: readonly string[];
   /** Wall clock. */

@@ -240,7 +240,7 @@ export class Nodes {
     known.heardAt = clock.now();
     known.number = number;
     // In place: other parts have the same object.
-    Object.assign(known.view, { full: undefined, inUse: undefined }, view);
+    Object.assign(known.view, { full: undefined, inUse: undefined, unready: undefined }, view);
     this.#node.offerChanged(known.view);
     if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged(known.view);
     if (wants?.includes(bus.peer) === true) this.tellView();

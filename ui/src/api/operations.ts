@@ -25,7 +25,7 @@ readonly reason: string
 readonly ready: boolean;
 /** Why it is not ready; empty when it is. */
 readonly reason: string;
-/** What of the cluster is away; calls that do not need it succeed. */
+/** What of the cluster is away or overloaded; calls that do not need it succeed. */
 readonly degraded: readonly (string)[]
 };
 
@@ -63,7 +63,7 @@ readonly reason: string
 readonly ready: boolean;
 /** Why it is not ready; empty when it is. */
 readonly reason: string;
-/** What of the cluster is away; calls that do not need it succeed. */
+/** What of the cluster is away or overloaded; calls that do not need it succeed. */
 readonly degraded: readonly (string)[]
 };
 

@@ -1,0 +1,50 @@
+import type { Clock } from '../../model/clock.ts';
+import type { MemoryLevel } from '../../model/pooled-buffers.ts';
+import type { NodeView } from '../nodes/node-state.ts';
+
+/** Without a break: two nodes that are overloaded together know of each other by then, and balancers have seen a new node. */
+const RELIEVED_MS = 2_000;
+/** Below 90 % for so long, after 95 %. */
+const CALM_MS = 5_000;
+
+/**
+ * Whether this node's memory is too short for requests of clients, and whether a load balancer should use other nodes. It should
+ * while at least as many can take requests as cannot: the load of many would overload the few.
+ */
+export class Overload {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #memory: { readonly level: MemoryLevel };
+  #until = Number.NEGATIVE_INFINITY;
+  #relievedSince: number | null = null;
+
+  constructor(clock: Pick<Clock, 'now'>, memory: { readonly level: MemoryLevel }) {
+    this.#clock = clock;
+    this.#memory = memory;
+  }
+
+  get holds(): boolean {
+    return this.#clock.now() < this.#until;
+  }
+
+  /** Null if it may get new calls. */
+  get notReady(): string | null {
+    const relieved = this.#relievedSince !== null && this.#clock.now() - this.#relievedSince >= RELIEVED_MS;
+    return relieved && this.holds
+      ? 'overloaded: the memory of this node is short, and other nodes take its requests'
+      : null;
+  }
+
+  look(others: Iterable<NodeView>): void {
+    const now = this.#clock.now();
+    const { level } = this.#memory;
+    if (level === 'spent' || (level === 'scarce' && this.holds)) this.#until = now + CALM_MS;
+    let able = 0;
+    let unable = 1;
+    for (const { state, unready = false } of others) {
+      if (state !== 'ready') continue;
+      if (unready) unable++;
+      else able++;
+    }
+    this.#relievedSince = this.holds && able >= unable ? (this.#relievedSince ?? now) : null;
+  }
+}
