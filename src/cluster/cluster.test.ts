@@ -289,12 +289,16 @@ test('fault:F28: with onBusLoss serve a node keeps serving what it owns, until a
     const b = await nodes.join('b', [server]);
     await nodes.until(call(a, 'memory', new TestExchange('one')));
     await nodes.until(call(a, 'memory', new TestExchange('two')));
+    assert.deepEqual(a.cluster.degraded, []);
     a.cut();
     await nodes.pass(5_000);
+    assert.deepEqual([a.cluster.state, a.cluster.notReady], ['ready', null]);
+    assert.match(a.cluster.degraded.join(), /^this node does not reach NATS and goes on with what it owns/);
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
     a.restore();
     await nodes.pass(2_000);
+    assert.deepEqual(a.cluster.degraded, []);
     assert.deepEqual(a.local.surrendered, ['memory one']);
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('two')))), '{"node":"a"}');

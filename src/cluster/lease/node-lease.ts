@@ -56,7 +56,13 @@ export class NodeLease {
   }
 
   get held(): boolean {
-    return this.#settled && (this.#deps.clock.now() < this.#until || this.#servesOn);
+    return this.#settled && (this.#deps.clock.now() < this.#until || this.servesOn);
+  }
+
+  /** It is held without the bus for as long as that is away, although other nodes may have taken what it covers. */
+  get servesOn(): boolean {
+    const { onBusLoss, bus } = this.#deps;
+    return onBusLoss === 'serve' && bus.status.state !== 'connected';
   }
 
   /** Why the cluster does not take this node, whatever others lack; null if it does. */
@@ -222,17 +228,12 @@ export class NodeLease {
     this.#stopWatching();
     const left = this.#until - clock.now();
     this.#stopWatching = clock.after(left > 0 ? left : RENEW_MS, () => {
-      if (clock.now() < this.#until || this.#servesOn) this.#watch();
+      if (clock.now() < this.#until || this.servesOn) this.#watch();
       else if (this.#settled) {
         this.#settled = false;
         this.#node.leaseOver();
       }
     });
-  }
-
-  get #servesOn(): boolean {
-    const { onBusLoss, bus } = this.#deps;
-    return onBusLoss === 'serve' && bus.status.state !== 'connected';
   }
 
   #timely<T>(work: Promise<T>): Promise<T> {

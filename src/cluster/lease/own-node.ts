@@ -12,6 +12,8 @@ const CALM_MS = 5_000;
 /** Leases of all nodes end within about one renewal of each other when what all share goes away. */
 const SETTLED_MS = RENEW_MS;
 const LOOK_MS = RENEW_MS / 2;
+const TWO_OWNERS =
+  'this node does not reach NATS and goes on with what it owns (cluster.onBusLoss), which other nodes may own, too';
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'serves' | 'memory'>;
 
@@ -92,7 +94,8 @@ export class OwnNode {
 
   get degraded(): readonly string[] {
     const overload = this.#overload.holds ? 'overloaded: the memory of this node is short' : null;
-    return [this.lack, overload].filter((one) => one !== null);
+    const { held, servesOn } = this.#lease;
+    return [this.lack, held && servesOn ? TWO_OWNERS : null, overload].filter((one) => one !== null);
   }
 
   get #isBehind(): boolean {
