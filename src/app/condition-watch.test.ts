@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { followed } from '../../test/support/followed-events.ts';
 import { createGateway } from '../index.ts';
+import type { SessionCensus } from '../model/ports.ts';
 import type { ServerState } from '../model/server-state.ts';
 import { newServerEvents } from '../telemetry/server-events.ts';
 import { ConditionWatch } from './condition-watch.ts';
@@ -18,6 +19,7 @@ function rig() {
     share: 0.1,
     processes: 1,
     sessions: 0,
+    census: undefined as Pick<SessionCensus, 'nodes' | 'count'> | undefined,
     store: null as string | null,
     alarms: [] as string[],
   };
@@ -48,6 +50,7 @@ function rig() {
     },
     memory: facts,
     stateFile: facts,
+    records: facts,
     upstreams: {
       get processes() {
         return { running: facts.processes, limit: 10 };
@@ -129,6 +132,19 @@ test('each condition is told once when it begins and once when it is over', asyn
   facts.withheld = 1;
   for (let i = 0; i < 99; i++) facts.states.set(`s${i}`, 'running');
   for (let i = 0; i < 5; i++) assert.equal((await next()).length, 20);
+});
+
+test('in a cluster the sessions of all nodes count, and not those that this node has at hand', async () => {
+  const { facts, next } = rig();
+  let open = 100;
+  facts.census = { nodes: 3, count: () => open };
+  facts.sessions = 100;
+  assert.deepEqual(await next(), []);
+  facts.sessions = 0;
+  open = 270;
+  assert.deepEqual(await next(), ['sessions_near_limit - 270 of 300 sessions (sessions.max)']);
+  facts.census = { nodes: 4, count: () => open };
+  assert.deepEqual(await next(), ['sessions_near_limit - over']);
 });
 
 test('a server that is tried again is down after a minute', async () => {

@@ -30,6 +30,7 @@ type Watched = Pick<
   | 'connection'
   | 'memory'
   | 'downstream'
+  | 'records'
   | 'stateFile'
   | 'serverEvents'
 >;
@@ -91,7 +92,7 @@ export class ConditionWatch {
   *#present(): Iterable<Condition> {
     yield* this.#servers();
     yield* this.#nodes();
-    const { stateFile, memory, upstreams, downstream, registry } = this.#watched;
+    const { stateFile, memory, upstreams, downstream, registry, records } = this.#watched;
     const own = (name: ConditionName, reason: string): Condition => ({ name, server: null, reason });
     const unread = this.#store?.problem ?? null;
     if (unread !== null) yield own('store_unreachable', `the store of the cluster cannot be read: ${unread}`);
@@ -101,9 +102,11 @@ export class ConditionWatch {
     if (memory.share >= NEAR) yield own('memory_short', `${percent(memory.share)} of the memory is in use`);
     const { running, limit } = upstreams.processes;
     if (running >= NEAR * limit) yield own('processes_near_limit', `${running} of ${limit} processes (maxProcesses)`);
-    const { max } = registry.state.sessions;
-    const { size } = downstream.sessions;
-    if (size >= NEAR * max) yield own('sessions_near_limit', `${size} of ${max} sessions (sessions.max)`);
+    const { census } = records;
+    // In a cluster the own table is a cache, which fills with sessions of all nodes.
+    const open = census?.count(null) ?? downstream.sessions.size;
+    const max = registry.state.sessions.max * (census?.nodes ?? 1);
+    if (open >= NEAR * max) yield own('sessions_near_limit', `${open} of ${max} sessions (sessions.max)`);
   }
 
   *#servers(): Iterable<Condition> {
