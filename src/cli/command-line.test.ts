@@ -47,6 +47,38 @@ test('the words of a filter may begin with "-", and reach the gateway in their o
   }
 });
 
+test('--server and its files may stand before the name of a command that asks a gateway elsewhere', async (t) => {
+  const asked: string[] = [];
+  const gateway = createServer((request, response) => {
+    asked.push(request.url!);
+    response.end('{"calls":[],"nodes":[],"conflicts":[]}');
+  }).listen(0, '127.0.0.1');
+  t.after(() => gateway.close());
+  await once(gateway, 'listening');
+  const url = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+  for (const [words, expected] of [
+    [['--server', url, 'nodes'], '/api/v1/nodes'],
+    [[`--server=${url}`, '--json', 'nodes', '--json'], '/api/v1/nodes'],
+    [
+      ['--data-dir', 'calls', '--server', url, 'calls', '-client:codex'],
+      '/api/v1/calls?filter=-client%3Acodex&limit=20',
+    ],
+    [['--server', url, 'calls', '--', '--server'], '/api/v1/calls?filter=--server&limit=20'],
+  ] as const) {
+    const { exitCode, err } = await run(...words);
+    assert.deepEqual([exitCode, asked.pop()], [EXIT.ok, expected], `${words.join(' ')}\n${err}`);
+  }
+  const { exitCode, err } = await run('--server', url, '--token-file', '/nowhere', 'nodes');
+  assert.equal(exitCode, EXIT.usage);
+  assert.match(err, /--token-file \/nowhere cannot be read/);
+  for (const words of [['stop'], ['record'], ['trunkline.json'], ['--', 'npx'], []]) {
+    const { exitCode, err } = await run('--server', url, ...words);
+    assert.equal(exitCode, EXIT.usage, words.join(' '));
+    assert.match(err, /unknown option '--server'/);
+  }
+  assert.deepEqual(asked, []);
+});
+
 test('a mistyped option of a command with a filter is still one, and named', async () => {
   for (const [words, message] of [
     [['-json'], /unknown option '-json'\n\(Did you mean --json\? .*trunkline calls -- -json\)/],

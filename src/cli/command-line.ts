@@ -3,6 +3,7 @@ import { suggest } from '../config/problem/problem.ts';
 import { CALL_FILTER_KEYS } from '../model/call-filter.ts';
 import { launcherOf } from '../model/launchers.ts';
 import { usage } from './exit-code.ts';
+import { SERVER_OPTIONS } from './flags.ts';
 
 interface CommandLine {
   /** For the parser of options. */
@@ -27,7 +28,8 @@ export function takesServerCommand(command: Command): boolean {
   return command.parent === null || TAKE_SERVER_COMMAND.has(command.name());
 }
 
-export function commandLine(argv: readonly string[], program: Command): CommandLine {
+export function commandLine(given: readonly string[], program: Command): CommandLine {
+  const argv = remoteBehind(given, program);
   const { command, at } = commandOf(argv, program);
   if (command.registeredArguments[0]?.name() === 'filter') {
     return { words: [...argv.slice(0, at + 1), ...optionsFirst(argv.slice(at + 1), command)], serverCommand: [] };
@@ -39,6 +41,26 @@ export function commandLine(argv: readonly string[], program: Command): CommandL
   const serverCommand = words.slice(cut + 1);
   if (serverCommand.length === 0) throw usage('nothing follows "--"; for example: trunkline -- npx -y some-server');
   return { words: words.slice(0, cut), serverCommand };
+}
+
+/** The words with `--server` and its files behind the name of their command, where a user wrote them before it. */
+function remoteBehind(argv: readonly string[], program: Command): readonly string[] {
+  const own: string[] = [];
+  const remote: string[] = [];
+  for (let at = 0; at < argv.length && argv[at] !== '--'; at++) {
+    const word = argv[at]!;
+    if (!word.startsWith('-')) {
+      const command = program.commands.find((one) => one.name() === word);
+      const takesThem = command?.options.some((option) => SERVER_OPTIONS.includes(option)) === true;
+      return takesThem ? [...own, word, ...remote, ...argv.slice(at + 1)] : argv;
+    }
+    const isRemote = optionOf({ options: SERVER_OPTIONS }, word) !== undefined;
+    const words = isRemote ? remote : own;
+    words.push(word);
+    const hasValue = isRemote ? !word.includes('=') : takesNext(program, word);
+    if (hasValue && at + 1 < argv.length) words.push(argv[++at]!);
+  }
+  return argv;
 }
 
 /** The command that the words name, and where they do; the program itself where they name none. */
@@ -141,7 +163,7 @@ function withCut(argv: readonly string[], program: Command): readonly string[] {
   return foreign ? argv.toSpliced(target, 0, '--') : argv;
 }
 
-function optionOf({ options }: Command, word: string): Option | undefined {
+function optionOf({ options }: Pick<Command, 'options'>, word: string): Option | undefined {
   const [flag] = word.split('=');
   return options.find(({ long, short }) => long === flag || short === flag);
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TestAuthority } from '../support/certificates.ts';
+import { ClusterProcesses, until } from '../support/cluster-processes.ts';
 import { freePort } from '../support/free-port.ts';
 import { manySided } from '../support/many-sided.ts';
 import { trunkline } from '../support/run-trunkline.ts';
@@ -15,8 +16,8 @@ const TOKEN = 'a-control-token-of-the-operator';
 const authority = new TestAuthority();
 const stranger = new TestAuthority('Stranger');
 
-/** A gateway whose control listener is open to other machines, with files for it and for its clients. */
-async function start(t: TestContext, control: { readonly mutual?: true; readonly [setting: string]: unknown }) {
+/** Files for control listeners that are open to other machines, and for their clients. */
+function prepare(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-remote-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = (name: string, text: string): string => {
@@ -36,18 +37,28 @@ async function start(t: TestContext, control: { readonly mutual?: true; readonly
     token: file('token', `${TOKEN}\n`),
   };
   const tls = { cert: file('server.pem', server.cert), key: file('server.key', server.key) };
+  const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => trunkline(args, { cwd: folder, env });
+  return { files, tls, run };
+}
+
+/** A gateway whose control listener is open to other machines. */
+async function start(t: TestContext, control: { readonly mutual?: true; readonly [setting: string]: unknown }) {
+  const { files, tls, run } = prepare(t);
   const { mutual, ...rest } = control;
   const settings = { host: '0.0.0.0', ...rest, tls: { ...tls, ...(mutual === true ? { clientCa: files.ca } : {}) } };
   const config = { mcpServers: { one: manySided('one') }, control: settings };
   const gateway = await RunningGateway.start({ config, env: { CONTROL_TOKEN: TOKEN } });
   t.after(() => gateway.dispose());
-  let url: string | undefined;
-  while (url === undefined) {
-    url = /"event":"control_listening","url":"([^"]+)"/.exec(gateway.stderr)?.[1];
+  return { gateway, url: await controlUrl(gateway), files, run };
+}
+
+/** For other machines. */
+async function controlUrl(gateway: RunningGateway): Promise<string> {
+  for (;;) {
+    const url = /"event":"control_listening","url":"([^"]+)"/.exec(gateway.stderr)?.[1];
+    if (url !== undefined) return url;
     await sleep(20);
   }
-  const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => trunkline(args, { cwd: folder, env });
-  return { gateway, url, files, run };
 }
 
 /** With the `Host`, and what else a client sends. */
@@ -135,4 +146,26 @@ test('a certificate of control.tls.clientCa proves a program; a browser needs a 
   assert.equal(await statusAt(url, {}, client), 200);
   // The page of another origin, in a browser that has the certificate.
   assert.equal(await statusAt(url, { 'sec-fetch-site': 'cross-site' }, client), 401);
+});
+
+test('another machine lists the nodes of a cluster, and drains another node and the one that it asks', async (t) => {
+  const { files, tls, run } = prepare(t);
+  const cluster = await ClusterProcesses.start();
+  t.after(() => cluster.dispose());
+  const control = { host: '0.0.0.0', token: '${env:CONTROL_TOKEN}', tls };
+  const start = (name: string) => cluster.node(name, {}, { control }, { env: { CONTROL_TOKEN: TOKEN } });
+  const [a, b] = [await start('a'), await start('b')];
+  const url = await controlUrl(a.gateway);
+  const ask = (...words: string[]) => run(['--server', url, '--ca', files.ca, ...words], { TRUNKLINE_TOKEN: TOKEN });
+  await until(async () => {
+    const { code, out, err } = await ask('nodes');
+    assert.equal(code, 0, err);
+    return /^\* a +ready .*\n {2}b +ready .*\n$/.test(out);
+  }, 'both nodes to be listed');
+  const other = await ask('drain', 'b');
+  assert.deepEqual(other, { code: 0, out: 'node b has left\n', err: '' });
+  assert.equal(await b.exited, 0);
+  const asked = await ask('drain');
+  assert.deepEqual(asked, { code: 0, out: 'node a has left\n', err: '' });
+  assert.equal(await a.exited, 0);
 });
