@@ -150,7 +150,7 @@ export class Listens {
 
   /** Resolves with what is honoured, in the client's names, when the servers have said so or have had their time. */
   async #relayAll(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<readonly string[]> {
-    const { here, there } = this.#deps.tasks.listen(listen, filter.taskIds);
+    const { here, there } = await this.#deps.tasks.listen(listen, filter.taskIds);
     const shares = await this.#shares(listen, filter, there, resolver);
     const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
     return [...here.map(taskOf), ...honoured.flat()];

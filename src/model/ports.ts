@@ -6,6 +6,7 @@ import type { Outcome } from './outcome.ts';
 import type { Server } from './server.ts';
 import type { InvalidItem, ListKind, ServerCatalog } from './server-catalog.ts';
 import type { RecoveryStep, ServerState, ServerStatus, StateChange } from './server-state.ts';
+import type { TaskMeasure, TaskSizes } from './task-sizes.ts';
 import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
@@ -262,8 +263,26 @@ export interface TaskRecords {
   load(): Iterable<TaskRecord>;
   put(record: TaskRecord): void;
   delete(key: string): void;
-  /** Where other nodes have tasks too: the follower of theirs, and of what was written here. Once. */
-  follow?(follower: TaskFollower): void;
+  /** Absent: no other node has tasks. */
+  readonly shared?: SharedTasks;
+}
+
+/** Where other nodes have tasks too. A node need not have all of theirs at hand: what it forgets, it reads again. */
+export interface SharedTasks {
+  readonly nodes: number;
+  /** How many of other nodes a node has at hand. */
+  readonly maxTasks: number;
+  /** At hand, and of these what this node began. The follower counts. */
+  readonly atHand: TaskSizes;
+  readonly own: TaskSizes;
+  /** The follower of other nodes' tasks, and of what was written here. Once. */
+  follow(follower: TaskFollower): void;
+  /** Another node's task, which is no longer at hand. It stays in the store. */
+  forget(key: string): void;
+  /** Reads tasks of the route that are not at hand; the follower hears of them. Rejects with GatewayError NOT_SENT. */
+  read(route: Pick<TaskRecord, 'server' | 'taskId'>): Promise<void>;
+  /** As the nodes last told, at least what is their own; 0 as long as all tasks are at hand. `principal` null: of all callers. */
+  told(what: TaskMeasure, principal: string | null): number;
 }
 
 /** Hears of the tasks of all nodes. Handlers neither block nor throw. */
@@ -272,6 +291,8 @@ export interface TaskFollower {
   get(key: string): TaskRecord | null;
   heard(record: TaskRecord): void;
   gone(key: string): void;
+  /** Whether it is to stay at hand: this node began it, or someone waits for it here. */
+  keeps(key: string): boolean;
 }
 
 /** Which processes this node may run where only one node may. Implemented by `cluster/`; absent without a cluster. */

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { LossyStore, type StoreView } from '../../../test/support/lossy-store.ts';
-import { ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
-import type { Bus } from '../../bus/bus.ts';
-import { Sealer } from '../../gateway/sealer.ts';
-import { TaskTable } from '../../gateway/tasks/task-table.ts';
-import { systemRandom } from '../../model/random.ts';
-import { Logger } from '../../telemetry/logger.ts';
-import { SharedTaskRecords } from './shared-task-records.ts';
+import { ANSWER, newTask } from '../../../test/support/new-task.ts';
+import { TaskTablesBench } from '../../../test/support/task-tables-bench.ts';
+import type { TaskTable } from '../../gateway/tasks/task-table.ts';
 
 const TASKS = 'trunkline_tasks';
 const MINUTE = 60_000;
@@ -18,35 +13,19 @@ const MINUTE = 60_000;
 async function twoNodes(ttlMs = MINUTE) {
   const clock = new FakeClock();
   const store = new LossyStore(clock);
-  const all: SharedTaskRecords[] = [];
-  /** They see each other, and no third one sees them. */
-  const there = new Set(['a', 'b']);
-  const node = (view: StoreView, peer: string): TaskTable => {
-    const deps = {
-      bus: { peer } as Bus,
-      nodes: { others: () => Array.from(there, (of) => ({ peer: of })).filter((other) => other.peer !== peer) },
-      state: view,
-      clock,
-      logger: Logger.silent(),
-      sealing: new Sealer(Buffer.alloc(32, 7)),
-    };
-    const records = new SharedTaskRecords({ ...deps, own: NO_RECORDS });
-    all.push(records);
-    return new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
-  };
+  const bench = new TaskTablesBench(clock);
+  const node = (state: StoreView): TaskTable => bench.node({ state });
   const views = { a: store.view(), b: store.view() };
-  const [a, b] = [node(views.a, 'a'), node(views.b, 'b')];
+  const [a, b] = [node(views.a), node(views.b)];
   const tasks = ['t1', 't2', 't3'].map((id) => a.add(newTask(id, { ttlMs })));
   await settled();
   const late = async (): Promise<TaskTable> => {
-    const table = node(store.view(), 'late');
+    const table = node(store.view());
     await settled();
     return table;
   };
-  const dispose = async (): Promise<void> => {
-    for (const records of all) await records.close();
-  };
-  return { clock, store, there, views, a, b, tasks, late, dispose };
+  const dispose = () => bench.dispose();
+  return { clock, store, views, a, b, tasks, late, dispose, unseen: bench.unseen };
 }
 
 /** It writes again what the store has lost of the first task, and what it writes comes when `land` lets it. */
@@ -145,10 +124,10 @@ test('fault:F28 after a node that knew less wrote a lost task again, a node that
 
 for (const minutes of [5, 50, 80, 300]) {
   test(`fault:F28 a task that was dropped while a node was away for ${minutes} minutes stays dropped, and its mark goes after an hour`, async () => {
-    const { clock, store, there, views, a, b, tasks, dispose } = await twoNodes(24 * 60 * MINUTE);
+    const { clock, store, unseen, views, a, b, tasks, dispose } = await twoNodes(24 * 60 * MINUTE);
     const { key } = tasks[0]!;
     const bucket = store.present.bucket(TASKS, { ttlMs: 8 * 24 * 60 * MINUTE });
-    there.delete('b');
+    unseen.add(b);
     views.b.away = true;
     views.b.hears = false;
     a.delete(tasks[0]!);

@@ -11,7 +11,7 @@ import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable } from '../shared-table.ts';
 import { jsonIn } from '../store-records.ts';
 import type { TableOwner } from '../table-owner.ts';
-import { SessionCounts } from './session-counts.ts';
+import { ClusterCounts } from './cluster-counts.ts';
 
 /** A record written moments ago may arrive after its client. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -74,7 +74,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   readonly #kinds = new SessionKinds();
   /** At hand. */
   readonly #perPrincipal = new Counts();
-  readonly #counts: SessionCounts;
+  readonly #counts: ClusterCounts;
   readonly #stopReviewing: () => void;
   /** Until then other nodes may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
@@ -92,7 +92,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, mergesUnread: true, ...bounds };
     this.#table = new SharedTable(deps, settings, this);
     const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
-    this.#counts = new SessionCounts({ bus, clock, others, counting });
+    this.#counts = new ClusterCounts({ bus, clock, subject: 'trunkline.sessions', others, counting });
     this.#stopReviewing = atFirstNode(deps, REVIEW_MS, 'sessions_not_reviewed', () => this.#review());
     this.#everywhere = new ReplicationBarrier({ bus, clock, others, table: this.#table });
   }

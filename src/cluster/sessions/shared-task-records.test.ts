@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALONE } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NO_RECORDS } from '../../../test/support/gateway-bench.ts';
 import { ADA, ANSWER, newTask, UNHEARD } from '../../../test/support/new-task.ts';
 import { openedLate } from '../../../test/support/opened-late.ts';
+import { TaskTablesBench } from '../../../test/support/task-tables-bench.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
-import { type TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
+import type { TaskEvents, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
-import { systemRandom } from '../../model/random.ts';
 import { sealingOf } from '../../model/sealing.ts';
-import { Logger } from '../../telemetry/logger.ts';
-import { SharedTaskRecords } from './shared-task-records.ts';
 
 const OLD = Buffer.alloc(32, 7);
 const NEW = Buffer.alloc(32, 8);
@@ -20,22 +17,19 @@ const NEW = Buffer.alloc(32, 8);
 class Nodes {
   readonly clock = new FakeClock();
   state = new MemorySharedState(this.clock);
-  readonly #records: SharedTaskRecords[] = [];
+  readonly #bench = new TaskTablesBench(this.clock);
 
   node(own: TaskRecords = NO_RECORDS, keys = [OLD], events = UNHEARD): TaskTable {
-    const { clock } = this;
     const state = {
       bucket: (name: string, options: { ttlMs: number }) =>
         openedLate(name, async () => this.state.bucket(name, options)),
     };
     const sealing = sealingOf(keys, (key) => new Sealer(key));
-    const records = new SharedTaskRecords({ ...ALONE, state, clock, logger: Logger.silent(), sealing, own });
-    this.#records.push(records);
-    return new TaskTable({ clock, random: systemRandom, records, events });
+    return this.#bench.node({ state, own, sealing, events });
   }
 
   async dispose(): Promise<void> {
-    for (const records of this.#records) await records.close();
+    await this.#bench.dispose();
   }
 }
 

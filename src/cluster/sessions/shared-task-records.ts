@@ -1,44 +1,79 @@
 import { deserialize, serialize } from 'node:v8';
 import type { StateRecord } from '../../bus/shared-state.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import { joinedTask } from '../../model/joined-task.ts';
-import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
+import type { SharedTasks, TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import { sealedAnew } from '../../model/sealing.ts';
+import { keyPrefix, type TaskRoute } from '../../model/task-keys.ts';
+import { BYTES_PER_TASK, MAX_TASKS, type TaskMeasure, TaskSizes } from '../../model/task-sizes.ts';
 import type { FirstNodeDeps } from '../at-first-node.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
 import { SharedTable } from '../shared-table.ts';
 import type { TableOwner } from '../table-owner.ts';
+import { ClusterCounts } from './cluster-counts.ts';
 
 const TASKS = 'trunkline_tasks';
 const KEPT_MS = 8 * 24 * 3_600_000;
 /** A longer answer stays at its node; others ask the server. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_RECORD_BYTES = 640 * 1024;
+const AGAIN_MS = 1_000;
 /** Raised when the shape of TaskRecord changes; older records are then ignored. */
 const FORMAT = 1;
 
 interface SharedTaskRecordsDeps extends FirstNodeDeps, Pick<ClusterDeps, 'state' | 'sealing'> {
   /** This node's own records, which survive it. */
   readonly own: TaskRecords;
+  readonly maxTasks?: number;
 }
 
 type Written = { readonly format: number; readonly record: TaskRecord };
 
-/** Tasks, known to all nodes; sealed, because callers' answers are in them. */
-export class SharedTaskRecords implements TaskRecords, TableOwner {
+/**
+ * Tasks of all nodes; sealed, because callers' answers are in them. A node has its own at hand, and of the others those of which
+ * it heard last (decision 091).
+ */
+export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
+  readonly maxTasks: number;
+  readonly atHand = new TaskSizes();
+  readonly own = new TaskSizes();
   readonly #deps: SharedTaskRecordsDeps;
   readonly #table: SharedTable;
   readonly #resealing: Resealing;
+  readonly #counts: Record<TaskMeasure, ClusterCounts>;
   #follower: TaskFollower | null = null;
 
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
-    this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES }, this);
+    const { maxTasks = MAX_TASKS } = deps;
+    this.maxTasks = maxTasks;
+    const bounds = { maxValueBytes: MAX_RECORD_BYTES, newest: maxTasks };
+    this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, ...bounds }, this);
+    const counts = (of: TaskMeasure): ClusterCounts => {
+      const subject = `trunkline.tasks.${of}`;
+      const { tasks, bytes } = this.atHand;
+      const counting = () => !this.#table.whole || tasks.total > maxTasks || bytes.total > maxTasks * BYTES_PER_TASK;
+      return new ClusterCounts({ ...deps, subject, own: this.own[of], others: () => this.#others(), counting });
+    };
+    this.#counts = { tasks: counts('tasks'), unfinished: counts('unfinished'), bytes: counts('bytes') };
     const reseal = ({ key, value }: StateRecord): Buffer | null => {
       const sealed = sealedAnew(deps.sealing, contextOf(key), value.toString());
       return sealed === null ? null : Buffer.from(sealed);
     };
     this.#resealing = new Resealing({ ...deps, bucket: this.#table.bucket, reseal });
+  }
+
+  get shared(): SharedTasks {
+    return this;
+  }
+
+  get nodes(): number {
+    return this.#others().length + 1;
+  }
+
+  told(what: TaskMeasure, principal: string | null): number {
+    return this.#table.whole ? 0 : this.#counts[what].count(principal);
   }
 
   load(): Iterable<TaskRecord> {
@@ -59,9 +94,35 @@ export class SharedTaskRecords implements TaskRecords, TableOwner {
     this.#follower = follower;
   }
 
+  forget(key: string): void {
+    this.#deps.own.delete(key);
+    this.#table.drop(key);
+  }
+
+  async read(route: TaskRoute): Promise<void> {
+    if (this.#table.whole) return;
+    const { bucket } = this.#table;
+    try {
+      for (const key of await bucket.keys(`${keyPrefix(route)}.*`)) {
+        if (this.#follower?.get(key) !== null) continue;
+        const waiting = this.#table.waiting(key);
+        const record = waiting === undefined ? await bucket.get(key) : waiting && { key, value: waiting, revision: 0 };
+        if (record !== null) this.heard(record, false);
+      }
+    } catch (cause) {
+      const text = 'the tasks of the cluster cannot be read at the moment';
+      throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause });
+    }
+  }
+
   close(): Promise<void> {
     this.#resealing.close();
+    for (const counts of Object.values(this.#counts)) counts.close();
     return this.#table.close();
+  }
+
+  #others(): readonly string[] {
+    return [...this.#deps.nodes.others()].map(({ peer }) => peer);
   }
 
   #tell(record: TaskRecord): void {
@@ -99,9 +160,13 @@ export class SharedTaskRecords implements TaskRecords, TableOwner {
     this.#follower?.gone(key);
   }
 
-  recall(key: string): Buffer | null {
+  recall(key: string, lost: boolean): Buffer | null {
     const record = this.#follower?.get(key) ?? null;
-    return record === null ? null : this.#bytesOf(record);
+    if (record === null) return null;
+    if (lost || this.#follower?.keeps(key)) return this.#bytesOf(record);
+    this.#follower?.gone(key);
+    this.#deps.own.delete(key);
+    return null;
   }
 
   /** The other node may know its end or answer. */

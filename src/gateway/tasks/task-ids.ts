@@ -4,13 +4,14 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
+import type { TaskRoute } from '../../model/task-keys.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../../protocol/fields.ts';
 import { RELATED_TASK_KEY } from '../../protocol/meta-keys.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
 import { refuseAccess, sees } from '../policy/access.ts';
 import type { Mappings } from './task-calls.ts';
-import type { TaskRoute, TaskTable } from './task-table.ts';
+import type { TaskTable } from './task-table.ts';
 
 const RELATED = ['_meta', RELATED_TASK_KEY, 'taskId'] as const;
 
@@ -46,6 +47,11 @@ export class TaskIds {
     const route = this.#opened(principal, sealed) ?? this.#table.routeOf(principal.id, sealed);
     if (route === null) return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');
     return refuseAccess(principal, route.server) ?? route;
+  }
+
+  /** Whatever the table knows. */
+  routeAt(given: string, { principal }: ClientProfile, { kind, server }: Endpoint): TaskRoute | GatewayError {
+    return kind === 'server' ? { server, taskId: given } : this.route(principal, given);
   }
 
   /** null where this gateway does not know such a task, and its server may. */

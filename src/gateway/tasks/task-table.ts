@@ -2,19 +2,21 @@ import { EventEmitter } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, pause } from '../../model/clock.ts';
-import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { joinedTask } from '../../model/joined-task.ts';
-import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
+import type { SharedTasks, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
+import { newTaskKey, type TaskRoute } from '../../model/task-keys.ts';
+import { BYTES_PER_TASK, bytesOfTask, MAX_TASKS, type TaskMeasure, TaskSizes } from '../../model/task-sizes.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
 
-/** Tasks kept of one principal, and of all. Beyond, the oldest that has ended goes; if none has, none may begin. */
+/**
+ * Tasks kept of one principal, in the cluster. Beyond, and beyond the limit of all, the oldest that has ended goes; where so many
+ * have not ended, none may begin.
+ */
 const MAX_OF_PRINCIPAL = 1_000;
-const MAX_TASKS = 10_000;
-/** Bytes of kept answers of one principal, and of all. */
+/** Bytes of kept answers of one principal. */
 const MAX_BYTES_OF_PRINCIPAL = 16 * 1024 * 1024;
-const MAX_BYTES = 64 * 1024 * 1024;
 /** The longest that any task is kept after it was last heard of, whatever its server promises. */
 export const MAX_TTL_MS = 7 * 24 * 60 * 60_000;
 const SWEEP_MS = 60_000;
@@ -38,16 +40,13 @@ export interface TaskEvents {
   over(record: TaskRecord): void;
 }
 
-/** By what a server's task is known: the server, and the server's own id. */
-export type TaskRoute = Pick<TaskRecord, 'server' | 'taskId'>;
-
 export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
 /** What may become of a task. */
 export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
 
 /**
  * The tasks of all callers, in memory and in the store: whose each is, where it runs and its last known state. An expired task
- * is unknown, and so is another principal's.
+ * is unknown, and so is another principal's. Of tasks that other nodes began, those of which this node heard last are at hand.
  */
 export class TaskTable {
   readonly #deps: TaskTableDeps;
@@ -55,15 +54,23 @@ export class TaskTable {
   readonly #tasks = new Map<string, TaskRecord>();
   /** Keys by server and the server's own id. */
   readonly #ids = new Map<string, Set<string>>();
-  /** By principal. */
-  readonly #counts = new Counts();
-  readonly #bytes = new Counts();
+  /** Keys of those that other nodes began; the one of which this node heard last is last. */
+  readonly #others = new Set<string>();
+  readonly #shared: SharedTasks | undefined;
+  readonly #maxTasks: number;
+  readonly #atHand: TaskSizes;
+  readonly #own: TaskSizes;
   /** By key, who waits for news of the task. */
   readonly #watchers = new EventEmitter<Record<string, [TaskRecord]>>().setMaxListeners(0);
   #disarm: (() => void) | null = null;
 
   constructor(deps: TaskTableDeps) {
     this.#deps = deps;
+    const { shared } = deps.records;
+    this.#shared = shared;
+    this.#maxTasks = shared?.maxTasks ?? MAX_TASKS;
+    this.#atHand = shared?.atHand ?? new TaskSizes();
+    this.#own = shared?.own ?? new TaskSizes();
     const now = deps.clock.wall();
     const stored = [...deps.records.load()].sort((a, b) => a.startedAt - b.startedAt);
     for (const record of stored) {
@@ -71,20 +78,28 @@ export class TaskTable {
       if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
       else deps.records.delete(record.key);
     }
-    deps.records.follow?.({
+    shared?.follow({
       get: (key) => this.get(key),
       heard: (record) => this.#heard(record),
       gone: (key) => this.#remove(key),
+      keeps: (key) => this.#keeps(key),
     });
   }
 
   /** Other nodes have tasks too, and tell of them. */
   get shared(): boolean {
-    return this.#deps.records.follow !== undefined;
+    return this.#shared !== undefined;
+  }
+
+  /** Reads what is stored of the route and not at hand. Rejects with GatewayError NOT_SENT. */
+  async read(route: TaskRoute): Promise<void> {
+    await this.#shared?.read(route);
   }
 
   /** Looks until something is found, or another node has had the time to tell of it. */
   async lookUp<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
+    const first = look();
+    if (isFound(first)) return first;
     for (const waitMs of LOOKS_MS) {
       await pause(this.#deps.clock, waitMs);
       const found = look();
@@ -102,9 +117,9 @@ export class TaskTable {
   add(task: NewTask): TaskRecord {
     const startedAt = this.#deps.clock.wall();
     const expiresAt = this.#expiry(startedAt, task.ttlMs);
-    const record = { ...task, key: this.#deps.random.hex(16), startedAt, expiresAt };
+    const record = { ...task, key: newTaskKey(task, this.#deps.random), startedAt, expiresAt };
     this.#insert(record);
-    this.#bound(record.principal);
+    this.#bound(record.principal, 1, bytesOfTask(record));
     if (this.#tasks.has(record.key)) this.#deps.records.put(record);
     this.#deps.events.begun(record);
     return record;
@@ -179,6 +194,7 @@ export class TaskTable {
     };
     if (!this.#tasks.has(record.key)) return record;
     this.#replace(before, record);
+    this.#bound(record.principal, 0, bytesOfTask(record) - bytesOfTask(before));
     // Being asked after moves the end of tasks without one; that alone is not worth a write.
     const same = isDeepStrictEqual({ ...before, expiresAt: 0 }, { ...record, expiresAt: 0 });
     if (!same && this.#tasks.has(record.key)) this.#deps.records.put(record);
@@ -186,6 +202,7 @@ export class TaskTable {
       this.#watchers.emit(record.key, record);
       this.#deps.events.changed(record, before);
     }
+    this.#forgetOthers();
     return record;
   }
 
@@ -198,17 +215,35 @@ export class TaskTable {
     if (record.expiresAt <= this.#deps.clock.wall()) return;
     const before = this.#tasks.get(record.key);
     if (before === undefined) {
+      this.#others.add(record.key);
       this.#insert(record);
-      this.#bound(record.principal);
       this.#deps.events.begun(record);
+      this.#forgetOthers();
       return;
     }
     const now = joinedTask(record, before);
     this.#replace(before, now);
-    const heard = now.status !== before.status || !now.description.equals(before.description);
-    if (!heard || !this.#tasks.has(record.key)) return;
-    this.#watchers.emit(now.key, now);
-    if (isTerminal(now.status)) this.#deps.events.over(now);
+    if (now.status !== before.status || !now.description.equals(before.description)) {
+      this.#watchers.emit(now.key, now);
+      if (isTerminal(now.status)) this.#deps.events.over(now);
+    }
+    this.#forgetOthers();
+  }
+
+  /** What exceeds the limit of other nodes' tasks stays in the store only. */
+  #forgetOthers(): void {
+    for (const key of this.#others) {
+      const bytes = this.#atHand.bytes.total - this.#own.bytes.total;
+      if (this.#others.size <= this.#maxTasks && bytes <= this.#maxTasks * BYTES_PER_TASK) return;
+      if (this.#keeps(key)) continue;
+      this.#remove(key);
+      this.#shared?.forget(key);
+    }
+  }
+
+  /** This node began it, or someone waits for it here. */
+  #keeps(key: string): boolean {
+    return !this.#others.has(key) || this.#watchers.listenerCount(key) > 0;
   }
 
   #remove(key: string): boolean {
@@ -216,6 +251,7 @@ export class TaskTable {
     if (record === undefined) return false;
     this.#tasks.delete(key);
     this.#count(record, -1);
+    this.#others.delete(key);
     const id = idOf(record.server, record.taskId);
     const keys = this.#ids.get(id)!;
     keys.delete(key);
@@ -269,7 +305,7 @@ export class TaskTable {
     this.#count(before, -1);
     this.#tasks.set(record.key, record);
     this.#count(record, 1);
-    this.#bound(record.principal);
+    if (this.#others.delete(record.key)) this.#others.add(record.key);
   }
 
   #insert(record: TaskRecord): void {
@@ -286,29 +322,49 @@ export class TaskTable {
     if (this.#tasks.size > 0) this.#disarm = this.#deps.clock.after(SWEEP_MS, () => this.#sweep());
   }
 
-  #count({ principal, description, answer }: TaskRecord, by: 1 | -1): void {
-    this.#counts.add(principal, by);
-    this.#bytes.add(principal, by * (description.length + (answer?.body.length ?? 0)));
+  #count(record: TaskRecord, by: 1 | -1): void {
+    this.#atHand.add(record, by);
+    if (!this.#others.has(record.key)) this.#own.add(record, by);
   }
 
   /** Whether one more fits, now or in the place of one that has ended. */
   #room(principal: string): boolean {
-    const full = this.#counts.of(principal) >= MAX_OF_PRINCIPAL;
-    if (!full && this.#tasks.size < MAX_TASKS) return true;
-    return this.#oldestEnded(full ? principal : null) !== null;
+    if (this.#known('unfinished', principal) >= MAX_OF_PRINCIPAL) return false;
+    return this.#known('unfinished', null) < this.#maxOfAll;
   }
 
-  #bound(principal: string): void {
-    while (this.#counts.of(principal) > MAX_OF_PRINCIPAL || this.#bytes.of(principal) > MAX_BYTES_OF_PRINCIPAL) {
-      if (!this.#dropOldest(principal)) break;
-    }
-    while (this.#tasks.size > MAX_TASKS || this.#bytes.total > MAX_BYTES) if (!this.#dropOldest(null)) break;
+  /** In the cluster. `principal` null: of all callers. */
+  #known(what: TaskMeasure, principal: string | null): number {
+    const counts = this.#atHand[what];
+    const atHand = principal === null ? counts.total : counts.of(principal);
+    return Math.max(atHand, this.#shared?.told(what, principal) ?? 0);
   }
 
-  #dropOldest(principal: string | null): boolean {
-    const oldest = this.#oldestEnded(principal);
-    if (oldest !== null) this.delete(oldest);
-    return oldest !== null;
+  /** In the cluster. */
+  get #maxOfAll(): number {
+    return this.#maxTasks * (this.#shared?.nodes ?? 1);
+  }
+
+  /**
+   * Deletes, for all nodes, the oldest that have ended, to make room for what was added here; at most twice as much, for what
+   * other nodes have told may not be so any more.
+   */
+  #bound(principal: string, newTasks: number, newBytes: number): void {
+    const makeRoom = (of: string | null, maxTasks: number, maxBytes: number): void => {
+      let tasks = 2 * newTasks;
+      let bytes = 2 * newBytes;
+      const exceeds = () =>
+        (tasks > 0 && this.#known('tasks', of) > maxTasks) || (bytes > 0 && this.#known('bytes', of) > maxBytes);
+      while (exceeds()) {
+        const oldest = this.#oldestEnded(of);
+        if (oldest === null) return;
+        tasks--;
+        bytes -= bytesOfTask(oldest);
+        this.delete(oldest);
+      }
+    };
+    makeRoom(principal, MAX_OF_PRINCIPAL, MAX_BYTES_OF_PRINCIPAL);
+    makeRoom(null, this.#maxOfAll, this.#maxOfAll * BYTES_PER_TASK);
   }
 
   #oldestEnded(principal: string | null): TaskRecord | null {

@@ -1,5 +1,5 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
-import type { Principal } from '../../model/client-profile.ts';
+import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -116,7 +116,22 @@ export class Tasks implements TaskEvents {
     const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
-    return isKnown(found) || !this.#parts.table.shared ? run(found) : this.#parts.table.lookUp(find, isKnown).then(run);
+    if (isKnown(found) || !this.#parts.table.shared) return run(found);
+    const look = (away: GatewayError | null) => away ?? this.#parts.table.lookUp(find, isKnown);
+    return this.#read(taskId.value, client, endpoint).then(look).then(run);
+  }
+
+  /** What is not at hand; null when it is, if it is stored. */
+  async #read(taskId: string, client: ClientProfile, endpoint: Endpoint): Promise<GatewayError | null> {
+    const route = this.ids.routeAt(taskId, client, endpoint);
+    if (route instanceof GatewayError) return null;
+    try {
+      await this.#parts.table.read(route);
+      return null;
+    } catch (error) {
+      if (error instanceof GatewayError) return error;
+      throw error;
+    }
   }
 
   #run(
@@ -165,11 +180,16 @@ export class Tasks implements TaskEvents {
   }
 
   /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. */
-  listen(listen: Listen, taskIds: readonly string[]): ListenedTasks {
+  async listen(listen: Listen, taskIds: readonly string[]): Promise<ListenedTasks> {
     const here: string[] = [];
     const there: ListenedTasks['there'][number][] = [];
     for (const taskId of taskIds) {
-      const record = this.ids.find(taskId, listen.client, listen.endpoint);
+      const find = () => this.ids.find(taskId, listen.client, listen.endpoint);
+      let record = find();
+      if (!isKnown(record)) {
+        await this.#read(taskId, listen.client, listen.endpoint);
+        record = find();
+      }
       if (record === null || record instanceof GatewayError) continue;
       if (record.era === 'stateless') {
         there.push({ server: record.server, own: record.taskId, exposed: taskId });

@@ -2,35 +2,38 @@ import { Counts } from '../../model/counts.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
-const SUBJECT = 'trunkline.sessions';
 const EVERY_MS = 30_000;
-/** Of the callers at a node, those with the most sessions. */
+/** Of the callers at a node, those with the most. */
 const MAX_PRINCIPALS = 64;
 
-interface SessionCountsDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
+interface ClusterCountsDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
+  readonly subject: string;
+  /** What this node counts, by caller. Default: its user adds to that of this object. */
+  readonly own?: Counts;
   /** The other nodes. */
   readonly others: () => readonly string[];
-  /** Whether there is a node that does not have all sessions at hand. */
+  /** Whether there is a node that does not have all records at hand. */
   readonly counting: () => boolean;
 }
 
-/** What a node says of the sessions that it counts. */
+/** What a node says of what it counts. */
 interface NodeCounts {
   readonly total: number;
   readonly principals: Readonly<Record<string, number>>;
 }
 
-/** How many sessions all nodes have, where each knows only a part: every node counts its own and tells the others. */
-export class SessionCounts {
-  readonly own = new Counts();
-  readonly #deps: SessionCountsDeps;
+/** How much all nodes have, where each knows only a part: every node counts its own and tells the others. */
+export class ClusterCounts {
+  readonly own: Counts;
+  readonly #deps: ClusterCountsDeps;
   readonly #elsewhere = new Map<string, NodeCounts>();
   readonly #heard: { close(): void };
   #stop: () => void;
 
-  constructor(deps: SessionCountsDeps) {
+  constructor(deps: ClusterCountsDeps) {
     this.#deps = deps;
-    this.#heard = deps.bus.subscribe(SUBJECT, (payload, from) => {
+    this.own = deps.own ?? new Counts();
+    this.#heard = deps.bus.subscribe(deps.subject, (payload, from) => {
       if (from !== deps.bus.peer) this.#elsewhere.set(from, unpackFrame<NodeCounts>(payload).header);
     });
     this.#stop = this.#later();
@@ -38,7 +41,8 @@ export class SessionCounts {
 
   /** `principal` null: of all callers. Up to half a minute old. */
   count(principal: string | null): number {
-    let count = principal === null ? this.own.total : this.own.of(principal);
+    const { own } = this;
+    let count = principal === null ? own.total : own.of(principal);
     const others = new Set(this.#deps.others());
     for (const [peer, { total, principals }] of this.#elsewhere) {
       if (!others.has(peer)) this.#elsewhere.delete(peer);
@@ -55,10 +59,11 @@ export class SessionCounts {
   #later(): () => void {
     return this.#deps.clock.after(EVERY_MS, () => {
       this.#stop = this.#later();
-      if (!this.#deps.counting()) return;
-      const { total } = this.own;
-      const most = this.own.most(MAX_PRINCIPALS);
-      this.#deps.bus.publish(SUBJECT, packFrame({ total, principals: Object.fromEntries(most) } satisfies NodeCounts));
+      const { own } = this;
+      const { bus, subject, counting } = this.#deps;
+      if (!counting()) return;
+      const principals = Object.fromEntries(own.most(MAX_PRINCIPALS));
+      bus.publish(subject, packFrame({ total: own.total, principals } satisfies NodeCounts));
     });
   }
 }

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { agent, client } from '../../../test/support/gateway-bench.ts';
+import { LossyStore } from '../../../test/support/lossy-store.ts';
+import { ADA, ANSWER, newTask } from '../../../test/support/new-task.ts';
+import { TaskTablesBench } from '../../../test/support/task-tables-bench.ts';
+import type { TaskTable } from '../../gateway/tasks/task-table.ts';
+
+const MOST = 4;
+const BOB = client('stateful', { principal: agent('bob', 's') }).principal.id;
+const CY = client('stateful', { principal: agent('cy', 's') }).principal.id;
+const ENDED = { status: 'completed', answer: ANSWER } as const;
+
+/** Two nodes, each of which has at most four tasks of the other at hand, where nothing else is said. */
+function twoNodes(maxTasks = MOST) {
+  const clock = new FakeClock();
+  const store = new LossyStore(clock);
+  const bench = new TaskTablesBench(clock);
+  const views = { a: store.view(), b: store.view() };
+  const node = (state = store.view()): TaskTable => bench.node({ state, maxTasks });
+  const ids = (table: TaskTable): string[] => [...table.all()].map(({ taskId }) => taskId);
+  const stored = async () => (await store.present.bucket('trunkline_tasks', { ttlMs: 0 }).keys()).length;
+  return { clock, views, store, node, a: node(views.a), b: node(views.b), ids, stored, dispose: () => bench.dispose() };
+}
+
+test('check:C9 a node forgets tasks of others, which stay in the store and at their node, and reads them again', async () => {
+  const { a, b, ids, stored, dispose } = twoNodes();
+  const records = Array.from({ length: 7 }, (_, at) => a.add(newTask(`t${at}`, at < 5 ? ENDED : {})));
+  await settled();
+  assert.deepEqual(ids(b), ['t3', 't4', 't5', 't6']);
+  assert.equal(ids(a).length, 7);
+  assert.equal(await stored(), 7);
+  assert.equal(b.find('s', 't0', ADA), null);
+  await b.read({ server: 's', taskId: 't0' });
+  assert.deepEqual(b.find('s', 't0', ADA), records[0]);
+  // What another node has not at hand it changes for all.
+  await b.read({ server: 's', taskId: 't1' });
+  b.update(b.find('s', 't1', ADA)!, { pollIntervalMs: 5 });
+  await settled();
+  assert.equal(a.get(records[1]!.key)?.pollIntervalMs, 5);
+  b.delete(b.find('s', 't0', ADA)!);
+  await settled();
+  assert.equal(a.get(records[0]!.key), null);
+  await dispose();
+});
+
+test('long answers of other nodes are forgotten too, and none of them ends for that', async () => {
+  const { a, b, ids, stored, dispose } = twoNodes(20);
+  const body = Buffer.alloc(10_000);
+  for (let at = 10; at < 30; at++) a.add(newTask(`t${at}`, { ...ENDED, answer: { ...ANSWER, body } }));
+  await settled();
+  assert.equal(ids(a).length, 20);
+  assert.equal(await stored(), 20);
+  assert.equal(ids(b).length, 13);
+  await dispose();
+});
+
+test('the limit of all tasks grows with the nodes; none may begin when so many in the cluster have not ended', async () => {
+  const { clock, a, b, node, dispose } = twoNodes();
+  for (let at = 0; at < 6; at++) a.add(newTask(`a${at}`));
+  await settled();
+  assert.equal(b.refusal(CY), null);
+  for (let at = 0; at < 2; at++) b.add(newTask(`b${at}`, { principal: BOB }));
+  await clock.advance(30_000);
+  await settled();
+  assert.equal(a.refusal(CY)?.code, 'OVERLOADED');
+  assert.equal(b.refusal(CY)?.code, 'OVERLOADED');
+  node();
+  assert.equal(b.refusal(CY), null);
+  await dispose();
+});
+
+test('beyond the limit of all a node makes room for its own, and deletes no more than that', async () => {
+  const { clock, a, b, stored, dispose } = twoNodes();
+  for (let at = 0; at < 8; at++) a.add(newTask(`a${at}`, ENDED));
+  await settled();
+  await clock.advance(30_000);
+  await settled();
+  assert.equal(await stored(), 8);
+  b.add(newTask('b0', ENDED));
+  await settled();
+  assert.ok((await stored()) >= 7);
+  assert.notEqual(b.find('s', 'b0', ADA), null);
+  await dispose();
+});
+
+test('the limit of a caller counts at all nodes, also of what is not at hand', async () => {
+  const { clock, a, b, dispose } = twoNodes(600);
+  for (let at = 0; at < 1_000; at++) a.add(newTask(`a${at}`));
+  for (let passed = 0; passed < 31_000; passed += 1_000) {
+    await clock.advance(1_000);
+    await settled();
+  }
+  assert.equal([...b.all()].length, 600);
+  assert.equal(b.refusal(ADA.principal.id)?.code, 'OVERLOADED');
+  assert.equal(b.refusal(BOB), null);
+  await dispose();
+});
+
+test('a task that is waited for here stays at hand', async () => {
+  const { a, b, ids, dispose } = twoNodes();
+  const record = a.add(newTask('waited'));
+  await settled();
+  const heard: string[] = [];
+  const unwatch = b.watch(record.key, ({ status }) => heard.push(status));
+  for (let at = 0; at < 5; at++) a.add(newTask(`t${at}`));
+  await settled();
+  assert.ok(ids(b).includes('waited'));
+  a.update(record, ENDED);
+  await settled();
+  assert.deepEqual(heard, ['completed']);
+  unwatch();
+  for (let at = 5; at < 10; at++) a.add(newTask(`t${at}`));
+  await settled();
+  assert.ok(!ids(b).includes('waited'));
+  await dispose();
+});
+
+test('while the store is away a task that is not at hand is not called unknown', async () => {
+  const { views, a, b, dispose } = twoNodes();
+  for (let at = 0; at < 6; at++) a.add(newTask(`t${at}`));
+  await settled();
+  views.b.away = true;
+  await assert.rejects(b.read({ server: 's', taskId: 't0' }), { code: 'NOT_SENT' });
+  views.b.away = false;
+  await dispose();
+});
+
+test('fault:F28 after an outage a node keeps the tasks that it began, and of others those that are listed', async () => {
+  const { clock, views, a, b, ids, stored, dispose } = twoNodes();
+  for (let at = 0; at < 6; at++) a.add(newTask(`a${at}`));
+  await settled();
+  const known = ids(b);
+  for (let at = 0; at < 6; at++) b.add(newTask(`b${at}`));
+  await settled();
+  await views.a.tellAgain();
+  await views.b.tellAgain();
+  await clock.advance(1_500);
+  await settled();
+  assert.deepEqual(ids(a).slice(0, 6), ['a0', 'a1', 'a2', 'a3', 'a4', 'a5']);
+  assert.ok(known.every((id) => !ids(b).includes(id)));
+  assert.equal(await stored(), 12);
+  await dispose();
+});
