@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { FULL } from '../faults/measured.ts';
 import { alive, callable, onCluster, ownerOf, revisionOf, type Who, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
 import { TcpGate } from '../support/tcp-gate.ts';
@@ -54,18 +55,25 @@ test('fault:F29 a node cut off from the bus serves nothing that it owned, and re
     assert.notEqual((await who(own)).pid, before.pid);
   }));
 
-test('fault:F40 a node whose memory is spent is not ready and says why, while another one takes requests', () =>
-  cluster(async (nodes) => {
-    const env = { NODE_OPTIONS: `--max-old-space-size=96 --import=${FILLS}` };
-    const [full, a] = [await nodes.node('full', {}, {}, { env }), await nodes.node('a', {})];
-    full.kill('SIGUSR2');
-    await until(async () => !(await full.ready()), 'it to leave its requests to the other one');
-    assert.match(JSON.stringify(await full.health()), /"status":"not ready","reason":"overloaded: the memory/);
-    assert.equal(await a.ready(), true);
-    full.kill('SIGUSR2');
-    await until(() => full.ready(), 'it to take requests again');
-    assert.equal((await full.health())?.status, 'ready');
-  }));
+// A heap that is nearly full makes the process slow: on a loaded machine too slow for the suite.
+const skip = FULL ? false : 'npm run prove -- faults --rows F40';
+
+test(
+  'fault:F40 a node whose memory is spent is not ready and says why, while another one takes requests',
+  { skip },
+  () =>
+    cluster(async (nodes) => {
+      const env = { NODE_OPTIONS: `--max-old-space-size=96 --import=${FILLS}` };
+      const [full, a] = [await nodes.node('full', {}, {}, { env }), await nodes.node('a', {})];
+      full.kill('SIGUSR2');
+      await until(async () => !(await full.ready()), 'it to leave its requests to the other one');
+      assert.match(JSON.stringify(await full.health()), /"status":"not ready","reason":"overloaded: the memory/);
+      assert.equal(await a.ready(), true);
+      full.kill('SIGUSR2');
+      await until(() => full.ready(), 'it to take requests again');
+      assert.equal((await full.health())?.status, 'ready');
+    }),
+);
 
 test('fault:F32 a blocked event loop is reported from outside of it, and costs the node its lease', () =>
   cluster(async (nodes) => {
