@@ -281,8 +281,8 @@ export interface SharedTasks {
   forget(key: string): void;
   /** Reads tasks of the route that are not at hand; the follower hears of them. Rejects with GatewayError NOT_SENT. */
   read(route: Pick<TaskRecord, 'server' | 'taskId'>): Promise<void>;
-  /** As the nodes last told, at least what is their own; 0 as long as all tasks are at hand. `principal` null: of all callers. */
-  told(what: TaskMeasure, principal: string | null): number;
+  /** What the nodes last published, each of its own; 0 as long as all tasks are at hand. `principal` null: of all callers. */
+  counted(what: TaskMeasure, principal: string | null): number;
 }
 
 /** Hears of the tasks of all nodes. Handlers neither block nor throw. */
@@ -291,7 +291,7 @@ export interface TaskFollower {
   get(key: string): TaskRecord | null;
   heard(record: TaskRecord): void;
   gone(key: string): void;
-  /** Whether it is to stay at hand: this node began it, or someone waits for it here. */
+  /** Whether it is to stay at hand: this node began it, or a request waits for it here. */
   keeps(key: string): boolean;
 }
 

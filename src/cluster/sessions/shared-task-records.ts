@@ -72,7 +72,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     return this.#others().length + 1;
   }
 
-  told(what: TaskMeasure, principal: string | null): number {
+  counted(what: TaskMeasure, principal: string | null): number {
     return this.#table.whole ? 0 : this.#counts[what].count(principal);
   }
 

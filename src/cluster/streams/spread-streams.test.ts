@@ -92,6 +92,15 @@ async function withClients(
   return { ...node, opens };
 }
 
+/** Two nodes; the stream of session `s` is open at `b`. */
+async function openAtB(nodes: ClusterBench) {
+  const heard: string[] = [];
+  const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
+  b.opens('s');
+  await nodes.pass(100);
+  return { a, b, heard, asked: tapped(b, 'all', 'sought') };
+}
+
 /** Streams of as many other sessions open at `at` as push everything out of the memory of `node`. */
 function flood(node: PlayedNode, at: PlayedNode, prefix = 'x'): void {
   for (let i = 0; i < MANY; i++) node.cluster.streams.openedAt(`${prefix}${i}`, at.bus.peer);
@@ -107,7 +116,7 @@ function tapped({ bus }: PlayedNode, to: string, kind: string): (readonly string
   return seen;
 }
 
-test('a stream that opened before many others still gets what another node has for it, in order, and nobody is asked twice', () =>
+test('a stream that opened before many others still gets what another node has for it, in order, and a node asks once', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b, c] = [
@@ -135,11 +144,7 @@ test('a stream that opened before many others still gets what another node has f
 
 test('what is for a stream that was used lately does not wait, however many others open', () =>
   onNodes(async (nodes) => {
-    const heard: string[] = [];
-    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
-    b.opens('s');
-    await nodes.pass(100);
-    const asked = tapped(b, 'all', 'sought');
+    const { a, b, heard, asked } = await openAtB(nodes);
     for (let i = 0; i < MANY; i++) {
       a.cluster.streams.openedAt(`x${i}`, b.bus.peer);
       if (i % 10_000 === 0) a.cluster.streams.deliver('s', NOTE);
@@ -151,11 +156,7 @@ test('what is for a stream that was used lately does not wait, however many othe
 
 test('sessions that ended take no place, and no node is asked while nothing was forgotten', () =>
   onNodes(async (nodes) => {
-    const heard: string[] = [];
-    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
-    b.opens('s');
-    await nodes.pass(100);
-    const asked = tapped(b, 'all', 'sought');
+    const { a, b, heard, asked } = await openAtB(nodes);
     for (let i = 0; i < MANY; i++) {
       a.cluster.streams.openedAt(`x${i}`, b.bus.peer);
       a.cluster.clients.sessionEnded(`x${i}`);
@@ -195,7 +196,7 @@ test('what is for a session without a stream is kept here after no node has answ
     streams.deliver('t', NOTE);
     assert.equal(a.opens('t'), true);
     assert.deepEqual(heard.splice(0), ['a t']);
-    // Alone, there is nobody to ask.
+    // Alone, it has no node to ask.
     await b.cluster.close();
     await nodes.pass(100);
     streams.deliver('u', NOTE);
@@ -255,15 +256,15 @@ test('streams that open within a moment are announced together, and not those th
   onNodes(async (nodes) => {
     const heard: string[] = [];
     const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard)];
-    const told = tapped(a, b.bus.peer, 'streams');
+    const announced = tapped(a, b.bus.peer, 'streams');
     for (let i = 0; i < 2_501; i++) a.opens(`s${i}`);
     a.cluster.streams.openedAt('s7', b.bus.peer);
     await nodes.pass(100);
     assert.deepEqual(
-      told.map(({ length }) => length),
+      announced.map(({ length }) => length),
       [1, 999, 1_000, 500],
     );
     a.opens('later');
     await nodes.pass(0);
-    assert.deepEqual(told.at(-1), ['later']);
+    assert.deepEqual(announced.at(-1), ['later']);
   }));

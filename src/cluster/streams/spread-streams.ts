@@ -52,14 +52,14 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   /** Returns whether another node had it, or may have had it. */
   opened(sessionId: string): boolean {
-    const told = this.#here.get(sessionId);
-    if (told === true) return false;
+    const announced = this.#here.get(sessionId);
+    if (announced === true) return false;
     const before = this.#at.get(sessionId);
     this.#at.delete(sessionId);
     this.#here.set(sessionId, true);
     this.#opened.add(sessionId);
     this.#send(sessionId);
-    if (told === false) return false;
+    if (announced === false) return false;
     return before === undefined ? this.#mayLack : before !== NONE;
   }
 

@@ -241,7 +241,7 @@ export class TaskTable {
     }
   }
 
-  /** This node began it, or someone waits for it here. */
+  /** This node began it, or a request waits for it here. */
   #keeps(key: string): boolean {
     return !this.#others.has(key) || this.#watchers.listenerCount(key) > 0;
   }
@@ -337,7 +337,7 @@ export class TaskTable {
   #known(what: TaskMeasure, principal: string | null): number {
     const counts = this.#atHand[what];
     const atHand = principal === null ? counts.total : counts.of(principal);
-    return Math.max(atHand, this.#shared?.told(what, principal) ?? 0);
+    return Math.max(atHand, this.#shared?.counted(what, principal) ?? 0);
   }
 
   /** In the cluster. */
@@ -347,7 +347,7 @@ export class TaskTable {
 
   /**
    * Deletes, for all nodes, the oldest that have ended, to make room for what was added here; at most twice as much, for what
-   * other nodes have told may not be so any more.
+   * other nodes have published may be out of date.
    */
   #bound(principal: string, newTasks: number, newBytes: number): void {
     const makeRoom = (of: string | null, maxTasks: number, maxBytes: number): void => {

@@ -28,7 +28,7 @@ test('a request for a task that is not at hand reads it, and is NOT_SENT where t
       if (away !== null) throw away;
       if (server === stored.server && taskId === stored.taskId) follower.heard(stored);
     },
-    told: () => 0,
+    counted: () => 0,
   };
   const taskRecords = { ...NO_RECORDS, shared, put: (record: TaskRecord) => void (stored = record) };
   const bench = new GatewayBench(OFFERS, {}, new Metrics(), { taskRecords });
