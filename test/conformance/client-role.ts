@@ -32,6 +32,9 @@ try {
   await client.connect(new StreamableHTTPClientTransport(new URL(gateway.serverUrl('suite'))));
   await useAll(client);
   await client.close();
+} catch (error) {
+  console.error(`the gateway wrote:\n${gateway.stderr}`);
+  throw error;
 } finally {
   await gateway.dispose();
 }

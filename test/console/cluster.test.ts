@@ -111,7 +111,7 @@ test('what is wrong with another node needs attention here, as it begins and whe
   const wrong = { ...servers, other: { ...other, comand: 'x' } };
   green.gateway.rewrite({ ...config, sessions: { max: 1 }, mcpServers: wrong });
   await mistake.getByText('at node green:trunkline check').waitFor({ timeout: 30_000 });
-  await full.getByText(/ of 1 sessions/).waitFor();
+  await full.getByText('of 2 sessions').waitFor();
   await mistake.getByRole('link', { name: 'Look' }).click();
   await page
     .getByRole('region', { name: 'Problems' })

@@ -229,6 +229,25 @@ test('a server that knows 2026-07-28 but wants an older revision is initialized;
   assert.equal(future.last.count('initialize'), 0);
 });
 
+test('a server that refuses 2026-07-28 once and names it is asked again, on the same connection', async () => {
+  const bench = new UpstreamBench();
+  const script = statelessScript();
+  const discover = script.handlers['server/discover']!;
+  script.handlers['server/discover'] = () => {
+    script.handlers['server/discover'] = discover;
+    return new Refusal(-32022, 'no', { supported: ['2026-07-28'] });
+  };
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.deepEqual(methods(script.links[0]!).slice(0, 2), ['server/discover', 'server/discover']);
+
+  const never = new UpstreamBench();
+  const refusing = statelessScript();
+  refusing.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2026-07-28'] });
+  await never.run([serverOf('a'), refusing]);
+  assert.match(failureOf(await never.call('a', toolCall(client))).message, /none of our protocol revisions/);
+});
+
 test('a server that answers unknown methods with an empty result is an old one', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'server/discover': () => ({}) });

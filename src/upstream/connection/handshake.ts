@@ -195,7 +195,7 @@ export class Handshake {
     return connection;
   }
 
-  async #discover(connection: Connection): Promise<Step> {
+  async #discover(connection: Connection, again = true): Promise<Step> {
     const first = !this.#tried.has('discover');
     this.#tried.add('discover');
     const probe = this.#probe(connection);
@@ -215,7 +215,7 @@ export class Handshake {
     }
     if (isMessage(answer) && speaksStateless(answer)) eras.ignoresInitialize = ignoresInitialize;
     if (answer instanceof GatewayError) return this.#probeLost(connection, answer);
-    return this.#discovered(connection, answer);
+    return this.#discovered(connection, answer, again);
   }
 
   #probe(connection: Connection): Promise<Message> {
@@ -223,7 +223,7 @@ export class Handshake {
     return connection.post(discoverRequest('0', this.#profile), headers).pending.answer;
   }
 
-  async #discovered(connection: Connection, answer: Message): Promise<Step> {
+  async #discovered(connection: Connection, answer: Message, again: boolean): Promise<Step> {
     if (answer.kind === 'result') {
       const offered = supports(answer, 'supportedVersions');
       if (offered.includes(LATEST_STATELESS)) return this.#done(connection, handshakeFromDiscover(answer));
@@ -231,7 +231,10 @@ export class Handshake {
       return offered.length === 0 ? this.#initialize(connection, null) : this.#orInitialize(connection, offered);
     }
     if (!MODERN_ERRORS.has(errorCode(answer))) return this.#initialize(connection, null);
-    return this.#orInitialize(connection, supports(answer, 'data', 'supported'));
+    const offered = supports(answer, 'data', 'supported');
+    // It refused the revision that it names: ask once more (2026-07-28 versioning §Protocol Version Negotiation).
+    if (again && offered.includes(LATEST_STATELESS)) return this.#discover(connection, false);
+    return this.#orInitialize(connection, offered);
   }
 
   /** The server knows 2026-07-28 and does not want it: the old way is right only where it names an old revision. */
