@@ -39,7 +39,7 @@ export class SharedTable {
   /** Since the last listing began: the newest revision that was received or written, by key. */
   #received = new Map<string, number>();
   /** Known before the last listing began and not received since. */
-  readonly #unconfirmed = new Set<string>();
+  readonly #unconfirmed: Set<string>;
   /** Those of them that the complete listing lacked, and that nothing was done about yet. */
   readonly #missing = new Set<string>();
   /** Those that the store did not take; tried again after a pause, which delays no other record. */
@@ -47,8 +47,8 @@ export class SharedTable {
   readonly #late = new Map<string, LateChange>();
   /** Revisions that this node wrote in this listing and has not received. */
   readonly #unheard = new Map<string, number>();
-  /** All that was listed is all there is, and none was dropped. */
-  #whole = true;
+  /** Not all that there is was listed, or some was dropped. */
+  #lacks = false;
   #incarnation = '';
   /** The last listing was of the newest of the bucket that was known before. */
   #older = false;
@@ -74,6 +74,7 @@ export class SharedTable {
     this.#deps = deps;
     this.#settings = settings;
     this.#owner = owner;
+    this.#unconfirmed = new Set(settings.known);
     this.bucket = deps.state.bucket(settings.bucket, settings);
     this.#stopForgetting = forgettingMarks(deps, this.bucket);
     void this.#follow();
@@ -96,27 +97,27 @@ export class SharedTable {
     return this.#waiting.has(key) ? this.#waiting.get(key) : this.#writing.get(key);
   }
 
-  /** False if the bucket has records that this node does not follow. */
+  /** False if the bucket has records that this node does not follow, or none has been listed yet. */
   get whole(): boolean {
-    return this.#whole;
+    return !this.#lacks && this.#incarnation !== '';
   }
 
   get unwritten(): number {
     return this.#waiting.size + this.#writing.size;
   }
 
-  /** Takes what is stored at once. Returns its revision; null: there is none. Rejects with GatewayError. */
-  async read(key: string): Promise<number | null> {
+  /** Takes what is stored; `old`: what was followed too. Returns its revision, or null. Rejects with GatewayError. */
+  async read(key: string, old = false): Promise<number | null> {
     const listing = this.#listing;
     const record = await this.bucket.get(key);
-    // What it has followed so far it knows, the end of the record too.
-    if (record !== null && record.revision > this.#followedTo && listing === this.#listing) this.#heard(record);
+    const isNews = record !== null && (old || record.revision > this.#followedTo);
+    if (isNews && listing === this.#listing) this.#heard(record);
     return record?.revision ?? null;
   }
 
   /** The owner keeps it no longer, until it is changed again. */
   drop(key: string): void {
-    this.#whole = false;
+    this.#lacks = true;
     this.#received.delete(key);
     this.#unconfirmed.delete(key);
     this.#unheard.delete(key);
@@ -182,12 +183,12 @@ export class SharedTable {
   #heardAll(incarnation: string, whole: boolean): void {
     const same = incarnation === this.#incarnation;
     const now = this.#deps.clock.wall();
-    this.#older = !whole && same;
+    this.#older = !whole && (same || this.#incarnation === '');
     this.#lacksMarks = same && now - this.#heardAt >= MARKS_MS / 2;
     this.#heardAt = now;
     this.#follows = true;
     this.#incarnation = incarnation;
-    if (!whole) this.#whole = false;
+    this.#lacks ||= !whole;
     this.#owner.heardAll?.();
     for (const key of this.#unconfirmed) this.#missing.add(key);
     this.#work();
@@ -207,7 +208,7 @@ export class SharedTable {
   #gone(key: string, revision: number): void {
     // Most deletions concern records never seen here, or no longer kept.
     if (!this.#isKnown(key)) {
-      if (!this.#whole) this.#owner.gone(key);
+      if (!this.whole) this.#owner.gone(key);
     } else if (!this.#isOld(key, revision)) {
       if (this.#settings.reusesKeys === true && this.#writes(key)) this.#late.set(key, { revision, record: null });
       else this.#forget(key);

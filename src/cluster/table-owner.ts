@@ -8,6 +8,8 @@ export interface TableSettings {
   readonly maxWaiting?: number;
   /** Of a larger bucket, about as many records that were changed last are listed. The owner may `drop` records then. */
   readonly newest?: number;
+  /** Keys of records that the owner had before: they are compared with the bucket. */
+  readonly known?: readonly string[];
   /** `merged` concerns only what another node may have written since this one last received or wrote the record. */
   readonly mergesUnread?: boolean;
   /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */

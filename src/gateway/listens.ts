@@ -143,7 +143,8 @@ export class Listens {
     try {
       Object.assign(honoured, membersOf(await this.#relayAll(listen, filter, resolver)));
     } catch (cause) {
-      listen.endWith(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
+      const error = cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', 'Internal error', { cause });
+      listen.endWith(failure(error));
     }
     listen.acknowledge(JSON.stringify(honoured));
   }

@@ -4,9 +4,17 @@ import { isTerminal } from './task-status.ts';
 /** The new record with what is final in the known one: end, answer, lost session. `said` itself for no change. */
 export function joinedTask(said: TaskRecord, known: TaskRecord): TaskRecord {
   const ended = isTerminal(known.status) && !isTerminal(said.status);
-  const answered = known.answer !== null && said.answer === null;
+  // An error may be of the question and not of the task.
+  const answered =
+    known.answer !== null && (said.answer === null || (said.answer.kind === 'error' && known.answer.kind === 'result'));
   const left = known.sessionId === null && said.sessionId !== null;
   if (!ended && !answered && !left) return said;
   const { status, description } = ended ? known : said;
-  return { ...said, status, description, sessionId: left ? null : said.sessionId, answer: said.answer ?? known.answer };
+  return {
+    ...said,
+    status,
+    description,
+    sessionId: left ? null : said.sessionId,
+    answer: answered ? known.answer : said.answer,
+  };
 }

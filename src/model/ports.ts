@@ -261,7 +261,8 @@ export interface TaskRecord {
 /** Task records in the store. A new one is on disk when `put` returns; what follows is behind by at most 100 ms. */
 export interface TaskRecords {
   load(): Iterable<TaskRecord>;
-  put(record: TaskRecord): void;
+  /** `own`, the default: this node began it. */
+  put(record: TaskRecord, own?: boolean): void;
   delete(key: string): void;
   /** Absent: no other node has tasks. */
   readonly shared?: SharedTasks;

@@ -28,6 +28,8 @@ export class ClusterCounts {
   readonly #deps: ClusterCountsDeps;
   readonly #elsewhere = new Map<string, NodeCounts>();
   readonly #heard: { close(): void };
+  #counting = false;
+  #nodes = 1;
   #stop: () => void;
 
   constructor(deps: ClusterCountsDeps) {
@@ -51,6 +53,11 @@ export class ClusterCounts {
     return count;
   }
 
+  /** Those of half a minute ago, where they were more: what a node has when it starts anew, or all others have, is still there. */
+  get nodes(): number {
+    return Math.max(this.#nodes, this.#deps.others().length + 1);
+  }
+
   close(): void {
     this.#stop();
     this.#heard.close();
@@ -60,8 +67,12 @@ export class ClusterCounts {
     return this.#deps.clock.after(EVERY_MS, () => {
       this.#stop = this.#later();
       const { own } = this;
-      const { bus, subject, counting } = this.#deps;
-      if (!counting()) return;
+      const { bus, subject, counting, others } = this.#deps;
+      // Without NATS all others seem gone.
+      if (bus.status.state === 'connected') this.#nodes = others().length + 1;
+      // What was published once is counted until it is published anew.
+      this.#counting ||= counting();
+      if (!this.#counting) return;
       const principals = Object.fromEntries(own.most(MAX_PRINCIPALS));
       bus.publish(subject, packFrame({ total: own.total, principals } satisfies NodeCounts));
     });

@@ -6,8 +6,10 @@ import { LossyStore } from '../../../test/support/lossy-store.ts';
 import { ADA, ANSWER, newTask } from '../../../test/support/new-task.ts';
 import { TaskTablesBench } from '../../../test/support/task-tables-bench.ts';
 import type { TaskTable } from '../../gateway/tasks/task-table.ts';
+import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 
 const MOST = 4;
+const DAY_MS = 24 * 3_600_000;
 const BOB = client('stateful', { principal: agent('bob', 's') }).principal.id;
 const CY = client('stateful', { principal: agent('cy', 's') }).principal.id;
 const ENDED = { status: 'completed', answer: ANSWER } as const;
@@ -18,7 +20,8 @@ function twoNodes(maxTasks = MOST) {
   const store = new LossyStore(clock);
   const bench = new TaskTablesBench(clock);
   const views = { a: store.view(), b: store.view() };
-  const node = (state = store.view()): TaskTable => bench.node({ state, maxTasks });
+  const node = (state = store.view(), own?: TaskRecords): TaskTable =>
+    bench.node({ state, maxTasks, ...(own && { own }) });
   const ids = (table: TaskTable): string[] => [...table.all()].map(({ taskId }) => taskId);
   const stored = async () => (await store.present.bucket('trunkline_tasks', { ttlMs: 0 }).keys()).length;
   return { clock, views, store, node, a: node(views.a), b: node(views.b), ids, stored, dispose: () => bench.dispose() };
@@ -82,6 +85,88 @@ test('beyond the limit of all a node makes room for its own, and deletes no more
   await settled();
   assert.ok((await stored()) >= 7);
   assert.notEqual(b.find('s', 'b0', ADA), null);
+  await dispose();
+});
+
+test('what another node published deletes neither the task that has just ended, nor a long answer for a short one', async () => {
+  const { clock, a, b, ids, dispose } = twoNodes(600);
+  const body = Buffer.alloc(1024 * 1024);
+  for (let at = 0; at < 17; at++) a.add(newTask(`a${at}`, { ...ENDED, answer: { ...ANSWER, body } }));
+  const own = b.add(newTask('own'));
+  for (let at = 0; at < 700; at++) a.add(newTask(`x${at}`, { principal: BOB }));
+  for (let passed = 0; passed < 31_000; passed += 1_000) {
+    await clock.advance(1_000);
+    await settled();
+  }
+  const long = b.add(newTask('long', { ...ENDED, answer: { ...ANSWER, body } }));
+  b.update(own, ENDED);
+  assert.equal(b.get(own.key)?.status, 'completed');
+  assert.notEqual(b.get(long.key), null);
+  await settled();
+  assert.ok(ids(a).includes('own'));
+  await dispose();
+});
+
+test('a node goes on to publish what it counts, so that no number of before is counted for ever', async () => {
+  const { clock, a, b, dispose } = twoNodes(600);
+  const pass = async (ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      await clock.advance(1_000);
+      await settled();
+    }
+  };
+  const records = Array.from({ length: 1_000 }, (_, at) => a.add(newTask(`a${at}`, { ttlMs: 3_600_000 })));
+  await pass(31_000);
+  assert.equal(b.refusal(ADA.principal.id)?.code, 'OVERLOADED');
+  for (const record of records) a.delete(record);
+  await pass(31_000);
+  assert.equal(b.refusal(ADA.principal.id), null);
+  await dispose();
+});
+
+test('a task that ends at another node, because it was not asked after there, lives on where it is', async () => {
+  const { clock, a, b, dispose } = twoNodes();
+  const record = a.add(newTask('t', { ttlMs: null }));
+  await settled();
+  await clock.advance(DAY_MS / 2);
+  a.update(record, { status: 'working' });
+  await clock.advance(6.6 * DAY_MS);
+  await settled();
+  assert.equal(b.get(record.key), null);
+  assert.notEqual(a.get(record.key), null);
+  await dispose();
+});
+
+test('the tasks of other nodes are not on the disk of a node; its own are compared with the store when it starts', async () => {
+  const disk = new Map<string, TaskRecord>();
+  const own: TaskRecords = {
+    load: () => [...disk.values()],
+    put: (record) => void disk.set(record.key, record),
+    delete: (key) => void disk.delete(key),
+  };
+  const { store, a, node, ids, clock, stored, dispose } = twoNodes(20);
+  const before = node(store.view(), own);
+  const kept = ['kept', 'deleted', 'ended', 'lost'].map((id) => before.add(newTask(id)));
+  await settled();
+  const theirs = a.add(newTask('theirs'));
+  await settled();
+  before.update(before.get(theirs.key)!, { pollIntervalMs: 7 });
+  await settled();
+  assert.deepEqual([...disk.values()].map(({ taskId }) => taskId).sort(), ['deleted', 'ended', 'kept', 'lost']);
+  // While it is down.
+  const there = { ...disk.get(kept[2]!.key)! };
+  a.delete(kept[1]!);
+  a.update(a.get(kept[2]!.key)!, ENDED);
+  await settled();
+  await store.lose('trunkline_tasks', kept[3]!.key);
+  disk.set(there.key, there);
+  disk.set(kept[1]!.key, kept[1]!);
+  const after = node(store.view(), own);
+  await clock.advance(1_500);
+  await settled();
+  assert.deepEqual(ids(after).sort(), ['ended', 'kept', 'lost', 'theirs']);
+  assert.equal(after.get(kept[2]!.key)?.status, 'completed');
+  assert.equal(await stored(), 4);
   await dispose();
 });
 

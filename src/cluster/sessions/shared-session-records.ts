@@ -102,7 +102,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 
   get nodes(): number {
-    return this.#others().length + 1;
+    return this.#counts.nodes;
   }
 
   count(principal: string | null): number {

@@ -43,12 +43,15 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   readonly #resealing: Resealing;
   readonly #counts: Record<TaskMeasure, ClusterCounts>;
   #follower: TaskFollower | null = null;
+  #loaded: readonly TaskRecord[];
 
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
     const { maxTasks = MAX_TASKS } = deps;
     this.maxTasks = maxTasks;
-    const bounds = { maxValueBytes: MAX_RECORD_BYTES, newest: maxTasks };
+    this.#loaded = [...deps.own.load()];
+    const known = this.#loaded.map(({ key }) => key);
+    const bounds = { maxValueBytes: MAX_RECORD_BYTES, newest: maxTasks, known };
     this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, ...bounds }, this);
     const counts = (of: TaskMeasure): ClusterCounts => {
       const subject = `trunkline.tasks.${of}`;
@@ -69,7 +72,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   }
 
   get nodes(): number {
-    return this.#others().length + 1;
+    return this.#counts.tasks.nodes;
   }
 
   counted(what: TaskMeasure, principal: string | null): number {
@@ -77,11 +80,13 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   }
 
   load(): Iterable<TaskRecord> {
-    return this.#deps.own.load();
+    const loaded = this.#loaded;
+    this.#loaded = [];
+    return loaded;
   }
 
-  put(record: TaskRecord): void {
-    this.#deps.own.put(record);
+  put(record: TaskRecord, own = true): void {
+    if (own) this.#deps.own.put(record);
     this.#tell(record);
   }
 
@@ -106,8 +111,8 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
       for (const key of await bucket.keys(`${keyPrefix(route)}.*`)) {
         if (this.#follower?.get(key) !== null) continue;
         const waiting = this.#table.waiting(key);
-        const record = waiting === undefined ? await bucket.get(key) : waiting && { key, value: waiting, revision: 0 };
-        if (record !== null) this.heard(record, false);
+        if (waiting === undefined) await this.#table.read(key, true);
+        else if (waiting !== null) this.heard({ key, value: waiting, revision: 0 }, false);
       }
     } catch (cause) {
       const text = 'the tasks of the cluster cannot be read at the moment';

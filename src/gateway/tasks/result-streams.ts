@@ -56,11 +56,15 @@ export class ResultStreams {
     if (this.#counts.of(record.principal) >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, 'tasks/result');
-    const { random, dispatch } = this.#deps;
+    const { random, dispatch, table } = this.#deps;
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
     this.#counts.add(record.principal, 1);
-    void dispatch.callServer(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
+    const release = table.keep(record.key);
+    void dispatch
+      .callServer(record.server, asked, stream)
+      .then((outcome) => this.#ended(record, stream, outcome))
+      .finally(release);
     return stream;
   }
 

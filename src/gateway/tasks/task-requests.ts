@@ -49,7 +49,7 @@ export class TaskRequests {
     const { method, era } = exchange.request;
     const relayed = record.era === era;
     if (method === 'tasks/get') {
-      if (isSettled(record)) return this.#view(asked, record);
+      if (isSettled(record) || isOwn(record)) return this.#view(asked, record);
       return relayed ? this.#relay(asked) : this.#get(asked);
     }
     if (method === 'tasks/cancel') {
@@ -84,7 +84,7 @@ export class TaskRequests {
       return waits.wait({ record, exchange, related: taskId.value, until });
     }
     for (;;) {
-      if (isSettled(record)) return finalOutcome(record, taskId.value);
+      if (isSettled(record) || isOwn(record)) return finalOutcome(record, taskId.value);
       const outcome = await this.#relay({ ...asked, record });
       const overdue = outcome.kind === 'failure' && outcome.error.code === 'TIMEOUT';
       if (!overdue || clock.now() >= until) return outcome;
@@ -161,6 +161,11 @@ export class TaskRequests {
         : statelessView(record, taskId.value, this.#parts.streams.of(record)?.questions ?? null, 'complete');
     return answer(result('0', from === null ? view : withMeta(view, from), era));
   }
+}
+
+/** Its server never knew it; a long answer is at the node that began it. */
+function isOwn({ era }: TaskRecord): boolean {
+  return era === null;
 }
 
 function acknowledged(): Outcome {

@@ -18,7 +18,8 @@ const MAX_OF_PRINCIPAL = 1_000;
 /** Bytes of kept answers of one principal. */
 const MAX_BYTES_OF_PRINCIPAL = 16 * 1024 * 1024;
 /** The longest that any task is kept after it was last heard of, whatever its server promises. */
-export const MAX_TTL_MS = 7 * 24 * 60 * 60_000;
+const DAY_MS = 24 * 60 * 60_000;
+export const MAX_TTL_MS = 7 * DAY_MS;
 const SWEEP_MS = 60_000;
 /** What another node learned moments ago may not be here yet. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -119,8 +120,8 @@ export class TaskTable {
     const expiresAt = this.#expiry(startedAt, task.ttlMs);
     const record = { ...task, key: newTaskKey(task, this.#deps.random), startedAt, expiresAt };
     this.#insert(record);
-    this.#bound(record.principal, 1, bytesOfTask(record));
-    if (this.#tasks.has(record.key)) this.#deps.records.put(record);
+    this.#bound(record, 1, bytesOfTask(record));
+    this.#put(record);
     this.#deps.events.begun(record);
     return record;
   }
@@ -194,10 +195,11 @@ export class TaskTable {
     };
     if (!this.#tasks.has(record.key)) return record;
     this.#replace(before, record);
-    this.#bound(record.principal, 0, bytesOfTask(record) - bytesOfTask(before));
-    // Being asked after moves the end of tasks without one; that alone is not worth a write.
-    const same = isDeepStrictEqual({ ...before, expiresAt: 0 }, { ...record, expiresAt: 0 });
-    if (!same && this.#tasks.has(record.key)) this.#deps.records.put(record);
+    this.#bound(record, 0, bytesOfTask(record) - bytesOfTask(before));
+    // Being asked after moves the end of tasks without one; that alone is worth a write once a day.
+    const dayOf = ({ expiresAt }: TaskRecord) => Math.floor(expiresAt / DAY_MS);
+    const same = isDeepStrictEqual({ ...before, expiresAt: dayOf(before) }, { ...record, expiresAt: dayOf(record) });
+    if (!same) this.#put(record);
     if (status !== before.status || !record.description.equals(before.description)) {
       this.#watchers.emit(record.key, record);
       this.#deps.events.changed(record, before);
@@ -208,6 +210,10 @@ export class TaskTable {
 
   delete({ key }: Pick<TaskRecord, 'key'>): void {
     if (this.#remove(key)) this.#deps.records.delete(key);
+  }
+
+  #put(record: TaskRecord): void {
+    this.#deps.records.put(record, !this.#others.has(record.key));
   }
 
   /** What another node knows of a task. What has ended stays as it ended. */
@@ -266,13 +272,18 @@ export class TaskTable {
     return () => void this.#watchers.off(key, heard);
   }
 
+  /** It stays at hand until the returned function is called. */
+  keep(key: string): () => void {
+    return this.watch(key, () => {});
+  }
+
   /** The session is over, and its connections with it: what its tasks have left is asked for over the asker's own. */
   sessionEnded(sessionId: string): void {
     for (const [key, record] of this.#tasks) {
       if (record.sessionId !== sessionId) continue;
       const left = { ...record, sessionId: null };
       this.#tasks.set(key, left);
-      this.#deps.records.put(left);
+      this.#put(left);
     }
   }
 
@@ -291,7 +302,9 @@ export class TaskTable {
   #live(record: TaskRecord | undefined): TaskRecord | null {
     if (record === undefined) return null;
     if (record.expiresAt > this.#deps.clock.wall()) return record;
-    this.delete(record);
+    // The node that began it may know a later end.
+    if (this.#others.has(record.key)) this.#remove(record.key);
+    else this.delete(record);
     return null;
   }
 
@@ -335,9 +348,11 @@ export class TaskTable {
 
   /** In the cluster. `principal` null: of all callers. */
   #known(what: TaskMeasure, principal: string | null): number {
-    const counts = this.#atHand[what];
-    const atHand = principal === null ? counts.total : counts.of(principal);
-    return Math.max(atHand, this.#shared?.counted(what, principal) ?? 0);
+    return Math.max(this.#atHandOf(what, principal), this.#shared?.counted(what, principal) ?? 0);
+  }
+
+  #atHandOf(what: TaskMeasure, principal: string | null): number {
+    return principal === null ? this.#atHand[what].total : this.#atHand[what].of(principal);
   }
 
   /** In the cluster. */
@@ -346,30 +361,33 @@ export class TaskTable {
   }
 
   /**
-   * Deletes, for all nodes, the oldest that have ended, to make room for what was added here; at most twice as much, for what
-   * other nodes have published may be out of date.
+   * Deletes, for all nodes, the oldest others that have ended, to make room for what was added here; at most twice as much, for
+   * what other nodes have published may be out of date.
    */
-  #bound(principal: string, newTasks: number, newBytes: number): void {
+  #bound(added: TaskRecord, newTasks: number, newBytes: number): void {
     const makeRoom = (of: string | null, maxTasks: number, maxBytes: number): void => {
       let tasks = 2 * newTasks;
       let bytes = 2 * newBytes;
-      const exceeds = () =>
-        (tasks > 0 && this.#known('tasks', of) > maxTasks) || (bytes > 0 && this.#known('bytes', of) > maxBytes);
-      while (exceeds()) {
-        const oldest = this.#oldestEnded(of);
-        if (oldest === null) return;
+      const tooMany = () => tasks > 0 && this.#known('tasks', of) > maxTasks;
+      const tooLong = () => bytes > 0 && this.#known('bytes', of) > maxBytes;
+      while (tooMany() || tooLong()) {
+        const oldest = this.#oldestEnded(of, added.key);
+        const size = oldest === null ? 0 : bytesOfTask(oldest);
+        const certain = tooMany() || this.#atHandOf('bytes', of) > maxBytes;
+        if (oldest === null || (size > bytes && !certain)) return;
         tasks--;
-        bytes -= bytesOfTask(oldest);
+        bytes -= size;
         this.delete(oldest);
       }
     };
-    makeRoom(principal, MAX_OF_PRINCIPAL, MAX_BYTES_OF_PRINCIPAL);
+    makeRoom(added.principal, MAX_OF_PRINCIPAL, MAX_BYTES_OF_PRINCIPAL);
     makeRoom(null, this.#maxOfAll, this.#maxOfAll * BYTES_PER_TASK);
   }
 
-  #oldestEnded(principal: string | null): TaskRecord | null {
+  #oldestEnded(principal: string | null, except: string): TaskRecord | null {
     for (const record of this.#tasks.values()) {
-      if (isTerminal(record.status) && (principal === null || record.principal === principal)) return record;
+      if (!isTerminal(record.status) || record.key === except) continue;
+      if (principal === null || record.principal === principal) return record;
     }
     return null;
   }

@@ -30,6 +30,7 @@ import { awaitsStream, heardTask, isSettled, missingExtension, statefulView, sta
 import { TaskWaits } from './task-waits.ts';
 
 const PAGE = 50;
+const READ_AT_ONCE = 32;
 
 interface TasksDeps extends ListParts {
   readonly random: Random;
@@ -115,23 +116,19 @@ export class Tasks implements TaskEvents {
     if (!stateful && !declaresTasksExtension(client.capabilities)) return Promise.resolve(missingExtension());
     const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
+    const { table } = this.#parts;
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
-    if (isKnown(found) || !this.#parts.table.shared) return run(found);
-    const look = (away: GatewayError | null) => away ?? this.#parts.table.lookUp(find, isKnown);
-    return this.#read(taskId.value, client, endpoint).then(look).then(run);
+    // Another session of the caller may have a task of this id, and that of this session may not be at hand.
+    if ((isKnown(found) && found.sessionId === client.sessionId) || !table.shared) return run(found);
+    const look = () => table.lookUp(find, isKnown);
+    const away = (error: GatewayError) => (isKnown(found) ? found : error);
+    return this.#read(taskId.value, client, endpoint).then(look, away).then(run);
   }
 
-  /** What is not at hand; null when it is, if it is stored. */
-  async #read(taskId: string, client: ClientProfile, endpoint: Endpoint): Promise<GatewayError | null> {
+  /** What is not at hand, if it is stored. Rejects with GatewayError NOT_SENT. */
+  async #read(taskId: string, client: ClientProfile, endpoint: Endpoint): Promise<void> {
     const route = this.ids.routeAt(taskId, client, endpoint);
-    if (route instanceof GatewayError) return null;
-    try {
-      await this.#parts.table.read(route);
-      return null;
-    } catch (error) {
-      if (error instanceof GatewayError) return error;
-      throw error;
-    }
+    if (!(route instanceof GatewayError)) await this.#parts.table.read(route);
   }
 
   #run(
@@ -148,8 +145,8 @@ export class Tasks implements TaskEvents {
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     }
     this.#parts.following.follow(record, client.principal);
-    const asked = { record, exchange, endpoint, taskId };
-    const outcome = this.#requests.run(asked);
+    const release = this.#parts.table.keep(record.key);
+    const outcome = this.#requests.run({ record, exchange, endpoint, taskId }).finally(release);
     if (request.era === 'stateless') return outcome;
     return outcome.then((ended) => this.#keepAnswer(ended, record, client.principal));
   }
@@ -179,18 +176,20 @@ export class Tasks implements TaskEvents {
     return this.#parts.streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
   }
 
-  /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. */
+  /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. Rejects with GatewayError NOT_SENT. */
   async listen(listen: Listen, taskIds: readonly string[]): Promise<ListenedTasks> {
+    const { client, endpoint } = listen;
     const here: string[] = [];
     const there: ListenedTasks['there'][number][] = [];
+    const find = (taskId: string) => this.ids.find(taskId, client, endpoint);
+    const missing = taskIds.filter((taskId) => !isKnown(find(taskId)));
+    for (let i = 0; i < missing.length; i += READ_AT_ONCE) {
+      const some = missing.slice(i, i + READ_AT_ONCE);
+      await Promise.all(some.map((taskId) => this.#read(taskId, client, endpoint)));
+    }
     for (const taskId of taskIds) {
-      const find = () => this.ids.find(taskId, listen.client, listen.endpoint);
-      let record = find();
-      if (!isKnown(record)) {
-        await this.#read(taskId, listen.client, listen.endpoint);
-        record = find();
-      }
-      if (record === null || record instanceof GatewayError) continue;
+      const record = find(taskId);
+      if (!isKnown(record)) continue;
       if (record.era === 'stateless') {
         there.push({ server: record.server, own: record.taskId, exposed: taskId });
       } else {
@@ -293,7 +292,7 @@ export class Tasks implements TaskEvents {
   }
 }
 
-function isKnown(found: TaskRecord | GatewayError | null): boolean {
+function isKnown(found: TaskRecord | GatewayError | null): found is TaskRecord {
   return found !== null && !(found instanceof GatewayError);
 }
 
