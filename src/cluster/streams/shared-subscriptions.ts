@@ -109,6 +109,7 @@ export class SharedSubscriptions implements TableOwner {
     const key = keyOf(subscription);
     const known = this.#mine.delete(key) || this.#known.get(sessionOf(key))?.has(key) === true;
     if (known || this.#table.unwritten < MAX_UNHEARD) this.#table.put(key, null);
+    this.#forget(key);
   }
 
   /** The node with the subscription deletes the record; any node deletes those of nodes that are gone. */
