@@ -142,6 +142,8 @@ export interface ThisNode {
   nodeLeaves(node: NodeView): void;
   /** Other nodes may have considered this one gone. */
   backAgain(): void;
+  /** For so long that other nodes may have considered it gone. */
+  stoodStill(): void;
   /** Messages may have been lost. */
   missed(): void;
   serversChanged(): void;

@@ -324,6 +324,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lost.awaitAllAgain();
   }
 
+  stoodStill(): void {
+    this.backAgain();
+    this.streams.tellAgain();
+  }
+
   missed(): void {
     this.peers.tellView();
     this.streams.tellAgain();

@@ -198,7 +198,7 @@ export class Nodes {
     const everyMs = this.#witnesses.late ? LATE_HEARTBEAT_MS : HEARTBEAT_MS + LOOK_MS;
     if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.tell();
     clock.after(LOOK_MS, () => this.#look());
-    if (late > ABSENCE_MS) this.#node.backAgain();
+    if (late > ABSENCE_MS) this.#node.stoodStill();
   }
 
   #heard(payload: Buffer, from: string): void {

@@ -20,7 +20,9 @@ export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
   | { readonly kind: 'streams'; readonly sessionIds: readonly string[] }
+  /** None: all streams of a node are asked for. */
   | { readonly kind: 'sought'; readonly sessionIds: readonly string[] }
+  | { readonly kind: 'found'; readonly sessionIds: readonly string[] }
   | {
       readonly kind: 'deliver';
       readonly sessionId: string;
@@ -59,7 +61,9 @@ export interface SideReceiver {
 
 export interface OpenStreams {
   openedAt(sessionId: string, peer: string): void;
-  /** That node asks which of them have their streams here. */
+  /** The answer of that node. */
+  foundAt(sessionId: string, peer: string): void;
+  /** That node asks which of them have their streams here; for none, which streams are open here. */
   soughtBy(peer: string, sessionIds: readonly string[]): void;
   deliverHere(sessionId: string, message: Message, server?: string): void;
   askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
@@ -176,6 +180,9 @@ export class SideMessages {
           return;
         case 'sought':
           streams.soughtBy(from, side.sessionIds);
+          return;
+        case 'found':
+          for (const sessionId of side.sessionIds) streams.foundAt(sessionId, from);
           return;
         case 'deliver':
           streams.deliverHere(side.sessionId, message(side.message), side.server ?? undefined);

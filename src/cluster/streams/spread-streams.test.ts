@@ -234,6 +234,36 @@ test('a node that missed messages asks where the streams are that it does not kn
     assert.deepEqual(heard, ['b s']);
   }));
 
+test('a node that missed an announcement learns where a stream went that it knew elsewhere', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const open = new Set<string>();
+    const [a, b, c] = [
+      await withClients(nodes, 'a', heard),
+      await withClients(nodes, 'b', heard, open),
+      await withClients(nodes, 'c', heard),
+    ];
+    b.opens('s');
+    await nodes.pass(100);
+    a.cut();
+    open.delete('s');
+    c.opens('s');
+    await nodes.pass(100);
+    a.restore();
+    await nodes.pass(100);
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard, ['c s']);
+  }));
+
+test('an answer of where a stream was does not take it from where it has opened since', () =>
+  onNodes(async (nodes) => {
+    const { a, b } = await openAtB(nodes);
+    assert.equal(a.opens('s'), true);
+    a.cluster.streams.foundAt('s', b.bus.peer);
+    assert.equal(a.cluster.streams.opened('s'), false, 'it is still known to be here');
+  }));
+
 test('messages that wait for an answer have a bound; beyond it they count as for clients of this node, which is logged', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];

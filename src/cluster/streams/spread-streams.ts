@@ -77,7 +77,10 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
 
   /** Messages were lost, also such as were for this node, unless it has only just begun to hear others. */
   tellAgain(): void {
-    this.#missed ||= this.#informed.size > 0;
+    if (this.#informed.size > 0) {
+      this.#missed = true;
+      this.#messages.tellAll({ kind: 'sought', sessionIds: [] });
+    }
     this.#informed.clear();
     this.met();
   }
@@ -88,9 +91,19 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.#send(sessionId);
   }
 
+  /** The stream may have been opened since it was sought. */
+  foundAt(sessionId: string, peer: string): void {
+    const at = this.#at.get(sessionId) ?? NONE;
+    if (!this.#isHere(sessionId) && (at === NONE || at === GONE)) this.openedAt(sessionId, peer);
+  }
+
   soughtBy(peer: string, sessionIds: readonly string[]): void {
+    if (peer === this.#own.bus.peer) return;
     const here = sessionIds.filter((sessionId) => this.#isHere(sessionId));
-    if (here.length > 0) this.#messages.tell(peer, { kind: 'streams', sessionIds: here });
+    if (here.length > 0) this.#messages.tell(peer, { kind: 'found', sessionIds: here });
+    if (sessionIds.length > 0) return;
+    this.#informed.delete(peer);
+    this.met();
   }
 
   gone(peer: string): void {
