@@ -9,6 +9,7 @@ import {
   deadlineOf,
   elsewhere,
   failedAttempt,
+  inTime,
   isListen,
   isRoomless,
   isUnbegun,
@@ -36,7 +37,7 @@ import { notStarted, type OwnServers } from './ownership/own-servers.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
-/** Longer than a lease needs to expire and be taken over. */
+/** Longer than it takes to end the lease of a dead node. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
@@ -333,7 +334,8 @@ export class ClusterCalls {
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
     try {
-      const owner = await this.#parts.servers.ownerOf(place, key, exchange.client);
+      const asked = this.#parts.servers.ownerOf(place, key, exchange.client);
+      const owner = await inTime(asked, place, request, exchange, this.#parts.deps.clock);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
       if (owner?.kind === 'mine') return await this.#callMine(owner.claim, request, exchange);
       return await this.#callForeign(place, key, owner, request, exchange);
@@ -380,7 +382,7 @@ export class ClusterCalls {
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
-        if (key !== null) this.#instances.forget(name, key);
+        if (key !== null && tried.unheard !== true) this.#instances.forget(name, key);
         wasTried(exchange, askedAt, clock);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }

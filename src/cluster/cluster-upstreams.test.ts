@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { onNodes, type PlayedNode, remoteSpec, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../test/support/cluster-bench.ts';
+import type { SharedState } from '../bus/shared-state.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 
@@ -79,4 +87,54 @@ test('a server that is misconfigured at a node is served by another node, and on
     assert.equal(bodyOf(await nodes.until(call(a, new TestExchange()))), '{"node":"b"}');
     const names = ({ cluster }: PlayedNode) => cluster.upstreams.servers().map(({ name }) => name);
     assert.deepEqual([names(a), names(b)], [['lone', 'web'], ['web']]);
+  }));
+
+/** The store as it is while its servers elect a leader: no record can be read. */
+function electing(nodes: ClusterBench): { readonly state: SharedState; silent: boolean } {
+  const store = {
+    silent: false,
+    state: {
+      bucket: (name, options) =>
+        new Proxy(nodes.state.bucket(name, options), {
+          get: (bucket, key) => {
+            if (store.silent && key === 'get') return () => Promise.reject(new Error('no leader'));
+            const member: unknown = Reflect.get(bucket, key);
+            return typeof member === 'function' ? member.bind(bucket) : member;
+          },
+        }),
+    } satisfies SharedState as SharedState,
+  };
+  return store;
+}
+
+test('fault:F43 a call that does not reach its owner for a moment goes there when it is back, without a look into the store', () =>
+  onNodes(async (nodes) => {
+    const store = electing(nodes);
+    const a = await nodes.join('a', [serverNamed('web')], { state: store.state });
+    const b = await nodes.join('b', [serverNamed('web')]);
+    assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
+    assert.equal(bodyOf(await nodes.until(call(a, new TestExchange()))), '{"node":"b"}');
+    store.silent = true;
+    b.cut();
+    const called = nodes.clock.now();
+    const waiting = call(a, new TestExchange());
+    await nodes.pass(300);
+    b.restore();
+    assert.equal(bodyOf(await nodes.until(waiting)), '{"node":"b"}');
+    assert.ok(nodes.clock.now() - called < 1_000, `${nodes.clock.now() - called} ms`);
+    store.silent = false;
+  }));
+
+test('fault:F43 a call whose owner the store does not name in time is NOT_SENT at its deadline, and is not sent after it', () =>
+  onNodes(async (nodes) => {
+    const store = electing(nodes);
+    const a = await nodes.join('a', [serverNamed('web', { timeoutMs: 5_000 })], { state: store.state });
+    store.silent = true;
+    const called = nodes.clock.now();
+    assert.match(bodyOf(await nodes.until(call(a, new TestExchange()))), /^NOT_SENT .*not found in time/);
+    assert.ok(nodes.clock.now() - called <= 5_100, `${nodes.clock.now() - called} ms`);
+    store.silent = false;
+    await nodes.pass(1_000);
+    assert.deepEqual(a.local.calls, []);
+    assert.equal(bodyOf(await nodes.until(call(a, new TestExchange()))), '{"node":"a"}');
   }));

@@ -12,7 +12,7 @@ export function registerClusterGauges(
   const conflicts = metrics.gauge('trunkline_cluster_conflicts', 'Servers that nodes define differently.');
   const age = metrics.gauge(
     'trunkline_cluster_lease_age_seconds',
-    'Time since the last renewal of the lease of this node; it serves what it owns up to 2 s.',
+    'Time since the last renewal of the lease of this node; from 2 s on other nodes must confirm it.',
   );
   const owned = metrics.gauge('trunkline_cluster_owned', 'Sessions with processes, and singletons, of this node.');
   const taken = metrics.counter('trunkline_cluster_takeovers_total', 'What was taken over from nodes that were gone.');

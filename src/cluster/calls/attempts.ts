@@ -1,6 +1,6 @@
 import { CallAttempts } from '../../model/call-attempts.ts';
 import type { CallAttempt } from '../../model/call-record.ts';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, within } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -34,6 +34,24 @@ export function isRoomless(outcome: Outcome): boolean {
 export function wasTried(exchange: Exchange, since: number, clock: Clock): void {
   exchange.begunAt ??= since;
   exchange.triedMs = (exchange.triedMs ?? 0) + clock.now() - since;
+}
+
+/** What the owner of its process takes to be found counts as an attempt. Rejects with GatewayError NOT_SENT at the deadline. */
+export async function inTime<T>(
+  work: Promise<T>,
+  place: Place,
+  request: Message,
+  exchange: Exchange,
+  clock: Clock,
+): Promise<T> {
+  const { name } = place.server;
+  const since = clock.now();
+  const timeoutMs = deadlineOf(place, request, exchange) || Number.POSITIVE_INFINITY;
+  const found = await within(clock, (exchange.begunAt ?? since) + timeoutMs - since, work, () => {
+    throw new GatewayError('NOT_SENT', `the owner of ${name} was not found in time`, { server: name });
+  });
+  wasTried(exchange, since, clock);
+  return found;
 }
 
 /** It did not begin here, and its next attempt does. */

@@ -60,7 +60,8 @@ type RemoteOutcome =
       /** At that node; null where the first was the only one. */
       readonly attempts: readonly CallAttempt[] | null;
     }
-  | { readonly kind: 'elsewhere'; readonly reason: string };
+  /** `unheard`: it did not reach the node. */
+  | { readonly kind: 'elsewhere'; readonly reason: string; readonly unheard?: boolean };
 
 /** A week, for what has no deadline of its own. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
@@ -177,7 +178,7 @@ export class RemoteCalls {
   ): RemoteOutcome {
     // The node has just left without the call: find the one that serves it now.
     const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
-    if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
+    if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message, unheard };
     return ended(at(error, node, server));
   }
 

@@ -51,6 +51,47 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
   }
 });
 
+test('fault:F28 a lease is renewed while many claims are written again, and counts when all are', async () => {
+  const clock = new FakeClock();
+  const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+  let begun = 0;
+  let written = Promise.withResolvers<void>();
+  const node = {
+    leaseOver: () => {},
+    leaseHeld: () => {},
+    leaseRegained: () => {
+      begun++;
+      return written.promise;
+    },
+  };
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), node);
+  const pass = async (ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      await clock.advance(100);
+      await settled();
+    }
+  };
+  const revision = async () => (await store.get('lease.p'))!.revision;
+  lease.start();
+  await pass(500);
+  const before = await revision();
+  await pass(6_000);
+  assert.ok((await revision()) >= before + 10);
+  assert.deepEqual([lease.held, begun], [false, 1]);
+  // Other nodes have ended it meanwhile: all is written once more.
+  await store.delete('lease.p', await revision());
+  await pass(1_000);
+  written.resolve();
+  written = Promise.withResolvers<void>();
+  await pass(1_000);
+  assert.deepEqual([lease.held, begun], [false, 2]);
+  written.resolve();
+  await pass(500);
+  assert.equal(lease.held, true);
+  await lease.close();
+});
+
 test('fault:F28 with its first lease a node ends the lease of its process before, which has ended, and no other', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);

@@ -30,6 +30,8 @@ export class NodeLease {
   #renewedAt = Number.NEGATIVE_INFINITY;
   /** The store may have dropped the lease since `leaseRegained` ran. */
   #broken = true;
+  #created = 0;
+  #regaining: Promise<void> | null = null;
   #returningUntil = Number.NEGATIVE_INFINITY;
   #failure: string | null = null;
   #failedSince: number | null = null;
@@ -126,7 +128,14 @@ export class NodeLease {
       if (this.#since > 0 && isBack) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
       this.#witnesses.renewed(sentAt);
-      if (!this.#settled || this.#broken) await this.#regain();
+      if (!this.#settled || this.#broken) {
+        this.#regaining ??= this.#regain().finally(() => {
+          this.#regaining = null;
+        });
+        this.#regaining.catch(() => {});
+        // It is renewed while many claims are written.
+        await within(clock, RENEW_MS, this.#regaining, () => {});
+      }
       void this.#endFormer();
       this.#failure = null;
       this.#failedSince = null;
@@ -175,9 +184,10 @@ export class NodeLease {
       this.#since = this.#revision;
       this.#deps.identity?.restore().catch(() => {});
     }
+    const created = this.#created;
     await this.#node.leaseRegained(how);
-    // If it took longer than the lease lasts, the next renewal decides.
-    if (this.#closed || clock.now() >= this.#until) return;
+    // If the lease is over, or was over in between, the next renewal decides.
+    if (this.#closed || clock.now() >= this.#until || created !== this.#created) return;
     this.#broken = false;
     this.#settled = true;
     this.#node.leaseHeld(how);
@@ -193,6 +203,7 @@ export class NodeLease {
       if (await this.#over(await this.#store.get(key))) return;
     }
     this.#broken = true;
+    this.#created++;
     if (await this.#put((value) => this.#store.create(key, value))) return;
     if (!(await this.#over(await this.#store.get(key)))) throw new Error('the lease came and went');
   }

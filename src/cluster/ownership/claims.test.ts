@@ -7,6 +7,7 @@ import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
+import type { NodeView } from '../nodes/node-state.ts';
 import { Claims } from './claims.ts';
 
 /** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
@@ -17,6 +18,8 @@ class Bench {
   readonly held: Promise<void>[] = [];
   /** What is written is not: `lost`, or heard of: `unheard`. */
   writes: 'well' | 'lost' | 'unheard' = 'well';
+  /** What each node hears of every other one. */
+  heard: NodeView | null = null;
 
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
     // As over a connection: what is opened goes on when the store was made anew, and does not notice.
@@ -52,7 +55,7 @@ class Bench {
         store: state.bucket('claims', { ttlMs: 0 }),
         leases: state.bucket('leases', { ttlMs: 0 }),
         lease: { held: true, since: 1, returning: false },
-        nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
+        nodes: { first: () => false, unheard: () => {}, get: () => this.heard, others: () => [] },
       },
       { claimLost: ({ key }) => lost.push(key) },
     );
@@ -167,3 +170,27 @@ for (const forget of [false, true]) {
     assert.equal(bench.clock.pending, 0);
   });
 }
+
+test('fault:F43 the owner is a node that is heard, and is found without its lease, which an election may keep from being read', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.node('a'), bench.node('b')];
+  await a.claims.claim('own', 's1');
+  bench.heard = { state: 'ready' } as NodeView;
+  assert.deepEqual([await b.claims.lives('a'), (await b.claims.claim('own', 's1')).kind], [true, 'theirs']);
+  bench.heard = null;
+  assert.equal(await b.claims.lives('a'), false);
+  await bench.alive('a');
+  assert.equal(await b.claims.lives('a'), true);
+});
+
+test('fault:F28 many claims are written again, 64 at a time; the first failure ends that, and none is lost for it', async () => {
+  const bench = new Bench();
+  const { claims, lost } = bench.node('a');
+  await claims.regained('anew');
+  for (let i = 0; i < 200; i++) await claims.claim('own', `s${i}`);
+  bench.writes = 'lost';
+  await assert.rejects(claims.regained('anew'), /does not answer/);
+  bench.writes = 'well';
+  await claims.regained('anew');
+  assert.deepEqual([lost, claims.size], [[], 200]);
+});

@@ -25,6 +25,7 @@ export type Owner =
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
 const AGAIN_MS = 100;
+const KEPT_AT_ONCE = 64;
 
 /**
  * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
@@ -159,10 +160,16 @@ export class Claims {
       this.#storeLostAt = this.#context.deps.clock.now();
     }
     if (how === 'in time' && !other) return;
-    for (const claim of this.all()) {
-      if (!other && (await this.#keep(claim))) continue;
+    const claims = this.all();
+    const keepOrLose = async (claim: Claim): Promise<void> => {
+      if (!other && (await this.#keep(claim))) return;
       this.#mine.delete(claim);
       this.#node.claimLost(claim);
+    };
+    for (let i = 0; i < claims.length; i += KEPT_AT_ONCE) {
+      const ended = await Promise.allSettled(claims.slice(i, i + KEPT_AT_ONCE).map(keepOrLose));
+      const failed = ended.find(({ status }) => status === 'rejected');
+      if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
     }
   }
 
@@ -239,7 +246,9 @@ export class Claims {
   /** A node that has just sent a heartbeat may hold a lease whose record the store has lost. Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
     const { leases, nodes } = this.#context;
-    if ((await leases.get(leaseKey(peer))) === null) return nodes.get(peer)?.state === 'ready';
+    // Reading would wait for an election of the store.
+    if (nodes.get(peer)?.state === 'ready') return true;
+    if ((await leases.get(leaseKey(peer))) === null) return false;
     nodes.unheard(peer);
     return true;
   }

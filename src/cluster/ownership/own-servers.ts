@@ -293,20 +293,24 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** Null without an owner. One list waits a second for a store that is silent; then none does until it has answered. */
+  /** Null without an owner. One list waits a second for a store that is silent; then none does until it has answered, and one asks. */
   #ownerSoon(server: string, key: string): Promise<Owner | null> {
     const clock = this.#deps.clock;
     const silent = this.#askAgainAt !== null;
     if (clock.now() < (this.#askAgainAt ?? 0)) return Promise.resolve(null);
-    const unanswered = (): null => {
-      this.#askAgainAt = clock.now() + AGAIN_MS;
+    const askAgainAt = (at: number): null => {
+      this.#askAgainAt = at;
       return null;
     };
-    const answer = this.owned.claims.owner(server, key).then((owner) => {
-      this.#askAgainAt = null;
-      return owner;
-    }, unanswered);
-    return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, answer, unanswered);
+    const answer = this.owned.claims.owner(server, key).then(
+      (owner) => {
+        this.#askAgainAt = null;
+        return owner;
+      },
+      () => askAgainAt(clock.now() + AGAIN_MS),
+    );
+    const silence = (): null => askAgainAt(Number.POSITIVE_INFINITY);
+    return silent ? Promise.resolve(silence()) : within(clock, SOON_MS, answer, silence);
   }
 
   #isEnding(claim: Claim): boolean {

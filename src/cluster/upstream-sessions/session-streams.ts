@@ -8,7 +8,7 @@ import type { Claim } from '../ownership/own-claims.ts';
 
 const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';
-/** Five of them outlast the lease of a dead node. */
+/** Five of them take as long as the end of the lease of a dead node. */
 const LOOK_MS = 500;
 /** In case it missed that a stream has no listener. */
 const LEVEL_MS = 60_000;
