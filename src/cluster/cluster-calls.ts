@@ -62,7 +62,7 @@ export class ClusterCalls {
   readonly #instances = new Instances();
   readonly shared: SharedInstances;
   readonly #remote: RemoteCalls;
-  #sentElsewhere = 0;
+  sentElsewhere = 0;
   /** What did not begin at a leaving node may begin elsewhere. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
@@ -78,10 +78,6 @@ export class ClusterCalls {
     this.#remote = new RemoteCalls(deps.bus);
     this.left = new LeftCalls(deps, known);
     this.#watches = new SharedWatches(deps, events, known);
-  }
-
-  get sentElsewhere(): number {
-    return this.#sentElsewhere;
   }
 
   get reached(): boolean {
@@ -377,7 +373,7 @@ export class ClusterCalls {
     if (key !== null) this.#instances.remember(name, key, instance.node.peer, epoch);
     const askedAt = clock.now();
     const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
-    this.#sentElsewhere++;
+    this.sentElsewhere++;
     exchange.servedBy = instance.node.id;
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {

@@ -64,6 +64,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
+  readonly known: KnownServers;
   readonly loop: LoopWatch;
   readonly #deps: ClusterParts;
   readonly #lifetime: Lifetime;
@@ -75,7 +76,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #own: OwnAdvertisement;
   readonly #advertisements: Advertisements;
   readonly #lost: LostInstances;
-  readonly #known: KnownServers;
   readonly #owned: OwnedCalls;
   readonly #servers: OwnServers;
   readonly #messages: SideMessages;
@@ -100,19 +100,19 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#own = new OwnAdvertisement(deps, this.peers);
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
-    this.#known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
+    this.known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
     this.#messages = new SideMessages(deps);
-    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.#known, this.#own);
+    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.known, this.#own);
     const claims = new Claims({ deps, store: claimed, leases, lease: this.#lease, nodes: this.peers }, this);
     this.#owned = new OwnedCalls(claims, clock);
-    this.#servers = new OwnServers(deps, this.#self, this.#known, this.#owned, this.events);
+    this.#servers = new OwnServers(deps, this.#self, this.known, this.#owned, this.events);
     this.streams = new SpreadStreams(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases, this.streams);
     this.#router = new ClusterUpstreams({
       deps,
       events: this.events,
       self: this.#self,
-      known: this.#known,
+      known: this.known,
       servers: this.#servers,
       advertisements: this.#advertisements,
       own: this.#own,
@@ -122,7 +122,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.upstreams = this.#router;
     this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#users, this);
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
-    this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.#known);
+    this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.known);
     this.#messages.receive(this.streams, this);
   }
 
@@ -190,7 +190,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   nodes(): readonly NodeReport[] {
-    return this.#known.nodes();
+    return this.known.nodes();
   }
 
   /** What only this node may run at the moment. */
@@ -218,11 +218,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   get conflicts(): RoutingTable['conflicts'] {
-    return this.#known.routingTable.conflicts;
-  }
-
-  get known(): Pick<KnownServers, 'server' | 'against' | 'instances'> {
-    return this.#known;
+    return this.known.routingTable.conflicts;
   }
 
   get view(): NodeView {
@@ -345,7 +341,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   #rebuild(): void {
-    const changed = this.#known.rebuild();
+    const changed = this.known.rebuild();
     this.#router.refresh();
     if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
   }

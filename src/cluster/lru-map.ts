@@ -6,16 +6,12 @@ export class LruMap<Value, Key = string> {
   readonly #max: number;
   #young = new Map<Key, Value>();
   #old = new Map<Key, Value>();
-  #dropped = false;
+  /** It is not known any more that something was never set. */
+  dropped = false;
 
   /** Keeps the last `max` used entries, and at most twice as many. */
   constructor(max: number) {
     this.#max = max;
-  }
-
-  /** It is not known any more that something was never set. */
-  get dropped(): boolean {
-    return this.#dropped;
   }
 
   get(key: Key): Value | undefined {
@@ -36,7 +32,7 @@ export class LruMap<Value, Key = string> {
     if (this.#old.size > 0) this.#old.delete(key);
     this.#young.set(key, value);
     if (this.#young.size < this.#max) return;
-    this.#dropped ||= this.#old.size > 0;
+    this.dropped ||= this.#old.size > 0;
     this.#old = this.#young;
     this.#young = new Map();
   }

@@ -90,31 +90,25 @@ function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
 
 export class NatsBucket implements Bucket {
   readonly name: string;
+  readonly stream: string;
   readonly marks: DeletionMarks;
-  readonly #state: NatsSharedState;
+  readonly state: NatsSharedState;
   readonly #options: BucketOptions;
   #opening: Promise<void> | null = null;
-  #incarnation = '';
+  incarnation = '';
 
   constructor(state: NatsSharedState, name: string, options: BucketOptions) {
-    this.#state = state;
+    this.state = state;
     this.name = name;
+    this.stream = `KV_${name}`;
     this.#options = options;
     this.marks = new DeletionMarks(this.stream, this.subject('>'));
-  }
-
-  get incarnation(): string {
-    return this.#incarnation;
   }
 
   readIncarnation(): Promise<string> {
     // A read does not show that another node has created it again.
     this.#opening = null;
-    return this.withStream('read', async () => this.#incarnation);
-  }
-
-  get stream(): string {
-    return `KV_${this.name}`;
+    return this.withStream('read', async () => this.incarnation);
   }
 
   subject(key: string): string {
@@ -178,17 +172,13 @@ export class NatsBucket implements Bucket {
     return watch;
   }
 
-  get deps(): NatsSharedState['deps'] {
-    return this.#state.deps;
-  }
-
   /** Creates a lost bucket and repeats. */
   async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>, repeats = true): Promise<T> {
     this.#opening ??= this.#open();
     const opening = this.#opening;
     try {
       await opening;
-      return await run(await this.#state.reach());
+      return await run(await this.state.reach());
     } catch (error) {
       if (this.#opening === opening) this.#opening = null;
       if (repeats && this.#gone(error)) return this.withStream(doing, run, false);
@@ -197,7 +187,7 @@ export class NatsBucket implements Bucket {
   }
 
   async #open(): Promise<void> {
-    this.#incarnation = incarnationOf(await this.#state.makeStream(this.name, this.#options));
+    this.incarnation = incarnationOf(await this.state.makeStream(this.name, this.#options));
   }
 
   /** Subjects of a lost bucket have no subscriber. */
@@ -226,7 +216,7 @@ export class NatsBucket implements Bucket {
       throw new GatewayError('TOO_LARGE', `a record of ${value.length} bytes`, { outcome: 'NOT_SENT' });
     }
     return this.withStream('write', async ({ client }) => {
-      const headers = this.#state.deps.core.headers();
+      const headers = this.state.deps.core.headers();
       if (operation !== undefined) headers.set(OPERATION, operation);
       try {
         const { seq } = await client.publish(this.subject(key), value, {
@@ -272,7 +262,7 @@ export class NatsWatch {
   async start(): Promise<void> {
     await this.#begin();
     if (this.#closed) return;
-    this.#unfollow = this.#bucket.deps.wire.onChange(({ type }) => {
+    this.#unfollow = this.#bucket.state.deps.wire.onChange(({ type }) => {
       if (type === 'connected') this.#again();
     });
   }
@@ -288,7 +278,7 @@ export class NatsWatch {
     if (this.#closed) return;
     this.#stopRetry?.();
     this.#begin().catch(() => {
-      if (!this.#closed) this.#stopRetry = this.#bucket.deps.clock.after(RETRY_MS, () => this.#again());
+      if (!this.#closed) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
     });
   }
 
@@ -312,7 +302,7 @@ export class NatsWatch {
       });
       const left = (await consumer.info(true)).num_pending;
       const ready = (): void => this.#watcher.onReady?.(incarnationOf(created), whole);
-      const first = new PendingRecords(consumer, left, this.#bucket.deps.clock, ready);
+      const first = new PendingRecords(consumer, left, this.#bucket.state.deps.clock, ready);
       if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
         callback: (message) => {

@@ -40,7 +40,7 @@ class Played {
       },
     };
     const bucket = {
-      deps: { clock: this.clock, wire: { onChange: () => () => {} } },
+      state: { deps: { clock: this.clock, wire: { onChange: () => () => {} } } },
       stream: 'KV_played',
       subject: (key: string) => `$KV.played.${key}`,
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
@@ -128,7 +128,7 @@ test('a watch of a store is ready when all records from before its beginning hav
     const replicas = { look() {} } as unknown as Reach['replicas'];
     const reach: Reach = { manager, client: expiring, connection, replicas, clock: systemClock };
     const watched = {
-      deps: bucket.deps,
+      state: bucket.state,
       stream: bucket.stream,
       subject: (key: string) => bucket.subject(key),
       withStream: (_doing: string, run: (reach: Reach) => Promise<unknown>) => run(reach),

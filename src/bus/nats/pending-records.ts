@@ -18,7 +18,8 @@ export class PendingRecords {
   #left: number;
   /** The last that came. */
   #last: JsMsg['info'] | null = null;
-  #over = false;
+  /** All came, or the consumer was stopped. */
+  over = false;
   #stopLook: (() => void) | null = null;
 
   constructor(consumer: Pick<PushConsumer, 'info'>, left: number, clock: Clock, ready: () => void) {
@@ -28,11 +29,6 @@ export class PendingRecords {
     this.#ready = ready;
   }
 
-  /** All came, or the consumer was stopped. */
-  get over(): boolean {
-    return this.#over;
-  }
-
   /** From now on records come. */
   begin(): void {
     if (this.#left === 0) this.#end();
@@ -40,7 +36,7 @@ export class PendingRecords {
   }
 
   received({ info }: Pick<JsMsg, 'info'>): void {
-    if (this.#over) return;
+    if (this.over) return;
     this.#last = info;
     this.#left--;
     // A record that ran out of time, fell out or was written again meanwhile never comes.
@@ -48,12 +44,12 @@ export class PendingRecords {
   }
 
   stop(): void {
-    this.#over = true;
+    this.over = true;
     this.#stopLook?.();
   }
 
   #lookLater(): void {
-    if (!this.#over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
+    if (!this.over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
   }
 
   /**
@@ -64,7 +60,7 @@ export class PendingRecords {
     try {
       const { name, num_pending: pending, delivered } = await this.#consumer.info();
       const came = this.#last?.consumer === name ? this.#last.deliverySequence : 0;
-      if (!this.#over && pending === 0 && delivered.consumer_seq <= came) this.#end();
+      if (!this.over && pending === 0 && delivered.consumer_seq <= came) this.#end();
     } catch {
       // It is asked again, or the watch begins anew.
     }
@@ -72,7 +68,7 @@ export class PendingRecords {
   }
 
   #end(): void {
-    if (this.#over) return;
+    if (this.over) return;
     this.stop();
     this.#ready();
   }

@@ -7,15 +7,11 @@ interface Mux {
  * collections, tens of KiB per session (decision 009).
  */
 class UnlinkedRequests {
-  #size = 0;
+  size = 0;
   readonly #requests: Record<string, unknown> = Object.create(null);
 
-  get size(): number {
-    return this.#size;
-  }
-
   set(token: string, request: unknown): this {
-    if (!(token in this.#requests)) this.#size++;
+    if (!(token in this.#requests)) this.size++;
     this.#requests[token] = request;
     return this;
   }
@@ -26,7 +22,7 @@ class UnlinkedRequests {
 
   delete(token: string): boolean {
     if (!(token in this.#requests)) return false;
-    this.#size--;
+    this.size--;
     return delete this.#requests[token];
   }
 

@@ -61,9 +61,9 @@ export class ServedCalls {
   readonly #public: PublicCalls;
   readonly #serving: { close(): void };
   readonly #contexts = new IncomingContexts();
-  #load = 0;
+  load = 0;
   #listens = 0;
-  #count = 0;
+  count = 0;
 
   constructor(deps: Deps, self: Pick<OwnNode, 'epoch'>, calls: CallRunner, users: Users, publicCalls: PublicCalls) {
     this.#deps = deps;
@@ -75,16 +75,8 @@ export class ServedCalls {
     this.#serving = deps.bus.serve(CALLS, serve, { concurrency: MAX_CALLS });
   }
 
-  get load(): number {
-    return this.#load;
-  }
-
   get inFlight(): number {
-    return this.#load - this.#listens;
-  }
-
-  get count(): number {
-    return this.#count;
+    return this.load - this.#listens;
   }
 
   /** Accepts no more calls. Resolves when the callers on their way have been redirected. */
@@ -93,7 +85,7 @@ export class ServedCalls {
     this.#serving.close();
     const end = clock.now() + FLUSH_MS;
     await flushIncoming(bus, clock, FLUSH_MS);
-    while (this.#load > 0 && clock.now() < end) await pause(clock, POLL_MS);
+    while (this.load > 0 && clock.now() < end) await pause(clock, POLL_MS);
   }
 
   #serve(serving: BusServing): Promise<void> | undefined {
@@ -142,13 +134,13 @@ export class ServedCalls {
   }
 
   #begun(listens: boolean): void {
-    this.#count++;
-    this.#load++;
+    this.count++;
+    this.load++;
     if (listens) this.#listens++;
   }
 
   #ended(listens: boolean): void {
-    this.#load--;
+    this.load--;
     if (listens) this.#listens--;
   }
 

@@ -29,8 +29,10 @@ export class ClusterIdentity {
   readonly #seals: readonly Seal[];
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #confirmed = false;
-  #refused: string | null = null;
+  /** The record is sealed with the secret of this node. */
+  confirmed = false;
+  /** Why this node cannot be one of them; null if it can, or while that is not known. */
+  refused: string | null = null;
   #confirming: Promise<void> | null = null;
 
   constructor(state: SharedState, keys: KeyRing, clock: Clock, logger: Logger) {
@@ -44,19 +46,9 @@ export class ClusterIdentity {
     this.#logger = logger;
   }
 
-  /** The record is sealed with the secret of this node. */
-  get confirmed(): boolean {
-    return this.#confirmed;
-  }
-
-  /** Why this node cannot be one of them; null if it can, or while that is not known. */
-  get refused(): string | null {
-    return this.#refused;
-  }
-
   /** Resolves when it is known whether this node is refused. Rejects with GatewayError if the state cannot be read. */
   async confirm(): Promise<void> {
-    if (this.#confirmed) return;
+    if (this.confirmed) return;
     this.#confirming ??= this.#confirm().finally(() => {
       this.#confirming = null;
     });
@@ -74,7 +66,7 @@ export class ClusterIdentity {
         continue;
       }
       if ((await this.#leases.keys('lease.>')).length > 0) {
-        this.#refused = DIFFERS;
+        this.refused = DIFFERS;
         return;
       }
       if (abandonedAt === null)
@@ -83,13 +75,13 @@ export class ClusterIdentity {
       if (this.#clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
       await pause(this.#clock, LOOK_MS);
     }
-    this.#confirmed = true;
-    this.#refused = null;
+    this.confirmed = true;
+    this.refused = null;
   }
 
   /** After the store was lost: writes the record again if there is none. */
   async restore(): Promise<void> {
-    if (this.#confirmed) await this.#bucket.restore(KEY, this.#value);
+    if (this.confirmed) await this.#bucket.restore(KEY, this.#value);
   }
 
   async #write(over: StateRecord | null): Promise<boolean> {

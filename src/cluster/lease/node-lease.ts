@@ -23,7 +23,8 @@ export class NodeLease {
   readonly #key: string;
   /** 0 without an entry. */
   #revision = 0;
-  #since = 0;
+  /** Revision of its beginning; 0 before. */
+  since = 0;
   #renewals = 0;
   #named: readonly string[] = [];
   /** When the last acknowledged renewal was sent. Monotonic. */
@@ -82,11 +83,6 @@ export class NodeLease {
     return this.#settled ? this.#deps.clock.now() - this.#renewedAt : null;
   }
 
-  /** Revision of its beginning; 0 before. */
-  get since(): number {
-    return this.#since;
-  }
-
   /** It has just come back, as those of other nodes may after an outage of the store (F28). */
   get returning(): boolean {
     return this.#deps.clock.now() < this.#returningUntil;
@@ -125,7 +121,7 @@ export class NodeLease {
       if (this.#closed) return;
       // Other nodes may have missed renewals too, and renew in a moment.
       const isBack = this.#broken || sentAt - this.#renewedAt > LATE_MS;
-      if (this.#since > 0 && isBack) this.#returningUntil = clock.now() + TAKEOVER_MS;
+      if (this.since > 0 && isBack) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
       this.#witnesses.renewed(sentAt);
       if (!this.#settled || this.#broken) {
@@ -181,7 +177,7 @@ export class NodeLease {
     const how: Regained = this.#broken ? 'anew' : 'in time';
     if (how === 'anew') {
       this.#settled = false;
-      this.#since = this.#revision;
+      this.since = this.#revision;
       this.#deps.identity?.restore().catch(() => {});
     }
     const created = this.#created;

@@ -26,7 +26,7 @@ export class OwnNode {
   readonly #first = Promise.withResolvers<void>();
   #joined = false;
   #waiting = true;
-  #draining = false;
+  draining = false;
   #calmAt = Number.NEGATIVE_INFINITY;
   /** Without a lease. */
   #withoutSince: number | null = null;
@@ -54,17 +54,13 @@ export class OwnNode {
   }
 
   get state(): NodeState {
-    if (this.#draining) return 'draining';
+    if (this.draining) return 'draining';
     if (this.#lease.held) return 'ready';
     return this.#joined ? 'fenced' : 'joining';
   }
 
-  get draining(): boolean {
-    return this.#draining;
-  }
-
   get able(): boolean {
-    return this.#lease.held && !this.#draining;
+    return this.#lease.held && !this.draining;
   }
 
   get epoch(): string {
@@ -73,7 +69,7 @@ export class OwnNode {
 
   /** Null if it may get new calls. What all nodes lack does not count. */
   get notReady(): string | null {
-    if (this.#draining) return 'draining';
+    if (this.draining) return 'draining';
     if (this.#isBehind) return 'this node does not keep up with the bus of its cluster';
     const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
     return (counts ? this.lack : null) ?? this.#overload.notReady;
@@ -114,7 +110,7 @@ export class OwnNode {
   }
 
   drain(): void {
-    this.#draining = true;
+    this.draining = true;
   }
 
   /**

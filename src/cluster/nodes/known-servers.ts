@@ -20,7 +20,7 @@ export class KnownServers {
   readonly #nodes: Pick<Nodes, 'self' | 'others'>;
   readonly #advertisements: Pick<Advertisements, 'of'>;
   readonly #lost: LostInstances;
-  #routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
+  routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
   /** Names of the nodes that had each server that is expected. */
   #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
@@ -57,28 +57,24 @@ export class KnownServers {
     return [{ ...this.#nodes.self, here: true, servers: own }, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  get routingTable(): RoutingTable {
-    return this.#routingTable;
-  }
-
   instances(server: string): readonly string[] {
-    return (this.#routingTable.places.get(server)?.otherInstances ?? []).map(({ node }) => node.peer);
+    return (this.routingTable.places.get(server)?.otherInstances ?? []).map(({ node }) => node.peer);
   }
 
   /** Names of the other nodes that had it when they were last heard. */
   holders(server: string): readonly string[] {
     const gone = [...this.#lost].filter(({ advertised, left }) => advertised.definition.name === server && !left);
-    const there = this.#routingTable.places.get(server)?.otherInstances ?? [];
+    const there = this.routingTable.places.get(server)?.otherInstances ?? [];
     return [...new Set([...there.map(({ node }) => node.id), ...gone.map(({ node }) => node)])].sort();
   }
 
   readyElsewhere(server: string): boolean {
-    return this.#routingTable.places.get(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
+    return this.routingTable.places.get(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }
 
   /** Servers that only other nodes have. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
-    const place = this.#routingTable.places.get(name);
+    const place = this.routingTable.places.get(name);
     if (place === undefined || place.here || place.otherInstances.length === 0) return null;
     return { server: place.server, nodes: place.otherInstances.map(({ node }) => node.id).sort() };
   }
@@ -96,7 +92,7 @@ export class KnownServers {
 
   /** All its nodes are gone and may return. */
   isLost(server: string): boolean {
-    return (this.#routingTable.places.get(server)?.lost ?? null) !== null;
+    return (this.routingTable.places.get(server)?.lost ?? null) !== null;
   }
 
   /** Builds the routing table and reports conflicts and new instances. True if the set of servers changed. */
@@ -120,12 +116,12 @@ export class KnownServers {
     lost.returned(view);
     this.#dropLost(view, there);
     this.#ownNames = new Set(servers.keys());
-    const before = this.#routingTable;
-    this.#routingTable = routingTable({ id: view.id, servers }, there, lost);
+    const before = this.routingTable;
+    this.routingTable = routingTable({ id: view.id, servers }, there, lost);
     this.#tellConflicts();
     this.#tellGained(before);
-    if (!sameServers(before, this.#routingTable)) return true;
-    this.#routingTable = { ...this.#routingTable, servers: before.servers };
+    if (!sameServers(before, this.routingTable)) return true;
+    this.routingTable = { ...this.routingTable, servers: before.servers };
     return false;
   }
 
@@ -154,7 +150,7 @@ export class KnownServers {
 
   /** By the table before. */
   #hadIt(name: string, self: string): ReadonlySet<string> {
-    const { places, conflicts } = this.#routingTable;
+    const { places, conflicts } = this.routingTable;
     const sides = conflicts.find(({ server }) => server === name)?.sides.flat() ?? [];
     const others = places.get(name)?.otherInstances.map(({ node }) => node.id) ?? [];
     return new Set([...sides, ...others, ...(this.#ownNames.has(name) ? [self] : [])]);
@@ -162,7 +158,7 @@ export class KnownServers {
 
   #tellGained(before: RoutingTable): void {
     const gained = new Set<string>();
-    for (const [name, { here, otherInstances }] of this.#routingTable.places) {
+    for (const [name, { here, otherInstances }] of this.routingTable.places) {
       const was = before.places.get(name);
       if ((here && was?.here !== true) || hasMore(otherInstances, was?.otherInstances ?? [])) gained.add(name);
     }
@@ -170,7 +166,7 @@ export class KnownServers {
   }
 
   #tellConflicts(): void {
-    const { conflicts } = this.#routingTable;
+    const { conflicts } = this.routingTable;
     const text = JSON.stringify(conflicts);
     if (text === this.#conflicts) return;
     this.#conflicts = text;

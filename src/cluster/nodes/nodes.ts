@@ -58,8 +58,10 @@ export class Nodes {
   readonly #node: ThisNode;
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
-  readonly #announced = new Map<string, readonly string[]>();
-  readonly #silent = new Map<string, number>();
+  /** Addresses by peer of the nodes heard last, also of those that this one lost together with the bus. */
+  readonly announced = new Map<string, readonly string[]>();
+  /** Names of nodes that were lost within the last hour, without leaving or draining, with the wall-clock time of that. */
+  readonly silent = new Map<string, number>();
   /** Peers whose beats refer to a view that this node lacks. */
   readonly #wanted = new Set<string>();
   #lookedAt: number;
@@ -93,16 +95,6 @@ export class Nodes {
   /** Those that share a protocol with this node. */
   *others(): Iterable<NodeView> {
     for (const { view } of this.#known.values()) yield view;
-  }
-
-  /** Addresses by peer of the nodes heard last, also of those that this one lost together with the bus. */
-  get announced(): ReadonlyMap<string, readonly string[]> {
-    return this.#announced;
-  }
-
-  /** Names of nodes that were lost within the last hour, without leaving or draining, with the wall-clock time of that. */
-  get silent(): ReadonlyMap<string, number> {
-    return this.#silent;
   }
 
   get(peer: string): NodeView | null {
@@ -219,7 +211,7 @@ export class Nodes {
     this.#wanted.delete(from);
     const known = this.#known.get(from);
     if (leaving !== true) this.#witnesses.received(from, testimony, view.state === 'fenced');
-    this.#silent.delete(view.id);
+    this.silent.delete(view.id);
     if (leaving === true) {
       if (known === undefined) this.#node.nodeLeaves(view);
       else this.#gone(view, `node ${view.id} has left`, true);
@@ -265,13 +257,13 @@ export class Nodes {
   }
 
   #announce({ peer, addresses = [] }: NodeView): void {
-    this.#announced.delete(peer);
-    this.#announced.set(peer, addresses);
-    if (this.#announced.size > MAX_ANNOUNCED) this.#announced.delete(this.#announced.keys().next().value!);
+    this.announced.delete(peer);
+    this.announced.set(peer, addresses);
+    if (this.announced.size > MAX_ANNOUNCED) this.announced.delete(this.announced.keys().next().value!);
   }
 
   #gone(view: NodeView, reason: string, left = false): void {
-    if (left) this.#announced.delete(view.peer);
+    if (left) this.announced.delete(view.peer);
     const { heardAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
     // Nodes of autoscaled clusters drain, are killed, and never come back under their names.
@@ -288,9 +280,9 @@ export class Nodes {
     if (id === this.#deps.node || this.named(id) !== null) return;
     const { clock } = this.#deps;
     const lostAt = clock.wall();
-    this.#silent.set(id, lostAt);
+    this.silent.set(id, lostAt);
     clock.after(SILENT_MS, () => {
-      if (this.#silent.get(id) === lostAt) this.#silent.delete(id);
+      if (this.silent.get(id) === lostAt) this.silent.delete(id);
     });
   }
 }

@@ -61,7 +61,7 @@ export class OwnAdvertisement {
   readonly #dirty = new Set<string>();
   /** Removals before this version are forgotten. */
   #since = 0;
-  #version = 1;
+  version = 1;
   /** Compressed, by the version that the asking node has; cleared when the version changes. */
   readonly #texts = new Map<number | null, Buffer[]>();
   /** Something else is advertised from now on. */
@@ -73,10 +73,6 @@ export class OwnAdvertisement {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#keys = [deps.key, ...(deps.previousKeys ?? [])];
-  }
-
-  get version(): number {
-    return this.#version;
   }
 
   /** The digest of what the shared process here lists. */
@@ -136,7 +132,7 @@ export class OwnAdvertisement {
   text(since: number | null, deflate: boolean, fresh: boolean): Buffer[] {
     // A node that has just started would seem to have dropped its servers.
     if (fresh || since === null) this.#publish();
-    const isKnown = since !== null && since >= this.#since && since <= this.#version;
+    const isKnown = since !== null && since >= this.#since && since <= this.version;
     const key = isKnown ? since : null;
     const made = deflate ? this.#texts.get(key) : undefined;
     const text = made ?? compressed(this.#after(key), deflate);
@@ -145,7 +141,7 @@ export class OwnAdvertisement {
   }
 
   #after(since: number | null): Advertisement {
-    const version = this.#version;
+    const version = this.version;
     if (since !== null) {
       const changed = this.#recorded.values().filter((one) => one.version > since);
       const servers = Array.from(changed, ({ advertised }) => advertised);
@@ -173,7 +169,7 @@ export class OwnAdvertisement {
   /** Records what changed, and publishes it. */
   #publish(): void {
     this.close();
-    const version = this.#version + 1;
+    const version = this.version + 1;
     const changed: ServerChange[] = [];
     const removed: string[] = [];
     for (const name of this.#dirty) {
@@ -198,7 +194,7 @@ export class OwnAdvertisement {
       this.#removed.clear();
       this.#since = version;
     }
-    this.#version = version;
+    this.version = version;
     this.#texts.clear();
     this.changed();
     const message = packFrame({ version, changed, removed } satisfies OfferChange);

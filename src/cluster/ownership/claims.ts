@@ -39,7 +39,7 @@ export class Claims {
   readonly #mine = new OwnClaims();
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
-  #takenOver = 0;
+  takenOver = 0;
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
   /** Highest revision seen of this incarnation. */
@@ -55,10 +55,6 @@ export class Claims {
 
   get size(): number {
     return this.#mine.size;
-  }
-
-  get takenOver(): number {
-    return this.#takenOver;
   }
 
   /** A look-up and a comparison: every call asks. */
@@ -228,7 +224,7 @@ export class Claims {
         const claim = new Claim(what, this.#context.store.incarnation);
         this.#mine.set(claim);
         if (before !== null && before.peer !== '' && before.peer !== peer) {
-          this.#takenOver++;
+          this.takenOver++;
           logger.warn('claim_taken_over', { server, from: before.node, epoch: claim.epoch });
         }
         return { kind: 'mine', claim };

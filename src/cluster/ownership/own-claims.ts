@@ -42,11 +42,7 @@ export class Claim {
 /** By server and key. There may be thousands of sessions: no text is kept twice. */
 export class OwnClaims {
   readonly #servers = new Map<string, Map<string, Claim>>();
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
+  size = 0;
 
   get(server: string, key: string): Claim | undefined {
     return this.#servers.get(server)?.get(key);
@@ -60,7 +56,7 @@ export class OwnClaims {
     let claims = this.#servers.get(claim.server);
     if (claims === undefined) this.#servers.set(claim.server, (claims = new Map()));
     const before = claims.get(claim.key);
-    if (before === undefined) this.#size++;
+    if (before === undefined) this.size++;
     else before.held = false;
     claims.set(claim.key, claim);
     claim.held = true;
@@ -72,14 +68,14 @@ export class OwnClaims {
     if (claims === undefined || claim === undefined) return;
     claim.held = false;
     claims.delete(key);
-    this.#size--;
+    this.size--;
     if (claims.size === 0) this.#servers.delete(server);
   }
 
   clear(): void {
     for (const claim of this.values()) claim.held = false;
     this.#servers.clear();
-    this.#size = 0;
+    this.size = 0;
   }
 
   *values(): Iterable<Claim> {
