@@ -168,24 +168,18 @@ export class ForeignCatalogs {
     known: ServerCatalog | null,
   ): Promise<ServerCatalog | null> {
     const digest = known === null ? {} : { known: known.digest };
-    return this.#listed(instance, { client: clientText(client), knownOnly: true, ...digest });
+    return this.#answered(instance, { client: clientText(client), waitMs: 0, knownOnly: true, ...digest }, catalogIn);
   }
 
   /** What the process behind this connection of the instance lists. Rejects never; null where that cannot be had. */
   ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
-    return this.#listed(instance, { client: NO_CLIENT, ownOf: key });
+    return this.#answered(instance, { client: NO_CLIENT, waitMs: 0, ownOf: key }, catalogIn);
   }
 
   /** Whether that instance has a connection of this client's own. Never rejects. */
   async ownedThere(instance: RemoteInstance, client: ClientProfile): Promise<boolean> {
-    const server = instance.advertised.definition.name;
-    try {
-      const { header } = await this.#ask(instance, { server, client: clientText(client), waitMs: 0, keyOnly: true });
-      return header.own === true;
-    } catch (error) {
-      this.#deps.logger.debug('connection_not_found', { server, node: instance.node.id, error: String(error) });
-      return false;
-    }
+    const take = ({ header }: Frame<CatalogReply>) => header.own;
+    return (await this.#answered(instance, { client: clientText(client), waitMs: 0, keyOnly: true }, take)) === true;
   }
 
   /** Reads changed catalogs again and notifies clients. Those of servers whose instances are all gone are kept. */
@@ -248,13 +242,12 @@ export class ForeignCatalogs {
     return joined(this.#reading, key, () => this.#readNow(instance, client, waitMs, amongOthers));
   }
 
-  async #readNow(
+  #readNow(
     instance: RemoteInstance,
     client: ClientProfile,
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
-    const { logger, events } = this.#deps;
     const { node, advertised } = instance;
     const server = advertised.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
@@ -263,51 +256,41 @@ export class ForeignCatalogs {
       this.#kept.peek(catalogKey)?.catalog ??
       (first === null ? undefined : { ...first, fingerprint: client.fingerprint });
     const known = before === undefined ? {} : { known: before.digest };
-    const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
-    try {
-      const { header, pieces } = await this.#ask(instance, request);
-      this.learn(server, client, header.key, this.owns(server, client));
-      const catalog = catalogIn(header, pieces, before);
+    return this.#answered(instance, { client: clientText(client), waitMs, amongOthers, ...known }, (answer) => {
+      this.learn(server, client, answer.header.key, this.owns(server, client));
+      const catalog = catalogIn(answer, before);
       if (catalog === null) return null;
       const seen = this.#shown.knownCatalog(server, client, true);
       this.#kept.set(catalogKey, { catalog, client, generation: advertised.catalogs, peer: node.peer });
       if (seen?.digest !== catalog.digest) {
-        events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
+        this.#deps.events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
       }
       return catalog;
-    } catch (error) {
-      logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
-      return null;
-    }
+    });
   }
 
-  async #listed(
-    instance: RemoteInstance,
-    request: Omit<CatalogRequest, 'server' | 'waitMs'>,
-  ): Promise<ServerCatalog | null> {
-    const server = instance.advertised.definition.name;
+  /** What `take` makes of the answer. Never rejects; null if there is none. */
+  async #answered<T>(
+    { node, advertised }: RemoteInstance,
+    asked: Omit<CatalogRequest, 'server'>,
+    take: (answer: Frame<CatalogReply>) => T,
+  ): Promise<T | null> {
+    const server = advertised.definition.name;
+    const request: CatalogRequest = { server, ...asked };
     try {
-      const { header, pieces } = await this.#ask(instance, { server, waitMs: 0, ...request });
-      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
+      const options = { to: node.peer, deadlineMs: asked.waitMs + SLACK_MS };
+      const outcome = await this.#deps.bus.call(NAME, packFrame(request), options).outcome;
+      if (outcome.kind === 'failure') throw outcome.error;
+      return take(unpackFrame<CatalogReply>(outcome.payload));
     } catch (error) {
-      this.#deps.logger.debug('foreign_list_failed', { server, node: instance.node.id, error: String(error) });
+      this.#deps.logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
       return null;
     }
-  }
-
-  async #ask({ node }: RemoteInstance, request: CatalogRequest): Promise<Frame<CatalogReply>> {
-    const deadlineMs = request.waitMs + SLACK_MS;
-    const outcome = await this.#deps.bus.call(NAME, packFrame(request), { to: node.peer, deadlineMs }).outcome;
-    if (outcome.kind === 'failure') throw outcome.error;
-    return unpackFrame<CatalogReply>(outcome.payload);
   }
 }
 
-function catalogIn(
-  { catalog, same }: CatalogReply,
-  pieces: readonly Buffer[],
-  before: ServerCatalog | undefined,
-): ServerCatalog | null {
+function catalogIn({ header, pieces }: Frame<CatalogReply>, before?: ServerCatalog): ServerCatalog | null {
+  const { catalog, same } = header;
   if (same === undefined || before === undefined) return catalog === null ? null : catalogOf(catalog, pieces);
   return same === before.listedAt ? before : { ...before, listedAt: same };
 }
