@@ -20,13 +20,9 @@ export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** Where the messaging system reports that a bundle has no subscriber. Clients need not publish there. */
-export function noResponderSubject(peer: string, bundle: number): string {
+/** Where the messaging system reports that a bundle (`*`: any) has no subscriber. Clients need not publish there. */
+export function noResponderSubject(peer: string, bundle: number | '*'): string {
   return `${INTERNAL}.unheard.${peer}.b.${bundle}`;
-}
-
-export function noResponderSubjects(peer: string): string {
-  return `${INTERNAL}.unheard.${peer}.b.*`;
 }
 
 /** Bytes outside `[A-Za-z0-9_-]` as `=XX` of UTF-8. Reversible. */

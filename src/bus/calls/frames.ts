@@ -51,13 +51,11 @@ export interface AckFrame {
   readonly resync: boolean;
 }
 
-export type RequestHead = Omit<RequestFrame, 'first' | keyof CallId>;
-
 /** Takes so many bytes of the payload. Throws RangeError for a subject that is too long. */
 export function requestFrame(
   subject: string,
   { family, number }: CallId,
-  { deadlineMs, total }: RequestHead,
+  { deadlineMs, total }: Pick<RequestFrame, 'deadlineMs' | 'total'>,
   pieces: Pieces,
   bytes: number,
 ): Buffer {

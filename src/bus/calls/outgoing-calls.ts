@@ -1,6 +1,6 @@
 import type { Random } from '../../model/random.ts';
 import type { BusCallOptions, Payload } from '../bus.ts';
-import { noResponderSubjects } from '../subjects.ts';
+import { noResponderSubject } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
 import type { CallTransport } from './call-transport.ts';
 import { Calls } from './calls.ts';
@@ -15,7 +15,7 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
 
   constructor(transport: CallTransport, wire: Wire, peer: string, random: Random) {
     super(transport);
-    this.#noResponders = wire.subscribe(noResponderSubjects(peer), (message) => this.#noResponder(message));
+    this.#noResponders = wire.subscribe(noResponderSubject(peer, '*'), (message) => this.#noResponder(message));
     this.#family = Number.parseInt(random.hex(4), 16);
     this.#lastNumber = Number.parseInt(random.hex(4), 16);
   }

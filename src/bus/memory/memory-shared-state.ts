@@ -133,13 +133,9 @@ class MemoryBucket implements Bucket {
     this.#records.get(key)?.expires();
     this.#records.delete(key);
     const revision = ++this.#revision;
-    this.#keepDeletion(key, revision);
-    this.#tell(key, (watcher) => watcher.gone(key, revision));
-  }
-
-  #keepDeletion(key: string, revision: number): void {
-    const { ttlMs } = this.options;
     this.#deletions.set(key, { revision, at: this.#clock.now() });
+    this.#tell(key, (watcher) => watcher.gone(key, revision));
+    const { ttlMs } = this.options;
     if (ttlMs === 0) return;
     this.#clock.after(ttlMs, () => {
       if (this.#deletions.get(key)?.revision === revision) this.#deletions.delete(key);

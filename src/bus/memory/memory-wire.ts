@@ -13,7 +13,7 @@ const MAX_PAYLOAD = 1024 * 1024;
 /** A messaging system in the memory of one process, for nodes that share it: tests, and embedded clusters. */
 export class MemoryHub {
   readonly maxPayload: number;
-  readonly #subscriptions = new Set<MemorySubscription>();
+  readonly subscriptions = new Set<MemorySubscription>();
   #next = 0;
 
   constructor(maxPayload = MAX_PAYLOAD) {
@@ -24,23 +24,11 @@ export class MemoryHub {
     return new MemoryWire(this);
   }
 
-  add(subscription: MemorySubscription): void {
-    this.#subscriptions.add(subscription);
-  }
-
-  remove(subscription: MemorySubscription): void {
-    this.#subscriptions.delete(subscription);
-  }
-
-  leave(wire: MemoryWire): void {
-    for (const subscription of this.#subscriptions) if (subscription.wire === wire) this.remove(subscription);
-  }
-
   publish(from: MemoryWire, subject: string, payload: Buffer, reply?: string): void {
     const groups = new Map<string, MemorySubscription[]>();
     let heard = false;
     const message = memoryMessage(subject, payload, reply);
-    for (const subscription of this.#subscriptions) {
+    for (const subscription of this.subscriptions) {
       if (!subscription.wire.reaches || !subjectMatches(subscription.subject, subject)) continue;
       heard = true;
       if (subscription.queue === null) deliverSoon(subscription, message);
@@ -54,7 +42,7 @@ export class MemoryHub {
     for (const members of groups.values()) deliverSoon(members[this.#next++ % members.length]!, message);
     if (heard || reply === undefined) return;
     const unanswered = { ...memoryMessage(reply, Buffer.alloc(0)), noResponders: true };
-    for (const subscription of this.#subscriptions) {
+    for (const subscription of this.subscriptions) {
       if (subscription.wire === from && subjectMatches(subscription.subject, reply))
         deliverSoon(subscription, unanswered);
     }
@@ -97,9 +85,9 @@ export class MemoryWire implements Wire {
 
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
     const subscription: MemorySubscription = { wire: this, subject, queue: queue ?? null, deliver };
-    this.#hub.add(subscription);
+    this.#hub.subscriptions.add(subscription);
     const close = (): Promise<void> => {
-      this.#hub.remove(subscription);
+      this.#hub.subscriptions.delete(subscription);
       // What was published before has arrived by then.
       return new Promise((resolve) => setImmediate(resolve));
     };
@@ -113,7 +101,8 @@ export class MemoryWire implements Wire {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#hub.leave(this);
+    const { subscriptions } = this.#hub;
+    for (const subscription of subscriptions) if (subscription.wire === this) subscriptions.delete(subscription);
   }
 }
 
