@@ -86,13 +86,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   constructor(parts: ClusterParts) {
     const { bus, clock } = (this.#lifetime = new Lifetime(parts.bus, parts.clock));
     const deps: ClusterParts = Object.create(parts, { bus: { value: bus }, clock: { value: clock } });
-    const { logger, state } = deps;
+    const { state } = deps;
     const leases = state.bucket(LEASES, { ttlMs: LEASE_MS });
     const claimed = state.bucket(CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
     this.#startedAt = clock.wall();
     this.#rebuilding = new Paced(clock, () => this.#rebuild());
-    this.loop = new LoopWatch(clock, logger);
+    this.loop = new LoopWatch(deps);
     const witnesses = new Witnesses(deps, leases);
     this.#lease = new NodeLease(deps, leases, witnesses, this);
     this.#self = new OwnNode(deps, this.#lease, claimed, this);

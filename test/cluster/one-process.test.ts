@@ -36,7 +36,7 @@ class Pair {
     const logger = Logger.silent();
     const wire = this.#hub.open();
     const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger });
-    const identity = new ClusterIdentity(this.#state, keys, systemClock, logger);
+    const identity = new ClusterIdentity(this.#state, keys, { clock: systemClock, logger });
     const opened = await openApp({
       load: { files: [file], cwd: this.#folder, env: process.env },
       logger: Logger.silent(),

@@ -80,7 +80,7 @@ export function joinCluster(
     name,
     bus,
     state,
-    identity: new ClusterIdentity(state, keys, systemClock, logger),
+    identity: new ClusterIdentity(state, keys, { clock: systemClock, logger }),
     ...(log === undefined ? {} : { log: new SealedLog(log, keys, bus.peer) }),
     key: key!,
     previousKeys,

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { KeyRing } from '../../bus/trust/key-ring.ts';
-import { type Clock, pause } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import { pause } from '../../model/clock.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, LEASES } from '../nodes/lease-record.ts';
 import { writeOver } from '../store-records.ts';
 
@@ -27,23 +27,21 @@ export class ClusterIdentity {
   readonly #bucket: Bucket;
   readonly #leases: Bucket;
   readonly #seals: readonly Seal[];
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
   /** The record is sealed with the secret of this node. */
   confirmed = false;
   /** Why this node cannot be one of them; null if it can, or while that is not known. */
   refused: string | null = null;
   #confirming: Promise<void> | null = null;
 
-  constructor(state: SharedState, keys: KeyRing, clock: Clock, logger: Logger) {
+  constructor(state: SharedState, keys: KeyRing, deps: Pick<ClusterDeps, 'clock' | 'logger'>) {
     this.#bucket = state.bucket(IDENTITY, { ttlMs: 0 });
     this.#leases = state.bucket(LEASES, { ttlMs: LEASE_MS });
     this.#seals = keys.keys('identity').map(({ id, key }) => ({
       key: id,
       mac: createHmac('sha256', key).update(TEXT).digest('hex'),
     }));
-    this.#clock = clock;
-    this.#logger = logger;
+    this.#deps = deps;
   }
 
   /** Resolves when it is known whether this node is refused. Rejects with GatewayError if the state cannot be read. */
@@ -56,6 +54,7 @@ export class ClusterIdentity {
   }
 
   async #confirm(): Promise<void> {
+    const { clock, logger } = this.#deps;
     for (let abandonedAt: number | null = null; ; ) {
       const stored = await this.#bucket.get(KEY);
       const known = stored === null ? -1 : this.#seals.findIndex((seal) => isSeal(stored.value, seal));
@@ -70,10 +69,10 @@ export class ClusterIdentity {
         return;
       }
       if (abandonedAt === null)
-        this.#logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
-      abandonedAt ??= this.#clock.now();
-      if (this.#clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
-      await pause(this.#clock, LOOK_MS);
+        logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
+      abandonedAt ??= clock.now();
+      if (clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
+      await pause(clock, LOOK_MS);
     }
     this.confirmed = true;
     this.refused = null;

@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { Clock } from '../../model/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 
 /** Each beat wakes the process. */
 const BEAT_MS = 250;
@@ -11,35 +10,33 @@ const BLOCKED_MS = 1_000;
  * is noticed afterwards.
  */
 export class LoopWatch {
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
   readonly #beats = new Int32Array(new SharedArrayBuffer(4));
   #worker: Worker | null = null;
   #beatAt: number;
   #stillUntil = Number.NEGATIVE_INFINITY;
   #stop: () => void = () => {};
 
-  constructor(clock: Clock, logger: Logger) {
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#beatAt = clock.now();
+  constructor(deps: Pick<ClusterDeps, 'clock' | 'logger'>) {
+    this.#deps = deps;
+    this.#beatAt = deps.clock.now();
   }
 
   start(thread = true): void {
-    this.#beatAt = this.#clock.now();
+    this.#beatAt = this.#deps.clock.now();
     this.#beat();
     if (!thread) return;
     const workerData = { beats: this.#beats, beatMs: BEAT_MS, blockedMs: BLOCKED_MS };
     const worker = new Worker(LOOP_WATCHER, { eval: true, workerData, stdout: false, stderr: false });
     worker.unref();
-    worker.on('error', (error) => this.#logger.warn('loop_watch_failed', { error: String(error) }));
+    worker.on('error', (error) => this.#deps.logger.warn('loop_watch_failed', { error: String(error) }));
     this.#worker = worker;
   }
 
   /** For at least `BLOCKED_MS`, ending at most `withinMs` ago. */
   stoodStill(withinMs: number): boolean {
     this.#look();
-    return this.#clock.now() - this.#stillUntil <= withinMs;
+    return this.#deps.clock.now() - this.#stillUntil <= withinMs;
   }
 
   async close(): Promise<void> {
@@ -50,16 +47,16 @@ export class LoopWatch {
   #beat(): void {
     this.#look();
     Atomics.add(this.#beats, 0, 1);
-    this.#stop = this.#clock.after(BEAT_MS, () => this.#beat());
+    this.#stop = this.#deps.clock.after(BEAT_MS, () => this.#beat());
   }
 
   #look(): void {
-    const now = this.#clock.now();
+    const now = this.#deps.clock.now();
     const still = now - this.#beatAt - BEAT_MS;
     this.#beatAt = now;
     if (still < BLOCKED_MS) return;
     this.#stillUntil = now;
-    this.#logger.error('process_stood_still', { ms: Math.round(still) });
+    this.#deps.logger.error('process_stood_still', { ms: Math.round(still) });
   }
 }
 

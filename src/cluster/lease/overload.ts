@@ -1,5 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
-import type { MemoryLevel } from '../../model/pooled-buffers.ts';
+import type { ClusterDeps } from '../cluster-deps.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
 /** Without a break: two nodes that are overloaded together know of each other by then, and balancers have seen a new node. */
@@ -12,31 +11,29 @@ const CALM_MS = 5_000;
  * while at least as many can take requests as cannot: the load of many would overload the few.
  */
 export class Overload {
-  readonly #clock: Pick<Clock, 'now'>;
-  readonly #memory: { readonly level: MemoryLevel };
+  readonly #deps: Pick<ClusterDeps, 'clock' | 'memory'>;
   #until = Number.NEGATIVE_INFINITY;
   #relievedSince: number | null = null;
 
-  constructor(clock: Pick<Clock, 'now'>, memory: { readonly level: MemoryLevel }) {
-    this.#clock = clock;
-    this.#memory = memory;
+  constructor(deps: Pick<ClusterDeps, 'clock' | 'memory'>) {
+    this.#deps = deps;
   }
 
   get holds(): boolean {
-    return this.#clock.now() < this.#until;
+    return this.#deps.clock.now() < this.#until;
   }
 
   /** Null if it may get new calls. */
   get notReady(): string | null {
-    const relieved = this.#relievedSince !== null && this.#clock.now() - this.#relievedSince >= RELIEVED_MS;
+    const relieved = this.#relievedSince !== null && this.#deps.clock.now() - this.#relievedSince >= RELIEVED_MS;
     return relieved && this.holds
       ? 'overloaded: the memory of this node is short, and other nodes take its requests'
       : null;
   }
 
   look(others: Iterable<NodeView>): void {
-    const now = this.#clock.now();
-    const { level } = this.#memory;
+    const now = this.#deps.clock.now();
+    const { level } = this.#deps.memory;
     if (level === 'spent' || (level === 'scarce' && this.holds)) this.#until = now + CALM_MS;
     let able = 0;
     let unable = 1;

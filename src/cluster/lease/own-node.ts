@@ -43,7 +43,7 @@ export class OwnNode {
     this.#deps = deps;
     this.#lease = lease;
     this.#claims = claims;
-    this.#overload = new Overload(clock, deps.memory);
+    this.#overload = new Overload(deps);
     bus.onEvent((event) => {
       // A call that was cut because its other end is slow does not concern this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
