@@ -5,7 +5,7 @@ import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
 import { loadNats, NatsWire } from '../../src/bus/nats/nats-wire.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { SealedLog } from '../../src/bus/trust/sealed-log.ts';
-import { CopiesOfStreams, LeftStreams } from '../../src/cluster/streams/stream-copies.ts';
+import { CopiesOfStreams, leftStream } from '../../src/cluster/streams/stream-copies.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import type { LeftStream, StreamCopy } from '../../src/model/stream-copies.ts';
 import { SECRET } from '../support/cluster-bench.ts';
@@ -156,7 +156,7 @@ class TwoNodes implements AsyncDisposable {
   readonly #state: NatsSharedState;
   readonly #logs: readonly SealedLog[];
   readonly copies: CopiesOfStreams;
-  readonly reader: LeftStreams;
+  readonly log: SealedLog;
 
   private constructor(server: NatsServer, made: readonly Awaited<ReturnType<typeof opened>>[]) {
     const [a, b] = made;
@@ -165,7 +165,7 @@ class TwoNodes implements AsyncDisposable {
     this.#logs = made.map(({ log }) => log);
     this.#state = a!.state;
     this.copies = new CopiesOfStreams(a!.log, systemClock);
-    this.reader = new LeftStreams(b!.log);
+    this.log = b!.log;
   }
 
   static async start(settings: { maxBytes?: number } = {}): Promise<TwoNodes> {
@@ -221,7 +221,7 @@ class SaidStream {
   }
 
   after(seq: number): Promise<LeftStream | null> {
-    return this.#nodes.reader.after(this.#session, 'p', `${this.#name}~${seq.toString(36)}`);
+    return leftStream(this.#nodes.log, this.#session, 'p', `${this.#name}~${seq.toString(36)}`);
   }
 
   seqOf(eventId: string): number {

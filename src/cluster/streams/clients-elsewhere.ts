@@ -22,7 +22,7 @@ import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { ownerOf, SharedSubscriptions } from './shared-subscriptions.ts';
 import type { SpreadStreams } from './spread-streams.ts';
-import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
+import { CopiesOfStreams, leftStream, takeOverLeft } from './stream-copies.ts';
 
 interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
@@ -72,7 +72,6 @@ export class ClientsElsewhere implements StreamsElsewhere {
   readonly #nodes: Nodes;
   readonly #leases: Bucket;
   readonly #streams: SpreadStreams;
-  readonly #left: LeftStreams | null;
 
   /** `leases`: of all nodes. */
   constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket, streams: SpreadStreams) {
@@ -83,7 +82,6 @@ export class ClientsElsewhere implements StreamsElsewhere {
     const { bus, clock, log } = deps;
     this.self = bus.peer;
     this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
-    this.#left = log === undefined ? null : new LeftStreams(log);
     this.subscriptions = new SharedSubscriptions(deps, nodes);
     const returned = async (serving: BusServing): Promise<void> => {
       const { header, pieces } = unpackFrame<ReturnedHeader>(serving.payload);
@@ -191,11 +189,13 @@ export class ClientsElsewhere implements StreamsElsewhere {
   }
 
   async left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null> {
-    return (await this.#left?.after(sessionId, principal, afterId)) ?? null;
+    const { log } = this.#deps;
+    return log === undefined ? null : leftStream(log, sessionId, principal, afterId);
   }
 
   async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
-    return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
+    const { log } = this.#deps;
+    return log !== undefined && takeOverLeft(log, left, asEventId).catch(() => false);
   }
 
   close(): Promise<void> {

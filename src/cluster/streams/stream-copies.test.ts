@@ -4,7 +4,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { MemorySharedLog } from '../../bus/memory/memory-shared-log.ts';
 import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
 import { packFrame } from '../frames/frame.ts';
-import { CopiesOfStreams, LeftStreams } from './stream-copies.ts';
+import { CopiesOfStreams, leftStream, takeOverLeft } from './stream-copies.ts';
 
 const NAME = 'p0123abcd.0123456789abcdef1';
 const OWED: OwedAnswer = { id: '7', method: 'tools/call' };
@@ -27,7 +27,6 @@ class Bench {
   readonly clock = new FakeClock();
   readonly log = new OutageLog();
   readonly copies = new CopiesOfStreams(this.log, this.clock);
-  readonly reader = new LeftStreams(this.log);
   owed: OwedAnswer[] = [];
 
   begin(name = NAME): StreamCopy {
@@ -35,7 +34,7 @@ class Bench {
   }
 
   after(seq: number, sessionId = 's', principal = 'p'): Promise<LeftStream | null> {
-    return this.reader.after(sessionId, principal, idOf(seq));
+    return leftStream(this.log, sessionId, principal, idOf(seq));
   }
 
   /** The events after this one: their numbers and messages, `-` for one that is not there, with the request it answered. */
@@ -77,7 +76,7 @@ test('check:C9 messages within 10 ms are one entry; only its session reads it, a
   assert.equal(await bench.after(10, 'other'), null);
   assert.equal(await bench.after(10, 's', 'other'), null);
   for (const id of ['', '~', 'nonsense', `${NAME}~`, `${NAME}.>~1`, `>~1`, NAME.replace('p', 'x'), `${NAME}0~a`]) {
-    assert.equal(await bench.reader.after('s', 'p', id), null, id);
+    assert.equal(await leftStream(bench.log, 's', 'p', id), null, id);
   }
 });
 
@@ -149,14 +148,14 @@ test('check:C9 a stream is taken over once, and late entries of its node do not 
   await bench.clock.advance(10);
   const left = (await bench.after(1))!;
   assert.equal(left.next, null);
-  const taken = await Promise.all(['g1~1', 'g2~1', 'g3~1'].map((next) => bench.reader.takeOver(left, next)));
+  const taken = await Promise.all(['g1~1', 'g2~1', 'g3~1'].map((next) => takeOverLeft(bench.log, left, next)));
   assert.equal(taken.filter((done) => done).length, 1);
   copy.add(idOf(3), text('late'), null);
   await bench.clock.advance(10);
   const again = (await bench.after(1))!;
   assert.equal(again.next, ['g1~1', 'g2~1', 'g3~1'][taken.indexOf(true)]);
   assert.deepEqual(await bench.said(1), ['2 two']);
-  assert.equal(await bench.reader.takeOver(again, 'g4~1'), false);
+  assert.equal(await takeOverLeft(bench.log, again, 'g4~1'), false);
 });
 
 test('an unreadable log, or one without valid entries, gives nothing', async () => {

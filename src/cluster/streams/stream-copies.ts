@@ -164,32 +164,33 @@ interface Read {
   readonly next: string | null;
 }
 
-export class LeftStreams {
-  readonly #log: SharedLog;
-
-  constructor(log: SharedLog) {
-    this.#log = log;
+/** What a node that is gone had sent after the event. Null if nothing is known. Never rejects. */
+export async function leftStream(
+  log: SharedLog,
+  sessionId: string,
+  principal: string,
+  eventId: string,
+): Promise<LeftStream | null> {
+  const name = EVENT_ID.exec(eventId)?.[1];
+  if (name === undefined) return null;
+  try {
+    const { entries, position } = await log.read(name);
+    const found = read(entries, name, numberOf(eventId), sessionId, principal);
+    return found === null ? null : { name, sessionId, principal, position, ...found };
+  } catch {
+    return null;
   }
+}
 
-  /** Null if nothing is known. Never rejects. */
-  async after(sessionId: string, principal: string, eventId: string): Promise<LeftStream | null> {
-    const name = EVENT_ID.exec(eventId)?.[1];
-    if (name === undefined) return null;
-    try {
-      const { entries, position } = await this.#log.read(name);
-      const found = read(entries, name, numberOf(eventId), sessionId, principal);
-      return found === null ? null : { name, sessionId, principal, position, ...found };
-    } catch {
-      return null;
-    }
-  }
-
-  /** False if another node has written meanwhile. Rejects with GatewayError. */
-  async takeOver({ name, sessionId, principal, next, position }: LeftStream, eventId: string): Promise<boolean> {
-    if (next !== null) return false;
-    const end: CopyEnds = { kind: 'next', sessionId, principal, eventId };
-    return this.#log.appendAfter(name, Buffer.concat(packFrame(end)), position);
-  }
+/** False if another node has written meanwhile. Rejects with GatewayError. */
+export async function takeOverLeft(
+  log: SharedLog,
+  { name, sessionId, principal, next, position }: LeftStream,
+  eventId: string,
+): Promise<boolean> {
+  if (next !== null) return false;
+  const end: CopyEnds = { kind: 'next', sessionId, principal, eventId };
+  return log.appendAfter(name, Buffer.concat(packFrame(end)), position);
 }
 
 function read(
