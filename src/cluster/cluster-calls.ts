@@ -87,7 +87,7 @@ export class ClusterCalls {
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     if (exchange.returned === true) return this.left.outcomeOf(server, exchange);
     if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
     const engaged = this.#parts.servers.engaged(place, exchange.client);
     if (engaged !== null) return this.#callOwned(engaged, request, exchange);
@@ -106,7 +106,7 @@ export class ClusterCalls {
   }
 
   #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place?.here !== true) return notHere(`${server} is not defined here`);
     const engaged = this.#parts.servers.engaged(place, exchange.client);
     const key = engaged?.key ?? claimKey(place, exchange.client, this.#lists);
@@ -170,10 +170,6 @@ export class ClusterCalls {
     this.#watches.renew();
   }
 
-  #place(server: string): Place | undefined {
-    return this.#parts.known.routingTable.places.get(server);
-  }
-
   #servesHere(place: Place, request: Message, client: ClientProfile): boolean {
     if (this.shared.next(place, client) !== null || !place.here) return false;
     if (this.#instanceOfState(place, request) !== null) return false;
@@ -204,7 +200,7 @@ export class ClusterCalls {
   /** The other instances are looked up after the failure: a start takes time. */
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     return place !== undefined && this.#runningInstead(place, triedFor).length > 0;
   }
 
@@ -287,7 +283,7 @@ export class ClusterCalls {
   }
 
   #passOn(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
     const { client, cancelled } = exchange;
     if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
@@ -306,7 +302,7 @@ export class ClusterCalls {
 
   async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
     const { clock } = this.#parts.deps;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
     exchange.begunAt ??= now;

@@ -80,7 +80,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return this.#local.knownCatalog(server, client, orOthers);
     const theirs = this.#processes.known(place, client);
     if (!this.#listedHere(place)) return theirs ?? this.#knownElsewhere(server, client, orOthers);
@@ -110,7 +110,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   ): Promise<ServerCatalog | null> {
     const local = this.#local;
     const catalogs = this.#catalogs;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place !== undefined) {
       const processes = this.#processes;
       const theirs = waitMs > 0 ? await processes.get(place, client) : processes.known(place, client);
@@ -131,7 +131,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   sessionKey(server: string, client: ClientProfile): string | null {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     const kept = place === undefined ? null : this.calls.shared.elsewhere(place, client);
     if (place === undefined || (place.here && kept === null && this.#peer(server, client) === null))
       return this.#local.sessionKey(server, client);
@@ -150,14 +150,14 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   /** A client's calls to its process go to one node, and so do its lists, also before its first call. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
     return instance !== null && this.#catalogs.ownedThere(instance, client);
   }
 
   async foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const local = this.#local;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return false;
     const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
     const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
@@ -168,11 +168,11 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   status(server: string, client: ClientProfile | null = null): ServerStatus | null {
-    return this.#statusElsewhere(this.#place(server)) ?? this.#local.status(server, client);
+    return this.#statusElsewhere(this.#parts.known.place(server)) ?? this.#local.status(server, client);
   }
 
   state(server: string, client: ClientProfile | null = null): ServerState | null {
-    return this.#statusElsewhere(this.#place(server))?.state ?? this.#local.state(server, client);
+    return this.#statusElsewhere(this.#parts.known.place(server))?.state ?? this.#local.state(server, client);
   }
 
   statuses(): readonly ServerStatus[] {
@@ -190,7 +190,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
    */
   async restart(server: string): Promise<void> {
     const local = this.#local;
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return local.restart(server);
     if (place.lost !== null) {
       throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.calls.reached)}`, { server });
@@ -242,19 +242,19 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   definition(server: string): Server | undefined {
-    return this.#place(server)?.server;
+    return this.#parts.known.place(server)?.server;
   }
 
   /** The instance whose catalog clients see. */
   instanceOf(server: string): RemoteInstance | null {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return null;
     return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
   /** The same for a client whose catalog came from this peer: while this node has none, it is read there again. */
   sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined || !this.#listedHere(place)) return this.instanceOf(server);
     if (this.#local.knownCatalog(server, client) !== null) return null;
     return place.otherInstances.find(({ node }) => node.peer === peer) ?? null;
@@ -292,7 +292,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   }
 
   refreshServer(server: string): void {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     if (place === undefined) return;
     this.#lists.lookAt(place);
     this.#processes.lookAt(place);
@@ -304,10 +304,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#parts.deps.local;
   }
 
-  #place(server: string): Place | undefined {
-    return this.#parts.known.routingTable.places.get(server);
-  }
-
   /** Null where it is listed here. */
   #statusElsewhere(place: Place | undefined): ServerStatus | null {
     return place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
@@ -315,7 +311,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   /** The node that serves the client; null if that is this one, or unknown. */
   #peer(server: string, client: ClientProfile): string | null {
-    const place = this.#place(server);
+    const place = this.#parts.known.place(server);
     return place === undefined ? null : this.calls.peerOf(place, client);
   }
 

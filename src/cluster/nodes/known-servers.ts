@@ -7,7 +7,7 @@ import type { LostInstances } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import type { OwnAdvertisement } from './own-advertisement.ts';
-import { type RemoteInstance, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
+import { type Place, type RemoteInstance, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
 
 export interface NodeReport extends NodeView {
   readonly here: boolean;
@@ -57,24 +57,28 @@ export class KnownServers {
     return [{ ...this.#nodes.self, here: true, servers: own }, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  place(server: string): Place | undefined {
+    return this.routingTable.places.get(server);
+  }
+
   instances(server: string): readonly string[] {
-    return (this.routingTable.places.get(server)?.otherInstances ?? []).map(({ node }) => node.peer);
+    return (this.place(server)?.otherInstances ?? []).map(({ node }) => node.peer);
   }
 
   /** Names of the other nodes that had it when they were last heard. */
   holders(server: string): readonly string[] {
     const gone = [...this.#lost].filter(({ advertised, left }) => advertised.definition.name === server && !left);
-    const there = this.routingTable.places.get(server)?.otherInstances ?? [];
+    const there = this.place(server)?.otherInstances ?? [];
     return [...new Set([...there.map(({ node }) => node.id), ...gone.map(({ node }) => node)])].sort();
   }
 
   readyElsewhere(server: string): boolean {
-    return this.routingTable.places.get(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
+    return this.place(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }
 
   /** Servers that only other nodes have. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
-    const place = this.routingTable.places.get(name);
+    const place = this.place(name);
     if (place === undefined || place.here || place.otherInstances.length === 0) return null;
     return { server: place.server, nodes: place.otherInstances.map(({ node }) => node.id).sort() };
   }
@@ -92,7 +96,7 @@ export class KnownServers {
 
   /** All its nodes are gone and may return. */
   isLost(server: string): boolean {
-    return (this.routingTable.places.get(server)?.lost ?? null) !== null;
+    return (this.place(server)?.lost ?? null) !== null;
   }
 
   /** Builds the routing table and reports conflicts and new instances. True if the set of servers changed. */

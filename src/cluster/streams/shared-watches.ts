@@ -57,7 +57,7 @@ interface WatchQuestion {
 export class SharedWatches {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
-  readonly #known: Pick<KnownServers, 'routingTable'>;
+  readonly #known: Pick<KnownServers, 'place'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
   /** How many nodes withdraw each at the moment. */
   readonly #withdrawn = new Counts();
@@ -65,7 +65,7 @@ export class SharedWatches {
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock'>,
     events: Pick<UpstreamEvents, 'connectionChanged'>,
-    known: Pick<KnownServers, 'routingTable'>,
+    known: Pick<KnownServers, 'place'>,
   ) {
     const { bus } = deps;
     this.#deps = deps;
@@ -127,8 +127,7 @@ export class SharedWatches {
     for (const [resource] of this.#nodes.entries()) {
       const [server, key] = resource.split(SEPARATOR) as [string, string];
       // The other nodes may still be unknown.
-      if (this.#known.routingTable.places.get(server)?.process === false)
-        connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
+      if (this.#known.place(server)?.process === false) connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
   }
@@ -162,7 +161,7 @@ export class SharedWatches {
 
   /** None if each has its own process. */
   #others(server: string): readonly string[] {
-    const place = this.#known.routingTable.places.get(server);
+    const place = this.#known.place(server);
     return place === undefined || place.process ? [] : place.otherInstances.map(({ node }) => node.peer);
   }
 
