@@ -55,13 +55,13 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   constructor(parts: UpstreamParts) {
     const { deps, advertisements, own, users } = parts;
     this.#parts = parts;
-    this.#catalogs = new ForeignCatalogs(deps, users, this);
-    this.reading = new FirstReading(deps.clock, advertisements, this.#catalogs.first);
-    this.calls = new ClusterCalls(parts, this.#catalogs, this);
+    const catalogs = (this.#catalogs = new ForeignCatalogs(deps, users, this));
+    this.reading = new FirstReading(deps.clock, advertisements, catalogs.first);
+    this.calls = new ClusterCalls(parts, catalogs, this);
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
-    this.#processes = new ProcessLists({ deps, own, catalogs: this.#catalogs, elsewhere });
-    this.#lists = new ListsElsewhere(deps, advertisements, this.#catalogs, this, this.#processes);
+    const processes = (this.#processes = new ProcessLists({ deps, own, catalogs, elsewhere }));
+    this.#lists = new ListsElsewhere({ deps, advertisements, catalogs, shown: this, processes });
   }
 
   servers(): readonly Server[] {

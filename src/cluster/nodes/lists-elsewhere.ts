@@ -16,7 +16,14 @@ const FIND_MS = 2_000;
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
-type Deps = Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
+interface ListsElsewhereParts {
+  readonly deps: Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
+  readonly advertisements: Advertisements;
+  readonly catalogs: ForeignCatalogs;
+  readonly shown: ShownCatalogs;
+  readonly processes: Pick<ProcessLists, 'settled'>;
+}
+
 /** Counts of announced changes and of changed catalogs. */
 interface HeardCounts {
   readonly peer: string;
@@ -29,11 +36,7 @@ interface HeardCounts {
  * list again when it was notified. Names that were not announced are looked up when a client uses them.
  */
 export class ListsElsewhere {
-  readonly #deps: Deps;
-  readonly #advertisements: Advertisements;
-  readonly #catalogs: ForeignCatalogs;
-  readonly #shown: ShownCatalogs;
-  readonly #processes: Pick<ProcessLists, 'settled'>;
+  readonly #parts: ListsElsewhereParts;
   /** By server, in the order of its instances. */
   readonly #heard = new Map<string, readonly HeardCounts[]>();
   /** By server. */
@@ -43,18 +46,8 @@ export class ListsElsewhere {
   readonly #later = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new LruMap<number>(MAX_FUTILE);
 
-  constructor(
-    deps: Deps,
-    advertisements: Advertisements,
-    catalogs: ForeignCatalogs,
-    shown: ShownCatalogs,
-    processes: Pick<ProcessLists, 'settled'>,
-  ) {
-    this.#deps = deps;
-    this.#advertisements = advertisements;
-    this.#catalogs = catalogs;
-    this.#shown = shown;
-    this.#processes = processes;
+  constructor(parts: ListsElsewhereParts) {
+    this.#parts = parts;
   }
 
   look(places: ReadonlyMap<string, Place>): void {
@@ -83,7 +76,7 @@ export class ListsElsewhere {
     const was = before[i]?.peer === peer ? before[i] : before.find((one) => one.peer === peer);
     if (was?.changes === changes && was.catalogs === catalogs) return was;
     if (changes !== (was?.changes ?? 0)) this.#listsChanged(place);
-    if (catalogs !== (was?.catalogs ?? catalogs)) this.#deps.events.listedElsewhere?.(place.server.name);
+    if (catalogs !== (was?.catalogs ?? catalogs)) this.#parts.deps.events.listedElsewhere?.(place.server.name);
     return { peer, changes, catalogs };
   }
 
@@ -96,19 +89,19 @@ export class ListsElsewhere {
     const looked = behindUrl
       ? this.#lookedFor(place, exchange, list, name)
       : this.#readAgain(place, exchange.client, list, name);
-    return within(this.#deps.clock, FIND_MS, looked, () => true);
+    return within(this.#parts.deps.clock, FIND_MS, looked, () => true);
   }
 
   /** Clients may invent names: the next look waits `FUTILE_MS`, for all that name something meanwhile. */
   async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const kind = catalogKey(place.server, client);
     const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
-    if (!has(shown, list, name)) this.#futile.set(kind, this.#deps.clock.now() + FUTILE_MS);
+    if (!has(shown, list, name)) this.#futile.set(kind, this.#parts.deps.clock.now() + FUTILE_MS);
     return true;
   }
 
   #readWhenDue(kind: string, read: () => Promise<ServerCatalog | null>): Promise<ServerCatalog | null> {
-    const { clock } = this.#deps;
+    const { clock } = this.#parts.deps;
     const tooSoonMs = (this.#futile.peek(kind) ?? 0) - clock.now();
     if (tooSoonMs <= 0) return this.#reading.get(kind, read);
     const later = pause(clock, tooSoonMs).then(() => {
@@ -120,12 +113,13 @@ export class ListsElsewhere {
   }
 
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
-    await this.#advertisements.readNow(otherInstances.map(({ node }) => node.peer));
+    const { advertisements, catalogs, shown, processes } = this.#parts;
+    await advertisements.readNow(otherInstances.map(({ node }) => node.peer));
     await this.#relisting.get(name);
-    await this.#processes.settled();
-    const instance = this.#shown.instanceOf(name);
-    if (instance !== null) await this.#catalogs.read(instance, client);
-    return this.#shown.knownCatalog(name, client);
+    await processes.settled();
+    const instance = shown.instanceOf(name);
+    if (instance !== null) await catalogs.read(instance, client);
+    return shown.knownCatalog(name, client);
   }
 
   /**
@@ -133,13 +127,13 @@ export class ListsElsewhere {
    * names cost the server nothing.
    */
   async #lookedFor(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
-    const { local, clock } = this.#deps;
+    const { local, clock } = this.#parts.deps;
     const { client } = exchange;
     const server = place.server.name;
     const kind = catalogKey(place.server, client);
     const others = await this.#asking.get(kind, async () => {
       const known = local.knownCatalog(server, client);
-      const asked = place.otherInstances.map((instance) => this.#catalogs.knownThere(instance, client, known));
+      const asked = place.otherInstances.map((instance) => this.#parts.catalogs.knownThere(instance, client, known));
       const answers = await Promise.all(asked);
       return answers.filter((catalog) => catalog !== null);
     });
@@ -156,7 +150,7 @@ export class ListsElsewhere {
   /** A process of another instance announces through `ProcessLists`. */
   #listsChanged({ server: { name }, process }: Place): void {
     if (process) return;
-    const all = Promise.allSettled([this.#relisting.get(name), this.#deps.local.relist(name)]);
+    const all = Promise.allSettled([this.#relisting.get(name), this.#parts.deps.local.relist(name)]);
     this.#relisting.set(name, all);
     void all.then(() => {
       if (this.#relisting.get(name) === all) this.#relisting.delete(name);
