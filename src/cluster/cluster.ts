@@ -33,16 +33,6 @@ import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-se
 
 const CLAIMS = 'trunkline_claims';
 
-/** Counts are since the start. */
-export interface ClusterFigures {
-  /** Since the sending of the last acknowledged renewal; null without a lease. */
-  readonly leaseAgeMs: number | null;
-  readonly owned: number;
-  readonly takenOver: number;
-  readonly servedForOthers: number;
-  readonly servedByOthers: number;
-}
-
 /** What the rest of the gateway learns from its cluster. */
 export interface ClusterListener {
   /** The set of servers changed, on whichever node. */
@@ -198,8 +188,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return this.#owned.claims.all();
   }
 
-  get figures(): ClusterFigures {
+  /** Counts are since the start. */
+  get figures() {
     return {
+      /** Since the sending of the last acknowledged renewal; null without a lease. */
       leaseAgeMs: this.#lease.ageMs,
       owned: this.#owned.claims.size,
       takenOver: this.#owned.claims.takenOver,

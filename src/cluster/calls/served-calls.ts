@@ -1,16 +1,17 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { CallAttempt } from '../../model/call-record.ts';
 import { pause } from '../../model/clock.ts';
-import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
+import { publicReplyOf } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import type { ClusterCalls } from '../cluster-calls.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { clientOf, headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';
+import type { KnownConnection } from '../nodes/foreign-catalogs.ts';
 import type { Users } from '../nodes/users.ts';
 import { isListen, type Served } from './attempts.ts';
 import { IncomingContexts } from './call-contexts.ts';
-import type { LeftCalls } from './left-calls.ts';
 import { CALLS, type CallHeader, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
@@ -25,11 +26,6 @@ const ANSWERED = { node: null, outcome: 'RESULT', reason: null } as const;
 
 const FLUSH = 'trunkline.farewell';
 
-interface Connection {
-  readonly key: string | null;
-  readonly own: boolean;
-}
-
 interface ReceivedCall {
   readonly exchange: ServedExchange;
   readonly server: string;
@@ -39,24 +35,19 @@ interface ReceivedCall {
   readonly short: boolean;
 }
 
-/** Never rejects. */
-export interface CallRunner {
-  readonly left: LeftCalls;
-  serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served>;
-}
-
 /** Runs a public call for the node `by`; calls the returned function when it ends. Null: none are served. */
 export interface PublicCalls {
   publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null;
 }
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'local'>;
+type Calls = Pick<ClusterCalls, 'left' | 'serve'>;
 
 /** Calls of other nodes for what this node owns. */
 export class ServedCalls {
   readonly #deps: Deps;
   readonly #self: Pick<OwnNode, 'epoch'>;
-  readonly #calls: CallRunner;
+  readonly #calls: Calls;
   readonly #users: Users;
   readonly #public: PublicCalls;
   readonly #serving: { close(): void };
@@ -65,7 +56,7 @@ export class ServedCalls {
   #listens = 0;
   count = 0;
 
-  constructor(deps: Deps, self: Pick<OwnNode, 'epoch'>, calls: CallRunner, users: Users, publicCalls: PublicCalls) {
+  constructor(deps: Deps, self: Pick<OwnNode, 'epoch'>, calls: Calls, users: Users, publicCalls: PublicCalls) {
     this.#deps = deps;
     this.#self = self;
     this.#calls = calls;
@@ -168,7 +159,7 @@ export class ServedCalls {
 /** The short form has no attempts. */
 function packReply(
   message: Message,
-  connection: Connection,
+  connection: KnownConnection,
   short: boolean,
   attempts: readonly CallAttempt[] | undefined,
 ): Buffer[] {

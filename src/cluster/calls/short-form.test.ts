@@ -13,13 +13,14 @@ import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { scanMessage } from '../../protocol/scan.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import type { ClusterCalls } from '../cluster-calls.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { Users } from '../nodes/users.ts';
 import { LeftCalls } from './left-calls.ts';
 import { RemoteCalls } from './remote-calls.ts';
-import { type CallRunner, ServedCalls } from './served-calls.ts';
+import { ServedCalls } from './served-calls.ts';
 import { packAnswer, packRequest, packTell, unpackAnswer, unpackRequest } from './short-form.ts';
 
 const EPOCH = 'incarnation.7';
@@ -220,7 +221,7 @@ class Bench implements AsyncDisposable {
       },
     });
     const local = { sessionKey: () => 'key', ownsConnection: () => true } as unknown as LocalUpstreams;
-    const serve: CallRunner['serve'] = async (_server, request, exchange) => {
+    const serve: ClusterCalls['serve'] = async (_server, request, exchange) => {
       assert.deepEqual(request, REQUEST);
       this.ran++;
       this.clients.push(exchange.client);

@@ -43,7 +43,8 @@ interface CatalogReply {
   readonly same?: number;
 }
 
-interface KnownConnection {
+/** Of a client, at the node that serves it. */
+export interface KnownConnection {
   readonly key: string | null;
   readonly own: boolean;
 }

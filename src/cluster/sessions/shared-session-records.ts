@@ -3,9 +3,10 @@ import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionCensus, SessionRecord, SessionRecords } from '../../model/ports.ts';
-import { atFirstNode } from '../at-first-node.ts';
+import { atFirstNode, type FirstNodeDeps } from '../at-first-node.ts';
 import type { ClusterDeps, SessionOpeners } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { ReplicationBarrier } from '../replication-barrier.ts';
 import { SharedTable } from '../shared-table.ts';
@@ -34,14 +35,9 @@ const MAX_WAITING = 100_000;
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
 
-interface KnownPeers {
-  others(): Iterable<{ readonly peer: string }>;
-  /** Certainly: a node that is only not heard, as without the bus, keeps its sessions. */
-  isGone(peer: string): boolean;
-}
-
 interface SharedSessionRecordsDeps extends Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'> {
-  readonly nodes: KnownPeers;
+  /** A node that is only not heard, as without the bus, keeps its sessions. */
+  readonly nodes: FirstNodeDeps['nodes'] & Pick<Nodes, 'isGone'>;
   readonly maxCached?: number;
 }
 
