@@ -68,8 +68,7 @@ export class ClusterIdentity {
         this.refused = DIFFERS;
         return;
       }
-      if (abandonedAt === null)
-        logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
+      if (abandonedAt === null) logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
       abandonedAt ??= clock.now();
       if (clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
       await pause(clock, LOOK_MS);

@@ -151,12 +151,6 @@ export class OwnAdvertisement {
     return { version, servers: Array.from(this.#recorded.values(), ({ advertised }) => advertised) };
   }
 
-  close(): void {
-    this.#disarm?.();
-    this.#disarm = null;
-    this.#dueAt = Number.POSITIVE_INFINITY;
-  }
-
   #publishIn(ms: number): void {
     const { clock } = this.#deps;
     const dueAt = clock.now() + ms;
@@ -168,7 +162,9 @@ export class OwnAdvertisement {
 
   /** Records what changed, and publishes it. */
   #publish(): void {
-    this.close();
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#dueAt = Number.POSITIVE_INFINITY;
     const version = this.version + 1;
     const changed: ServerChange[] = [];
     const removed: string[] = [];

@@ -225,7 +225,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
       if (!(error instanceof GatewayError) || this.#sessions.connected) {
-        this.#settleLater(key);
+        this.#later(() => this.#settle(key));
         throw error;
       }
     }
@@ -259,12 +259,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#sessions.get(key) !== null) return;
       await this.#free(key, held);
     } catch {
-      this.#settleLater(key);
+      this.#later(() => this.#settle(key));
     }
-  }
-
-  #settleLater(key: string): void {
-    this.#later(() => this.#settle(key));
   }
 
   #later(task: () => Promise<void>): void {
