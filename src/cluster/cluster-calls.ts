@@ -374,7 +374,8 @@ export class ClusterCalls {
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
-        if (key !== null && tried.unheard !== true) this.#instances.forget(name, key);
+        const owns = epoch !== null && instance.node.state === 'ready';
+        if (key !== null && !(tried.unheard === true && owns)) this.#instances.forget(name, key);
         wasTried(exchange, askedAt, clock);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }

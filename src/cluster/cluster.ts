@@ -314,7 +314,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   stoodStill(): void {
     this.backAgain();
-    this.streams.tellAgain();
+    this.streams.announceAgain();
   }
 
   missed(): void {

@@ -110,8 +110,9 @@ export class SharedTable {
   async read(key: string, old = false): Promise<number | null> {
     const listing = this.#listing;
     const record = await this.bucket.get(key);
-    const isNews = record !== null && (old || record.revision > this.#followedTo);
-    if (isNews && listing === this.#listing) this.#heard(record);
+    if (old && listing !== this.#listing) return this.read(key, old);
+    const isNews = listing === this.#listing && (old || (record?.revision ?? 0) > this.#followedTo);
+    if (isNews && record !== null) this.#heard(record);
     return record?.revision ?? null;
   }
 
@@ -206,13 +207,12 @@ export class SharedTable {
   }
 
   #gone(key: string, revision: number): void {
+    const renews = this.#settings.reusesKeys === true && this.#writes(key);
     // Most deletions concern records never seen here, or no longer kept.
-    if (!this.#isKnown(key)) {
-      if (!this.whole) this.#owner.gone(key);
-    } else if (!this.#isOld(key, revision)) {
-      if (this.#settings.reusesKeys === true && this.#writes(key)) this.#late.set(key, { revision, record: null });
-      else this.#forget(key);
-    }
+    if (!this.#isKnown(key) && !this.whole && !renews) this.#owner.gone(key);
+    if (!this.#isKnown(key) || this.#isOld(key, revision)) return;
+    if (renews) this.#late.set(key, { revision, record: null });
+    else this.#forget(key);
   }
 
   /** Before the last write of this node. */

@@ -4,13 +4,14 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { openedLate } from '../../../test/support/opened-late.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
+import { pause } from '../../model/clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LEASE_MS } from '../nodes/lease-record.ts';
 import { Witnesses } from '../nodes/witnesses.ts';
 import { NodeLease } from './node-lease.ts';
 
 test('fault:F28 the reason for a missing lease is logged once if it lasts, whichever step fails', async () => {
-  for (const step of ['the lease', 'what it covers'] as const) {
+  for (const step of ['the lease', 'what it covers', 'what it covers, late'] as const) {
     const clock = new FakeClock();
     const state = new MemorySharedState(clock);
     const lines: string[] = [];
@@ -29,7 +30,11 @@ test('fault:F28 the reason for a missing lease is logged once if it lasts, which
     const lease = new NodeLease(deps, store, new Witnesses(deps, store), {
       leaseOver: () => {},
       leaseHeld: () => {},
-      leaseRegained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
+      leaseRegained: async () => {
+        if (!broken) return;
+        if (step === 'what it covers, late') await pause(clock, 2_000);
+        await fail();
+      },
     });
     const pass = async (ms: number): Promise<void> => {
       for (let passed = 0; passed < ms; passed += 100) {

@@ -128,14 +128,16 @@ export class NodeLease {
         this.#regaining ??= this.#regain().finally(() => {
           this.#regaining = null;
         });
-        this.#regaining.catch(() => {});
+        this.#regaining.catch(({ message }) => this.#closed || this.#failed(message));
         // It is renewed while many claims are written.
         await within(clock, RENEW_MS, this.#regaining, () => {});
       }
       void this.#endFormer();
-      this.#failure = null;
-      this.#failedSince = null;
-      this.#warned = false;
+      if (this.#settled) {
+        this.#failure = null;
+        this.#failedSince = null;
+        this.#warned = false;
+      }
       this.#watch();
     } catch (error) {
       if (this.#closed) return;

@@ -124,6 +124,40 @@ test('a node goes on to publish what it counts, so that no number of before is c
   await dispose();
 });
 
+test('any node deletes a task with a ttl when that is over, also of a node that is gone', async () => {
+  const { clock, a, b, stored, dispose } = twoNodes();
+  a.add(newTask('t', { ttlMs: 10_000 }));
+  await settled();
+  a.close();
+  await clock.advance(10_000);
+  assert.equal(b.find('s', 't', ADA), null);
+  await settled();
+  assert.equal(await stored(), 0);
+  await dispose();
+});
+
+test('a task without a ttl that is asked after at another node survives a start of the node that began it', async () => {
+  const disk = new Map<string, TaskRecord>();
+  const own: TaskRecords = {
+    load: () => [...disk.values()],
+    put: (record) => void disk.set(record.key, record),
+    delete: (key) => void disk.delete(key),
+  };
+  const { clock, store, b, node, stored, dispose } = twoNodes(20);
+  const before = node(store.view(), own);
+  const record = before.add(newTask('t', { ttlMs: null }));
+  for (let day = 0; day < 8; day++) {
+    await settled();
+    b.update(b.get(record.key)!, { status: 'working' });
+    await clock.advance(DAY_MS);
+  }
+  await settled();
+  const after = node(store.view(), own);
+  await settled();
+  assert.deepEqual([after.get(record.key)?.taskId, await stored()], ['t', 1]);
+  await dispose();
+});
+
 test('a task that ends at another node, because it was not asked after there, lives on where it is', async () => {
   const { clock, a, b, dispose } = twoNodes();
   const record = a.add(newTask('t', { ttlMs: null }));

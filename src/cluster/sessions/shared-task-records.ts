@@ -167,6 +167,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
 
   recall(key: string, lost: boolean): Buffer | null {
     const record = this.#follower?.get(key) ?? null;
+    if (record === null) this.#deps.own.delete(key);
     if (record === null) return null;
     if (lost || this.#follower?.keeps(key)) return this.#bytesOf(record);
     this.#follower?.gone(key);

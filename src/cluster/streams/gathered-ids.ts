@@ -3,14 +3,16 @@ import type { Clock } from '../../model/clock.ts';
 const GATHER_MS = 50;
 const MAX_PER_MESSAGE = 1_000;
 
-/** Passes an id on at once, and those of the 50 ms after it together. */
+/** Passes an id on at once, and those of the 50 ms, or as long as is said, after it together. */
 export class GatheredIds {
   readonly #clock: Clock;
   readonly #pass: (ids: readonly string[]) => void;
+  readonly #gatherMs: number;
   readonly #ids = new Set<string>();
   #pausing = false;
 
-  constructor(clock: Clock, pass: (ids: readonly string[]) => void) {
+  constructor(clock: Clock, pass: (ids: readonly string[]) => void, gatherMs = GATHER_MS) {
+    this.#gatherMs = gatherMs;
     this.#clock = clock;
     this.#pass = pass;
   }
@@ -25,7 +27,7 @@ export class GatheredIds {
     this.#ids.clear();
     this.#pausing = ids.length > 0;
     if (!this.#pausing) return;
-    this.#clock.after(GATHER_MS, () => this.#flush());
+    this.#clock.after(this.#gatherMs, () => this.#flush());
     for (const some of inMessages(ids)) this.#pass(some);
   }
 }

@@ -12,6 +12,8 @@ const MAX_SESSIONS = 65_536;
 const NODE_IN_ID = /^"([0-9a-f]{16})-\d+"$/;
 /** A node that needs longer for its answer counts as gone. */
 const ANSWER_MS = 1_500;
+/** Every node answers with all its streams. */
+const SEEK_ALL_MS = 10_000;
 /** What waits for answers; each message counts as half a KiB more than its bytes. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const HELD_BYTES = 512;
@@ -35,6 +37,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #own: Own;
   readonly #opened: GatheredIds;
   readonly #sought: GatheredIds;
+  readonly #soughtAll: GatheredIds;
   /** What waits for an answer, by session. */
   readonly #held = new Map<string, (() => void)[]>();
   #heldBytes = 0;
@@ -48,6 +51,8 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.#own = own;
     this.#opened = new GatheredIds(own.clock, (sessionIds) => this.#announce(sessionIds));
     this.#sought = new GatheredIds(own.clock, (sessionIds) => this.#seek(sessionIds));
+    const seekAll = () => messages.tellAll({ kind: 'sought', sessionIds: [] });
+    this.#soughtAll = new GatheredIds(own.clock, seekAll, SEEK_ALL_MS);
   }
 
   /** Returns whether another node had it, or may have had it. */
@@ -79,8 +84,13 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   tellAgain(): void {
     if (this.#informed.size > 0) {
       this.#missed = true;
-      this.#messages.tellAll({ kind: 'sought', sessionIds: [] });
+      this.#soughtAll.add('');
     }
+    this.announceAgain();
+  }
+
+  /** Other nodes may have considered this one gone. */
+  announceAgain(): void {
     this.#informed.clear();
     this.met();
   }

@@ -49,6 +49,7 @@ export class TaskRequests {
     const { method, era } = exchange.request;
     const relayed = record.era === era;
     if (method === 'tasks/get') {
+      if (isOwn(record) && !isSettled(record) && era === 'stateless') return finalOutcome(record, null);
       if (isSettled(record) || isOwn(record)) return this.#view(asked, record);
       return relayed ? this.#relay(asked) : this.#get(asked);
     }

@@ -77,7 +77,7 @@ export class TaskTable {
     for (const record of stored) {
       // A connection that its session had to itself went with the process that kept this record.
       if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
-      else deps.records.delete(record.key);
+      else if (shared === undefined || !isOpen(record)) deps.records.delete(record.key);
     }
     shared?.follow({
       get: (key) => this.get(key),
@@ -99,14 +99,13 @@ export class TaskTable {
 
   /** Looks until something is found, or another node has had the time to tell of it. */
   async lookUp<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
-    const first = look();
-    if (isFound(first)) return first;
+    let found = look();
     for (const waitMs of LOOKS_MS) {
+      if (isFound(found)) break;
       await pause(this.#deps.clock, waitMs);
-      const found = look();
-      if (isFound(found)) return found;
+      found = look();
     }
-    return look();
+    return found;
   }
 
   /** null when the caller may begin one more task. */
@@ -303,15 +302,14 @@ export class TaskTable {
     if (record === undefined) return null;
     if (record.expiresAt > this.#deps.clock.wall()) return record;
     // The node that began it may know a later end.
-    if (this.#others.has(record.key)) this.#remove(record.key);
+    if (isOpen(record) && this.#others.has(record.key)) this.#remove(record.key);
     else this.delete(record);
     return null;
   }
 
   /** Long promises, and promises without end, hold for so long after the last word of the task. */
   #expiry(startedAt: number, ttlMs: number | null): number {
-    if (ttlMs !== null && ttlMs <= MAX_TTL_MS) return startedAt + ttlMs;
-    return this.#deps.clock.wall() + MAX_TTL_MS;
+    return isOpen({ ttlMs }) ? this.#deps.clock.wall() + MAX_TTL_MS : startedAt + ttlMs!;
   }
 
   #replace(before: TaskRecord, record: TaskRecord): void {
@@ -355,7 +353,6 @@ export class TaskTable {
     return principal === null ? this.#atHand[what].total : this.#atHand[what].of(principal);
   }
 
-  /** In the cluster. */
   get #maxOfAll(): number {
     return this.#maxTasks * (this.#shared?.nodes ?? 1);
   }
@@ -391,6 +388,11 @@ export class TaskTable {
     }
     return null;
   }
+}
+
+/** Its end moves with every word of it, which another node may have heard. */
+function isOpen({ ttlMs }: Pick<TaskRecord, 'ttlMs'>): boolean {
+  return ttlMs === null || ttlMs > MAX_TTL_MS;
 }
 
 function idOf(server: string, taskId: string): string {
