@@ -125,10 +125,11 @@ export class NodeLease {
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
       this.#witnesses.renewed(sentAt);
       if (!this.#settled || this.#broken) {
-        this.#regaining ??= this.#regain().finally(() => {
-          this.#regaining = null;
-        });
-        this.#regaining.catch(({ message }) => this.#closed || this.#failed(message));
+        this.#regaining ??= this.#regain()
+          .catch((error: Error) => this.#failed(error.message))
+          .finally(() => {
+            this.#regaining = null;
+          });
         // It is renewed while many claims are written.
         await within(clock, RENEW_MS, this.#regaining, () => {});
       }
@@ -140,7 +141,6 @@ export class NodeLease {
       }
       this.#watch();
     } catch (error) {
-      if (this.#closed) return;
       this.#failed(error instanceof Error ? error.message : String(error));
     }
     if (this.#closed) return;
@@ -165,6 +165,7 @@ export class NodeLease {
   }
 
   #failed(reason: string): void {
+    if (this.#closed) return;
     const { clock, logger } = this.#deps;
     this.#failure = reason;
     this.#failedSince ??= clock.now();

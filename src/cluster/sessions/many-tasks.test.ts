@@ -24,7 +24,26 @@ function twoNodes(maxTasks = MOST) {
     bench.node({ state, maxTasks, ...(own && { own }) });
   const ids = (table: TaskTable): string[] => [...table.all()].map(({ taskId }) => taskId);
   const stored = async () => (await store.present.bucket('trunkline_tasks', { ttlMs: 0 }).keys()).length;
-  return { clock, views, store, node, a: node(views.a), b: node(views.b), ids, stored, dispose: () => bench.dispose() };
+  /** What each node counts is known to the others then. */
+  const publish = async (): Promise<void> => {
+    for (let passed = 0; passed < 31_000; passed += 1_000) {
+      await clock.advance(1_000);
+      await settled();
+    }
+  };
+  const dispose = () => bench.dispose();
+  return { clock, views, store, node, a: node(views.a), b: node(views.b), ids, stored, publish, dispose };
+}
+
+/** The disk of a node, which survives it. */
+function onDisk() {
+  const disk = new Map<string, TaskRecord>();
+  const own: TaskRecords = {
+    load: () => [...disk.values()],
+    put: (record) => void disk.set(record.key, record),
+    delete: (key) => void disk.delete(key),
+  };
+  return { disk, own };
 }
 
 test('check:C9 a node forgets tasks of others, which stay in the store and at their node, and reads them again', async () => {
@@ -89,15 +108,12 @@ test('beyond the limit of all a node makes room for its own, and deletes no more
 });
 
 test('what another node published deletes neither the task that has just ended, nor a long answer for a short one', async () => {
-  const { clock, a, b, ids, dispose } = twoNodes(600);
+  const { a, b, ids, publish, dispose } = twoNodes(600);
   const body = Buffer.alloc(1024 * 1024);
   for (let at = 0; at < 17; at++) a.add(newTask(`a${at}`, { ...ENDED, answer: { ...ANSWER, body } }));
   const own = b.add(newTask('own'));
   for (let at = 0; at < 700; at++) a.add(newTask(`x${at}`, { principal: BOB }));
-  for (let passed = 0; passed < 31_000; passed += 1_000) {
-    await clock.advance(1_000);
-    await settled();
-  }
+  await publish();
   const long = b.add(newTask('long', { ...ENDED, answer: { ...ANSWER, body } }));
   b.update(own, ENDED);
   assert.equal(b.get(own.key)?.status, 'completed');
@@ -108,18 +124,12 @@ test('what another node published deletes neither the task that has just ended, 
 });
 
 test('a node goes on to publish what it counts, so that no number of before is counted for ever', async () => {
-  const { clock, a, b, dispose } = twoNodes(600);
-  const pass = async (ms: number): Promise<void> => {
-    for (let passed = 0; passed < ms; passed += 1_000) {
-      await clock.advance(1_000);
-      await settled();
-    }
-  };
+  const { a, b, publish, dispose } = twoNodes(600);
   const records = Array.from({ length: 1_000 }, (_, at) => a.add(newTask(`a${at}`, { ttlMs: 3_600_000 })));
-  await pass(31_000);
+  await publish();
   assert.equal(b.refusal(ADA.principal.id)?.code, 'OVERLOADED');
   for (const record of records) a.delete(record);
-  await pass(31_000);
+  await publish();
   assert.equal(b.refusal(ADA.principal.id), null);
   await dispose();
 });
@@ -137,12 +147,7 @@ test('any node deletes a task with a ttl when that is over, also of a node that 
 });
 
 test('a task without a ttl that is asked after at another node survives a start of the node that began it', async () => {
-  const disk = new Map<string, TaskRecord>();
-  const own: TaskRecords = {
-    load: () => [...disk.values()],
-    put: (record) => void disk.set(record.key, record),
-    delete: (key) => void disk.delete(key),
-  };
+  const { own } = onDisk();
   const { clock, store, b, node, stored, dispose } = twoNodes(20);
   const before = node(store.view(), own);
   const record = before.add(newTask('t', { ttlMs: null }));
@@ -172,12 +177,7 @@ test('a task that ends at another node, because it was not asked after there, li
 });
 
 test('the tasks of other nodes are not on the disk of a node; its own are compared with the store when it starts', async () => {
-  const disk = new Map<string, TaskRecord>();
-  const own: TaskRecords = {
-    load: () => [...disk.values()],
-    put: (record) => void disk.set(record.key, record),
-    delete: (key) => void disk.delete(key),
-  };
+  const { disk, own } = onDisk();
   const { store, a, node, ids, clock, stored, dispose } = twoNodes(20);
   const before = node(store.view(), own);
   const kept = ['kept', 'deleted', 'ended', 'lost'].map((id) => before.add(newTask(id)));
@@ -205,12 +205,9 @@ test('the tasks of other nodes are not on the disk of a node; its own are compar
 });
 
 test('the limit of a caller counts at all nodes, also of what is not at hand', async () => {
-  const { clock, a, b, dispose } = twoNodes(600);
+  const { a, b, publish, dispose } = twoNodes(600);
   for (let at = 0; at < 1_000; at++) a.add(newTask(`a${at}`));
-  for (let passed = 0; passed < 31_000; passed += 1_000) {
-    await clock.advance(1_000);
-    await settled();
-  }
+  await publish();
   assert.equal([...b.all()].length, 600);
   assert.equal(b.refusal(ADA.principal.id)?.code, 'OVERLOADED');
   assert.equal(b.refusal(BOB), null);

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 const GATHER_MS = 50;
 const MAX_PER_MESSAGE = 1_000;
 
-/** Passes an id on at once, and those of the 50 ms, or as long as is said, after it together. */
+/** Passes an id on at once, and those of the `gatherMs` after it together. */
 export class GatheredIds {
   readonly #clock: Clock;
   readonly #pass: (ids: readonly string[]) => void;

@@ -108,6 +108,23 @@ test('a listen for tasks that cannot be read is NOT_SENT', async () => {
   assert.equal(outcome.kind === 'failure' && outcome.error.code, 'NOT_SENT');
 });
 
+test('a server is not asked for a task that the gateway made, whose long answer is at another node', async () => {
+  const node = atHand();
+  const params = await node.begun({ client: client('stateful', { sessionId: null }) });
+  const description = Buffer.from('{"taskId":"t-1","status":"completed"}');
+  node.stored[0] = { ...node.stored[0]!, era: null, status: 'completed', description };
+  node.follower.heard(node.stored[0]!);
+  const asked = node.bench.upstreams.calls.length;
+  const { status } = ended(await node.bench.run('tasks/get', params)) as { status: string };
+  assert.equal(status, 'completed');
+  const result = await node.bench.run('tasks/result', params);
+  const stateless = { era: 'stateless', client: client('stateless', TASKS) } as const;
+  const got = await node.bench.run('tasks/get', params, stateless);
+  for (const outcome of [result, got])
+    assert.match(outcome.kind === 'failure' ? outcome.error.message : '', /not kept/);
+  assert.equal(node.bench.upstreams.calls.length, asked);
+});
+
 test('an error that a server answers later does not replace the result that another node has', () => {
   const known = { status: 'completed', sessionId: null, answer: ANSWER } as TaskRecord;
   const error = { ...ANSWER, kind: 'error', body: Buffer.from('{"code":-32602,"message":"unknown task"}') } as const;
