@@ -146,11 +146,12 @@ export interface ThisNode {
   stoodStill(): void;
   /** Messages may have been lost. */
   missed(): void;
-  serversChanged(): void;
+  /** Other nodes have these, or define them otherwise; with none, nodes came or went. */
+  serversChanged(servers?: Iterable<string>): void;
   /** What follows is decided by the servers that are known. */
   serversNeeded(): void;
-  /** What a node advertises of this server, not which nodes have it. */
-  serverChanged(server: string): void;
+  /** What a node advertises of these servers, not which nodes have them. */
+  statusesChanged(servers: ReadonlySet<string>): void;
   /** A node advertises more than this one knows. */
   offerChanged(node: NodeView): void;
 }

@@ -61,11 +61,12 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
     const processes = (this.#processes = new ProcessLists({ deps, own, catalogs, elsewhere }));
+    own.changed = (servers) => this.refresh(servers);
     this.#lists = new ListsElsewhere({ deps, advertisements, catalogs, shown: this, processes });
   }
 
   servers(): readonly Server[] {
-    return this.#parts.known.routingTable.servers;
+    return this.#parts.known.servers;
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -177,9 +178,9 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#local.statuses().map((status) => [status.name, status]));
-    for (const [name, place] of this.#parts.known.routingTable.places) {
+    for (const place of this.#parts.known.places()) {
       const status = this.#statusElsewhere(place);
-      if (status !== null) all.set(name, status);
+      if (status !== null) all.set(place.server.name, status);
     }
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -262,24 +263,28 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   /** Clients that the node served lose what was set up there. */
   nodeSilent(peer: string): void {
-    const { places } = this.#parts.known.routingTable;
+    const { known } = this.#parts;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
-    if (!places.values().some(had)) return;
+    if (!known.places().some(had)) return;
     this.#parts.events.nodeSilent?.((server, client) => {
-      const place = places.get(server);
+      const place = known.place(server);
       if (place === undefined || !had(place)) return false;
       const at = this.calls.shared.elsewhere(place, client)?.node.peer ?? this.calls.peerOf(place, client);
       return at === null ? !place.here : at === peer;
     });
   }
 
-  refresh(): void {
-    const { places } = this.#parts.known.routingTable;
-    this.#lists.look(places);
-    this.#processes.look(places);
-    this.#catalogs.first.keepOnly(places);
-    for (const place of places.values()) this.#lookFirst(place);
-    this.#catalogs.refresh((server) => this.#parts.known.isLost(server));
+  /** After these servers came, went or changed, here or at other nodes. */
+  refresh(servers: ReadonlySet<string>): void {
+    const { known } = this.#parts;
+    for (const name of servers) {
+      const place = known.place(name);
+      this.#lists.look(name, place);
+      this.#processes.look(name, place);
+      if (place === undefined) this.#catalogs.first.forget(name);
+      else this.#lookFirst(place);
+    }
+    this.#catalogs.refresh((server) => known.isLost(server), servers);
   }
 
   /** A node that starts shows what others list until it has listed its own servers. */
@@ -289,15 +294,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const unlisted = place.here && this.#local.knownCatalog(name, ANY_SESSION, true) === null;
     const instead = unlisted && (!this.reading.isOver || first.get(name) !== null) ? instanceToRead(place) : null;
     first.look(place, this.instanceOf(name) ?? instead);
-  }
-
-  refreshServer(server: string): void {
-    const place = this.#parts.known.place(server);
-    if (place === undefined) return;
-    this.#lists.lookAt(place);
-    this.#processes.lookAt(place);
-    this.#lookFirst(place);
-    this.#catalogs.refresh((name) => this.#parts.known.isLost(name), server);
   }
 
   get #local(): LocalUpstreams {

@@ -16,7 +16,7 @@ import { LostInstances } from './nodes/lost-instances.ts';
 import type { NodeState, NodeView } from './nodes/node-state.ts';
 import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { OwnAdvertisement } from './nodes/own-advertisement.ts';
-import type { RoutingTable } from './nodes/routing-table.ts';
+import type { Conflict } from './nodes/routing-table.ts';
 import { Users } from './nodes/users.ts';
 import { Witnesses } from './nodes/witnesses.ts';
 import { Claims } from './ownership/claims.ts';
@@ -60,7 +60,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #lifetime: Lifetime;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
-  readonly #rebuilding: Paced;
+  readonly #updating: Paced;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
   readonly #own: OwnAdvertisement;
@@ -81,7 +81,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const claimed = state.bucket(CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
     this.#startedAt = clock.wall();
-    this.#rebuilding = new Paced(clock, () => this.#rebuild());
+    this.#updating = new Paced(clock, () => this.#update());
     this.loop = new LoopWatch(deps);
     const witnesses = new Witnesses(deps, leases);
     this.#lease = new NodeLease(deps, leases, witnesses, this);
@@ -140,9 +140,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
-    this.#own.replace(servers.values());
+    this.known.changed(this.#own.replace(servers.values()));
     const replaced = this.#servers.replace(servers);
-    this.#rebuilding.run();
+    this.#updating.run();
     await replaced;
   }
 
@@ -152,7 +152,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     void this.#self.watch(this.peers);
     this.#owned.start();
-    this.#router.reading.begin(this.#rebuilding);
+    this.#router.reading.begin(this.#updating);
   }
 
   /** Waits at most `waitMs` for the lease, and at most 5 s until what the other nodes have is read. */
@@ -209,8 +209,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return isThis || node !== null;
   }
 
-  get conflicts(): RoutingTable['conflicts'] {
-    return this.known.routingTable.conflicts;
+  get conflicts(): readonly Conflict[] {
+    return this.known.conflicts;
   }
 
   get view(): NodeView {
@@ -280,7 +280,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   nodeGone(gone: NodeView, left: boolean): void {
     const { peer } = gone;
-    this.#lost.add(gone, this.#advertisements.of(peer), left);
+    const had = this.#advertisements.of(peer);
+    this.#lost.add(gone, had, left);
+    this.known.changed(had?.keys() ?? []);
     // First, because it asks which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
     this.#users.forgetPeer(peer);
@@ -290,12 +292,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
     // A node that stood still loses all others at one look.
-    this.#rebuilding.atOnce();
+    this.#updating.atOnce();
   }
 
-  nodeChanged({ state }: NodeView): void {
+  nodeChanged({ peer, state }: NodeView): void {
     // Its lists are read at another node from now on.
-    if (state === 'draining') this.serversChanged();
+    if (state === 'draining') this.serversChanged(this.#advertisements.of(peer)?.keys());
     this.#tellNodes();
   }
 
@@ -324,22 +326,23 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.upstreamSessions.reconnected();
   }
 
-  serversChanged(): void {
-    this.#rebuilding.soon();
+  serversChanged(servers: Iterable<string> = []): void {
+    this.known.changed(servers);
+    this.#updating.soon();
   }
 
   serversNeeded(): void {
-    if (this.#rebuilding.due) this.#rebuilding.run();
+    if (this.#updating.due) this.#updating.run();
   }
 
-  #rebuild(): void {
-    const changed = this.known.rebuild();
-    this.#router.refresh();
-    if (changed) for (const listener of this.#listeners) listener.serversChanged?.();
+  #update(): void {
+    const { servers, anew } = this.known.update();
+    this.#router.refresh(servers);
+    if (anew) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
-  serverChanged(server: string): void {
-    this.#router.refreshServer(server);
+  statusesChanged(servers: ReadonlySet<string>): void {
+    this.#router.refresh(servers);
   }
 
   offerChanged(node: NodeView): void {

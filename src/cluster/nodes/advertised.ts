@@ -49,8 +49,8 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
   const whole = (): ServerChange => ({ server: now });
   if (!isDeepStrictEqual([before.definition, before.digests], [definition, digests])) return whole();
   const changed = changedMembers(before, members);
-  if (status === null || before.status === null) return status === before.status && isEmpty(changed) ? null : whole();
-  const statusChanged = changedMembers(before.status, status);
+  if (status === null) return before.status === null && isEmpty(changed) ? null : whole();
+  const statusChanged = changedMembers(before.status ?? {}, status);
   const lost = Object.keys({ ...before, ...before.status }).some((key) => !(key in now) && !(key in status));
   if (lost) return whole();
   if (isEmpty(changed) && isEmpty(statusChanged)) return null;

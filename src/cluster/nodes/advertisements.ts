@@ -38,7 +38,7 @@ interface KnownAdvertisement {
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
-  readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>;
+  readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'statusesChanged'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
   /** Nodes whose last reading failed: they are read at each heartbeat, and logged once. */
@@ -53,7 +53,7 @@ export class Advertisements {
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
-    node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'serverChanged'>,
+    node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'statusesChanged'>,
   ) {
     this.#deps = deps;
     this.#nodes = nodes;
@@ -69,9 +69,9 @@ export class Advertisements {
   }
 
   /** Null before the first reading, and that of a node that is back. */
-  of(peer: string): readonly AdvertisedServer[] | null {
+  of(peer: string): ReadonlyMap<string, AdvertisedServer> | null {
     const known = this.#known.get(peer);
-    return known === undefined || isLost(known) ? null : [...known.servers.values()];
+    return known === undefined || isLost(known) ? null : known.servers;
   }
 
   /** That of each other node was read. */
@@ -90,7 +90,7 @@ export class Advertisements {
       if (node === null) known.lostAt = Math.min(known.lostAt, now);
       else if (isLost(known) && known.version >= node.offer) {
         known.lostAt = Number.POSITIVE_INFINITY;
-        this.#node.serversChanged();
+        this.#node.serversChanged(known.servers.keys());
       }
       if (now - known.lostAt >= KEEP_LOST_MS) this.#known.delete(peer);
     }
@@ -146,7 +146,7 @@ export class Advertisements {
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
       this.wholeReadings++;
-      this.#node.serversChanged();
+      this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()]);
     } else if (known !== undefined && version >= known.version) {
       // Otherwise what was published meanwhile is newer.
       const changed = servers.flatMap((server) => {
@@ -170,7 +170,8 @@ export class Advertisements {
   }
 
   #apply(known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
-    let anew = removed.length > 0 || isLost(known);
+    const isBack = isLost(known);
+    const anew = new Set([...removed, ...(isBack ? known.servers.keys() : [])]);
     known.version = version;
     known.lostAt = Number.POSITIVE_INFINITY;
     for (const name of removed) known.servers.delete(name);
@@ -178,11 +179,14 @@ export class Advertisements {
       if ('name' in change) applyMembers(known.servers.get(change.name)!, change.members);
       else {
         this.#put(known, change.server);
-        anew = true;
+        anew.add(change.server.definition.name);
       }
     }
-    if (anew) this.#node.serversChanged();
-    else for (const change of changed) if ('name' in change) this.#node.serverChanged(change.name);
+    if (isBack || anew.size > 0) this.#node.serversChanged(anew);
+    const others = new Set(
+      changed.flatMap((change) => ('name' in change && !anew.has(change.name) ? change.name : [])),
+    );
+    if (others.size > 0) this.#node.statusesChanged(others);
   }
 
   #put({ servers }: KnownAdvertisement, server: AdvertisedServer): void {

@@ -9,6 +9,8 @@ import type { Place, RemoteInstance } from './routing-table.ts';
 
 const NAME = 'trunkline.catalogs';
 const READ_MS = 5_000;
+/** After a node did not answer. */
+const AGAIN_MS = 1_000;
 const MAX_SERVERS = 200;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -42,14 +44,14 @@ interface FirstCatalog {
  * before a client asks, many in one message, so that the first list of a client is complete.
  */
 export class FirstCatalogs {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
+  readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>;
   readonly #kept = new Map<string, FirstCatalog>();
-  readonly #wanted = new Map<string, Map<string, RemoteInstance>>();
+  readonly #wanted = new Map<string, RemoteInstance>();
   readonly #reading = new Set<string>();
   /** The count only grows. */
   readings = 0;
 
-  constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
+  constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>) {
     this.#deps = deps;
     deps.bus.serve(NAME, (serving) => this.#serve(serving));
   }
@@ -58,7 +60,7 @@ export class FirstCatalogs {
     return this.#kept.get(server)?.catalog ?? null;
   }
 
-  /** Everything that was advertised was read, or could not be. */
+  /** Everything that was advertised was read. */
   get idle(): boolean {
     return this.#reading.size === 0;
   }
@@ -66,43 +68,47 @@ export class FirstCatalogs {
   /** `instance`: whose catalog clients see; null if this node lists the server itself. */
   look({ server, here, lost }: Place, instance: RemoteInstance | null): void {
     const { name } = server;
+    this.#wanted.delete(name);
     if (server.apart !== undefined || (here && instance === null)) this.#kept.delete(name);
     else if (instance !== null && lost === null) {
       const { peer } = instance.node;
       const { catalogs } = instance.advertised;
       const kept = this.#kept.get(name);
       if (catalogs === 0 || (kept?.peer === peer && kept.generation === catalogs)) return;
-      const wanted = this.#wanted.get(peer);
-      if (wanted === undefined) this.#wanted.set(peer, new Map([[name, instance]]));
-      else wanted.set(name, instance);
+      this.#wanted.set(name, instance);
       if (this.#reading.has(peer)) return;
       this.#reading.add(peer);
-      queueMicrotask(() => void this.#read(peer).finally(() => this.#reading.delete(peer)));
+      queueMicrotask(() => void this.#read(peer));
     }
   }
 
-  keepOnly(servers: { has(name: string): boolean }): void {
-    for (const name of this.#kept.keys()) if (!servers.has(name)) this.#kept.delete(name);
+  forget(server: string): void {
+    this.#wanted.delete(server);
+    this.#kept.delete(server);
   }
 
+  /** Until nothing is wanted of that node: once it is gone, it is wanted of others. */
   async #read(peer: string): Promise<void> {
     for (;;) {
-      const wanted = [...(this.#wanted.get(peer) ?? [])].slice(0, MAX_SERVERS);
-      if (wanted.length === 0) break;
+      const wanted = [...this.#wanted].filter(([, { node }]) => node.peer === peer).slice(0, MAX_SERVERS);
+      if (wanted.length === 0) {
+        this.#reading.delete(peer);
+        return;
+      }
       const names = wanted.map(([name]) => name);
+      const generations = wanted.map(([, { advertised }]) => advertised.catalogs);
       const catalogs = await this.#ask(peer, names).catch((error) => {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
         return null;
       });
-      if (catalogs === null) break;
-      for (const [i, [, instance]] of wanted.slice(0, catalogs.length).entries())
-        this.#take(instance, catalogs[i] ?? null);
-      const still = this.#wanted.get(peer);
-      for (const [name, instance] of wanted.slice(0, Math.max(catalogs.length, 1))) {
-        if (still?.get(name) === instance) still.delete(name);
+      // Ends with the cluster.
+      if (catalogs === null) await new Promise<void>((resolve) => void this.#deps.clock.after(AGAIN_MS, resolve));
+      else {
+        const answered = wanted.slice(0, Math.max(catalogs.length, 1));
+        for (const [i, [name, instance]] of answered.entries())
+          this.#take(name, instance.node.peer, generations[i]!, catalogs[i] ?? null);
       }
     }
-    this.#wanted.delete(peer);
   }
 
   /** Rejects if the node does not answer, or if its answer cannot be read. */
@@ -114,11 +120,14 @@ export class FirstCatalogs {
     return catalogsIn(outcome.payload, before);
   }
 
-  #take({ node, advertised }: RemoteInstance, catalog: ServerCatalog | null): void {
-    const { name } = advertised.definition;
+  #take(name: string, peer: string, generation: number, catalog: ServerCatalog | null): void {
+    const wanted = this.#wanted.get(name);
+    if (wanted === undefined) return;
+    // Otherwise it has changed meanwhile, and is read again.
+    if (wanted.node.peer === peer && wanted.advertised.catalogs === generation) this.#wanted.delete(name);
     const seen = this.get(name);
     this.readings++;
-    this.#kept.set(name, { peer: node.peer, generation: advertised.catalogs, catalog });
+    this.#kept.set(name, { peer, generation, catalog });
     if (catalog === null || seen?.digest === catalog.digest) return;
     this.#deps.events.catalogChanged(name, catalog.fingerprint, differing(seen, catalog));
   }

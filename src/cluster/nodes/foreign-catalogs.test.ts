@@ -20,7 +20,7 @@ test('a caller without a call yet counts as served like the last known one', asy
     random: systemRandom,
     logger,
   });
-  const deps = { bus, logger, local: new PlayedUpstreams('a'), events: new RecordedEvents() };
+  const deps = { bus, clock: new FakeClock(), logger, local: new PlayedUpstreams('a'), events: new RecordedEvents() };
   const shown = {
     definition: () => undefined,
     knownCatalog: () => null,

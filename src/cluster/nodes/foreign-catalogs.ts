@@ -71,7 +71,7 @@ export interface ShownCatalogs {
   sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null;
 }
 
-type Deps = Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
+type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>;
 
 /**
  * Catalogs of other nodes' servers: read once, kept, read again when their node advertises a change. Also the key of the
@@ -184,9 +184,9 @@ export class ForeignCatalogs {
   }
 
   /** Reads changed catalogs again and notifies clients. Those of servers whose instances are all gone are kept. */
-  refresh(isLost: (server: string) => boolean, only: string | null = null): void {
+  refresh(isLost: (server: string) => boolean, servers: ReadonlySet<string>): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
-      if (only !== null && catalog.server !== only) continue;
+      if (!servers.has(catalog.server)) continue;
       const instance = this.#shown.sourceFor(catalog.server, client, peer);
       if (instance === null) {
         const shown = isLost(catalog.server) || this.#shown.knownCatalog(catalog.server, client) === catalog;

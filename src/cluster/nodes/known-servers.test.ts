@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { Leaderless } from '../../../test/support/leaderless.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { serverText } from './foreign-server.ts';
 import { KnownServers } from './known-servers.ts';
+import type { LostInstance } from './lost-instances.ts';
+import { located } from './routing-table.ts';
 
 test('a node knows what only others have, and which node has another definition of a name', () =>
   onNodes(async (nodes) => {
@@ -20,13 +24,13 @@ test('a node knows what only others have, and which node has another definition 
     assert.deepEqual(known.against(serverNamed('other')), []);
   }));
 
-test('S0.18 the routing table is built anew where servers come and go, not where leases change', (t) =>
+test('S0.18 the routing table is updated where servers come and go, not where leases change', (t) =>
   onNodes(async (nodes) => {
     const store = new Leaderless(nodes);
     const own = serverNamed('own');
     const [a, b] = [await store.join('a', [own]), await store.join('b', [own])];
     await nodes.pass(3_000);
-    const built = mock.method(KnownServers.prototype, 'rebuild').mock;
+    const built = mock.method(KnownServers.prototype, 'update').mock;
     t.after(() => built.restore());
     const stateAtA = () => a.cluster.nodes().find(({ id }) => id === 'b')!.state;
     store.unreached.add('b');
@@ -41,3 +45,25 @@ test('S0.18 the routing table is built anew where servers come and go, not where
     assert.ok(built.callCount() > 0);
     assert.notEqual(a.cluster.known.server('more'), null);
   }));
+
+test('of lost nodes with different definitions of a name, the majority counts; then one that ran it', () => {
+  const running = { state: 'running' } as ServerStatus;
+  const instance = (
+    node: string,
+    timeoutMs: number,
+    status: ServerStatus | null,
+    awaitedSince: number,
+  ): LostInstance => {
+    const facts = { node, left: false, heard: false, awaitedSince, seenAt: 0, forgottenAt: 0 };
+    const definition = serverText(serverNamed('memory', { timeoutMs }), true);
+    const digest = `${timeoutMs}`;
+    return { ...facts, advertised: { definition, digest, digests: [digest], status, catalogs: 1 } };
+  };
+  const lost = [instance('b', 1, null, 7), instance('c', 1, running, 3), instance('d', 2, running, 9)];
+  for (const order of [lost, lost.toReversed()]) {
+    const { place, conflict } = located('memory', 'a', undefined, [], () => order);
+    const { node, awaitedSince } = place!.lost!;
+    assert.deepEqual([node, place!.server.timeoutMs, conflict], ['c', 1, null]);
+    assert.equal(awaitedSince, 7, 'whichever of those that are believed is back first will do');
+  }
+});

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { foldedName } from '../../model/names.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
@@ -7,7 +8,7 @@ import type { LostInstances } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import type { OwnAdvertisement } from './own-advertisement.ts';
-import { type Place, type RemoteInstance, type RoutingTable, routingTable, sameServers } from './routing-table.ts';
+import { type Conflict, located, type Place, type RemoteInstance } from './routing-table.ts';
 
 export interface NodeReport extends NodeView {
   readonly here: boolean;
@@ -20,12 +21,17 @@ export class KnownServers {
   readonly #nodes: Pick<Nodes, 'self' | 'others'>;
   readonly #advertisements: Pick<Advertisements, 'of'>;
   readonly #lost: LostInstances;
-  routingTable: RoutingTable = { places: new Map(), servers: [], conflicts: [] };
-  #conflicts = '';
+  /** The routing table. */
+  readonly #places = new Map<string, Place>();
+  readonly #conflicts = new Map<string, Conflict>();
+  /** In order of their names. */
+  servers: readonly Server[] = [];
+  /** Where they are is looked up again. */
+  readonly #changed = new Set<string>();
   /** Names of the nodes that had each server that is expected. */
   #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   /** Names of this node's servers in the routing table. */
-  #ownNames: ReadonlySet<string> = new Set();
+  readonly #ownNames = new Set<string>();
 
   constructor(
     deps: Pick<ClusterDeps, 'logger' | 'events'>,
@@ -49,16 +55,24 @@ export class KnownServers {
   nodes(): readonly NodeReport[] {
     const names = (servers: Iterable<string>): string[] => [...servers].sort();
     const own = names(Array.from(this.#own.servers, ({ name }) => name));
-    const others = Array.from(this.#others(), ([node, advertised]) => ({
+    const others = Array.from(this.#nodes.others(), (node) => ({
       ...node,
       here: false,
-      servers: names((advertised ?? []).map(({ definition }) => definition.name)),
+      servers: names(this.#advertisements.of(node.peer)?.keys() ?? []),
     }));
     return [{ ...this.#nodes.self, here: true, servers: own }, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   place(server: string): Place | undefined {
-    return this.routingTable.places.get(server);
+    return this.#places.get(server);
+  }
+
+  places(): MapIterator<Place> {
+    return this.#places.values();
+  }
+
+  get conflicts(): readonly Conflict[] {
+    return [...this.#conflicts.values()].sort((one, other) => (one.server < other.server ? -1 : 1));
   }
 
   instances(server: string): readonly string[] {
@@ -67,7 +81,7 @@ export class KnownServers {
 
   /** Names of the other nodes that had it when they were last heard. */
   holders(server: string): readonly string[] {
-    const gone = [...this.#lost].filter(({ advertised, left }) => advertised.definition.name === server && !left);
+    const gone = this.#lost.of(server).filter(({ left }) => !left);
     const there = this.place(server)?.otherInstances ?? [];
     return [...new Set([...there.map(({ node }) => node.id), ...gone.map(({ node }) => node)])].sort();
   }
@@ -91,7 +105,8 @@ export class KnownServers {
       if (foldedName(name) !== foldedName(server.name)) return false;
       return name !== server.name || !advertised.digests.some((digest) => digests.includes(digest));
     };
-    return [...this.#others()].flatMap(([{ id }, advertised]) => (advertised?.some(differs) === true ? id : [])).sort();
+    const has = ({ peer }: NodeView): boolean => this.#advertisements.of(peer)?.values().some(differs) === true;
+    return [...this.#nodes.others()].flatMap((node) => (has(node) ? node.id : [])).sort();
   }
 
   /** All its nodes are gone and may return. */
@@ -99,51 +114,79 @@ export class KnownServers {
     return (this.place(server)?.lost ?? null) !== null;
   }
 
-  /** Builds the routing table and reports conflicts and new instances. True if the set of servers changed. */
-  rebuild(): boolean {
-    const own = this.#own;
-    const lost = this.#lost;
-    const view = this.#nodes.self;
-    const servers = new Map<string, { server: Server; digests: readonly string[]; process: boolean }>();
-    for (const server of own.servers) {
-      servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
-    }
-    const there: [NodeView, readonly AdvertisedServer[]][] = [];
-    for (const [other, advertised] of this.#others()) {
-      if (advertised === null) {
-        lost.awaitAgain(other);
-        continue;
-      }
-      there.push([other, advertised]);
-      lost.returned(other);
-    }
-    lost.returned(view);
-    this.#dropLost(view, there);
-    this.#ownNames = new Set(servers.keys());
-    const before = this.routingTable;
-    this.routingTable = routingTable({ id: view.id, servers }, there, lost);
-    this.#tellConflicts();
-    this.#tellGained(before);
-    if (!sameServers(before, this.routingTable)) return true;
-    this.routingTable = { ...this.routingTable, servers: before.servers };
-    return false;
+  /** Other nodes have these servers now, or define them otherwise. */
+  changed(servers: Iterable<string>): void {
+    for (const server of servers) this.#changed.add(server);
   }
 
-  *#others(): Iterable<readonly [NodeView, readonly AdvertisedServer[] | null]> {
-    for (const node of this.#nodes.others()) yield [node, this.#advertisements.of(node.peer)];
+  /**
+   * Brings the routing table up to date where it has changed, and reports conflicts and new instances. `servers`: what was looked
+   * up again. `anew`: there are other servers than before.
+   */
+  update(): { readonly servers: ReadonlySet<string>; readonly anew: boolean } {
+    const self = this.#nodes.self;
+    const there: [NodeView, ReadonlyMap<string, AdvertisedServer>][] = [];
+    for (const node of this.#nodes.others()) {
+      const advertised = this.#advertisements.of(node.peer);
+      if (advertised === null) this.#lost.awaitAgain(node);
+      else {
+        there.push([node, advertised]);
+        this.#lost.returned(node);
+      }
+    }
+    this.#lost.returned(self);
+    this.#dropLost(self, there);
+    this.changed(this.#lost.changed);
+    this.#lost.changed.clear();
+    const servers = new Set(this.#changed);
+    this.#changed.clear();
+    const gained = new Set<string>();
+    let anew = false;
+    for (const name of servers) {
+      const before = this.#places.get(name);
+      const place = this.#locate(name, self, there);
+      if (place === null) this.#places.delete(name);
+      else this.#places.set(name, place);
+      if (place !== null && hasMore(place, before)) gained.add(name);
+      anew ||= before?.server !== place?.server;
+    }
+    if (anew) {
+      const sorted = [...this.#places].sort(([one], [other]) => (one < other ? -1 : 1));
+      this.servers = sorted.map(([, { server }]) => server);
+    }
+    if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
+    return { servers, anew };
+  }
+
+  #locate(
+    name: string,
+    self: NodeView,
+    there: readonly (readonly [NodeView, ReadonlyMap<string, AdvertisedServer>])[],
+  ): Place | null {
+    const others: RemoteInstance[] = [];
+    for (const [node, servers] of there) {
+      const advertised = servers.get(name);
+      if (advertised !== undefined) others.push({ node, advertised });
+    }
+    const server = this.#own.server(name);
+    const own = server && { server, digests: this.#own.digests(server), process: isOwnProcess(server) };
+    if (own === undefined) this.#ownNames.delete(name);
+    else this.#ownNames.add(name);
+    const { place, conflict } = located(name, self.id, own, others, () => this.#lost.of(name));
+    this.#tellConflict(name, conflict);
+    const before = this.#places.get(name)?.server;
+    // Clients need no notification of an equal one.
+    const isSame = place !== null && !place.here && isDeepStrictEqual(before, place.server);
+    return isSame ? { ...place, server: before! } : place;
   }
 
   /** A server that a returned node no longer has is dropped for its lost instances too. */
-  #dropLost(self: NodeView, there: readonly (readonly [NodeView, readonly AdvertisedServer[]])[]): void {
+  #dropLost(self: NodeView, there: readonly (readonly [NodeView, ReadonlyMap<string, AdvertisedServer>])[]): void {
     const holders = new Map<string, ReadonlySet<string>>();
-    const expected = new Set([...this.#lost].map(({ advertised }) => advertised.definition.name));
-    if (expected.size > 0) {
-      for (const { name } of this.#own.servers) expected.delete(name);
-      for (const [, advertised] of there) for (const { definition } of advertised) expected.delete(definition.name);
-    }
     const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
     const dropped = new Set<string>();
-    for (const name of expected) {
+    for (const name of this.#lost.servers()) {
+      if (this.#own.server(name) !== undefined || there.some(([, advertised]) => advertised.has(name))) continue;
       const ids = this.#holders.get(name) ?? this.#hadIt(name, self.id);
       if (present.isDisjointFrom(ids)) holders.set(name, ids);
       else dropped.add(name);
@@ -154,34 +197,27 @@ export class KnownServers {
 
   /** By the table before. */
   #hadIt(name: string, self: string): ReadonlySet<string> {
-    const { places, conflicts } = this.routingTable;
-    const sides = conflicts.find(({ server }) => server === name)?.sides.flat() ?? [];
-    const others = places.get(name)?.otherInstances.map(({ node }) => node.id) ?? [];
+    const sides = this.#conflicts.get(name)?.sides.flat() ?? [];
+    const others = this.place(name)?.otherInstances.map(({ node }) => node.id) ?? [];
     return new Set([...sides, ...others, ...(this.#ownNames.has(name) ? [self] : [])]);
   }
 
-  #tellGained(before: RoutingTable): void {
-    const gained = new Set<string>();
-    for (const [name, { here, otherInstances }] of this.routingTable.places) {
-      const was = before.places.get(name);
-      if ((here && was?.here !== true) || hasMore(otherInstances, was?.otherInstances ?? [])) gained.add(name);
-    }
-    if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
-  }
-
-  #tellConflicts(): void {
-    const { conflicts } = this.routingTable;
-    const text = JSON.stringify(conflicts);
-    if (text === this.#conflicts) return;
-    this.#conflicts = text;
-    for (const { server, sides } of conflicts) {
-      this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
+  #tellConflict(name: string, conflict: Conflict | null): void {
+    const before = this.#conflicts.get(name);
+    if (conflict === null) this.#conflicts.delete(name);
+    else if (!isDeepStrictEqual(before, conflict)) {
+      this.#conflicts.set(name, conflict);
+      const [used, ...others] = conflict.sides;
+      this.#deps.logger.error('definitions_conflict', { server: name, used, others });
     }
   }
 }
 
-/** An instance that was not there before; most tables have the same nodes in the same order. */
-function hasMore(now: readonly RemoteInstance[], before: readonly RemoteInstance[]): boolean {
+/** An instance that was not there before; most places have the same nodes in the same order. */
+function hasMore({ here, otherInstances: now }: Place, was: Place | undefined): boolean {
+  const before = was?.otherInstances ?? [];
   const peer = (all: readonly RemoteInstance[], i: number) => all[i]?.node.peer;
-  return now.some(({ node }, i) => node.peer !== peer(before, i) && !before.some((was) => was.node.peer === node.peer));
+  const isNew = ({ node }: RemoteInstance, i: number): boolean =>
+    node.peer !== peer(before, i) && !before.some((one) => one.node.peer === node.peer);
+  return (here && was?.here !== true) || now.some(isNew);
 }

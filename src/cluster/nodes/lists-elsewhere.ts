@@ -50,15 +50,9 @@ export class ListsElsewhere {
     this.#parts = parts;
   }
 
-  look(places: ReadonlyMap<string, Place>): void {
-    for (const name of this.#heard.keys()) if (!places.has(name)) this.#heard.delete(name);
-    for (const place of places.values()) this.lookAt(place);
-  }
-
-  lookAt(place: Place): void {
-    const { name } = place.server;
+  look(name: string, place: Place | undefined): void {
     const before = this.#heard.get(name) ?? [];
-    if (place.here && place.otherInstances.length > 0) {
+    if (place?.here === true && place.otherInstances.length > 0) {
       this.#heard.set(
         name,
         place.otherInstances.map((instance, i) => this.#compared(place, instance, before, i)),

@@ -22,7 +22,6 @@ import { KnownServers } from './known-servers.ts';
 import { type LostInstance, LostInstances, whyLost } from './lost-instances.ts';
 import type { NodeView } from './node-state.ts';
 import type { OwnAdvertisement } from './own-advertisement.ts';
-import { routingTable } from './routing-table.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
@@ -44,8 +43,18 @@ async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'me
     : `${outcome.error.outcome} ${outcome.error.message}`;
 }
 
-function shown(lost: Iterable<LostInstance>): string[] {
-  return [...lost].map(({ node, left, advertised: { definition } }) => `${definition.name} of ${node}, left: ${left}`);
+function byName(...servers: AdvertisedServer[]): ReadonlyMap<string, AdvertisedServer> {
+  return new Map(servers.map((server) => [server.definition.name, server]));
+}
+
+function instances(lost: LostInstances): LostInstance[] {
+  return [...lost.servers()].flatMap((server) => lost.of(server));
+}
+
+function shown(lost: LostInstances): string[] {
+  return instances(lost).map(
+    ({ node, left, advertised: { definition } }) => `${definition.name} of ${node}, left: ${left}`,
+  );
 }
 
 function serversOf({ cluster }: PlayedNode): string[] {
@@ -57,9 +66,9 @@ test('servers of a silent node are expected for an hour, of one that left for te
   const since = clock.now();
   let reported = 0;
   const lost = new LostInstances(clock, { serversChanged: () => reported++ });
-  lost.add(named('silent'), [advertised('one'), advertised('two')], false);
-  lost.add(named('leaver'), [advertised('three')], true);
-  lost.add(named('idle'), [], false);
+  lost.add(named('silent'), byName(advertised('one'), advertised('two')), false);
+  lost.add(named('leaver'), byName(advertised('three')), true);
+  lost.add(named('idle'), byName(), false);
   assert.deepEqual(shown(lost), [
     'one of silent, left: false',
     'two of silent, left: false',
@@ -72,10 +81,10 @@ test('servers of a silent node are expected for an hour, of one that left for te
   lost.leaves(named('silent'));
   lost.leaves(named('silent'));
   assert.deepEqual([shown(lost)[0], reported], ['one of silent, left: true', 2]);
-  assert.equal([...lost][0]!.awaitedSince, since, 'it has been gone since then');
+  assert.equal(instances(lost)[0]!.awaitedSince, since, 'it has been gone since then');
   await clock.advance(600_000);
   assert.deepEqual([shown(lost), reported], [[], 3]);
-  lost.add(named('silent'), [advertised('one')], false);
+  lost.add(named('silent'), byName(advertised('one')), false);
   await clock.advance(3_599_000);
   assert.equal(shown(lost).length, 1);
   await clock.advance(1_000);
@@ -85,7 +94,7 @@ test('servers of a silent node are expected for an hour, of one that left for te
 test('a node that was back too briefly to advertise removes nothing; a later process of it does', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('b', 5), [advertised('one')], false);
+  lost.add(named('b', 5), byName(advertised('one')), false);
   lost.add(named('b', 5), null, false);
   lost.add(named('b', 6), null, false);
   assert.deepEqual(shown(lost), ['one of b, left: false']);
@@ -93,7 +102,7 @@ test('a node that was back too briefly to advertise removes nothing; a later pro
   assert.equal(shown(lost).length, 1, 'that is another node of the same name');
   lost.add(named('b', 7), null, true);
   assert.deepEqual(shown(lost), ['one of b, left: true']);
-  lost.add(named('b', 8), [advertised('two')], false);
+  lost.add(named('b', 8), byName(advertised('two')), false);
   assert.deepEqual(shown(lost), ['two of b, left: false']);
   lost.returned(named('b', 9));
 });
@@ -101,8 +110,12 @@ test('a node that was back too briefly to advertise removes nothing; a later pro
 test('servers that present nodes dropped, and temporary ones, are not expected', () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('a'), [advertised('one'), advertised('two'), advertised('while', null, { temporary: true })], false);
-  lost.add(named('b'), [advertised('one')], false);
+  lost.add(
+    named('a'),
+    byName(advertised('one'), advertised('two'), advertised('while', null, { temporary: true })),
+    false,
+  );
+  lost.add(named('b'), byName(advertised('one')), false);
   lost.drop(new Set(['one']));
   assert.deepEqual(shown(lost), ['two of a, left: false']);
   lost.drop(new Set(['two']));
@@ -113,7 +126,7 @@ test('however many nodes are lost within an hour, the servers of each are known 
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
   for (let i = 0; i < 1_000; i++) {
-    lost.add(named(`n${i}`), [advertised(`s${i}`)], false);
+    lost.add(named(`n${i}`), byName(advertised(`s${i}`)), false);
     await clock.advance(1_000);
   }
   assert.deepEqual([shown(lost).length, shown(lost)[0]], [1_000, 's0 of n0, left: false']);
@@ -173,47 +186,47 @@ test('a node that was cut off waits for the others as soon as it is back, howeve
 
 test('a node that sends heartbeats again is expected until it has advertised', () => {
   const clock = new FakeClock();
-  let others: [NodeView, readonly AdvertisedServer[] | null][] = [];
+  let others: [NodeView, ReadonlyMap<string, AdvertisedServer> | null][] = [];
   const gained: string[] = [];
   const lostInstances = new LostInstances(clock, { serversChanged: () => {} });
   const events = new RecordedEvents();
   events.instancesGained = (servers) => void gained.push(...servers);
   const known = new KnownServers(
     { logger: Logger.silent(), events },
-    { servers: [] } as unknown as OwnAdvertisement,
+    { servers: [], server: () => undefined } as unknown as OwnAdvertisement,
     { self: named('a') as NodeView, others: () => others.map(([node]) => node) },
     { of: (peer) => others.find(([node]) => node.peer === peer)?.[1] ?? null },
     lostInstances,
   );
   const waited = (): number | null => {
-    known.rebuild();
-    const lost = known.routingTable.places.get('one')?.lost ?? null;
+    known.update();
+    const lost = known.place('one')?.lost ?? null;
     return lost === null ? null : clock.now() - lost.awaitedSince;
   };
-  lostInstances.add(named('b', 5), [advertised('one')], false);
-  lostInstances.add(named('c', 5), [advertised('two')], false);
+  lostInstances.add(named('b', 5), byName(advertised('one')), false);
+  lostInstances.add(named('c', 5), byName(advertised('two')), false);
   clock.skip(60_000);
   assert.equal(waited(), 60_000);
   others = [[named('b', 6), null]];
   assert.equal(waited(), 0);
-  const { lost } = known.routingTable.places.get('one')!;
+  const { lost } = known.place('one')!;
   assert.equal(whyLost(lost!, true), 'node b, which had it, is there and has not said yet what it has');
   clock.skip(7_000);
   assert.equal(waited(), 7_000, 'that it cannot be read does not make it new, whatever else is told meanwhile');
   lostInstances.add(named('b', 6), null, false);
   assert.equal(waited(), 0, 'it was gone again, and is there again');
-  assert.equal(clock.now() - known.routingTable.places.get('two')!.lost!.awaitedSince, 67_000);
-  others = [[named('b', 6), [advertised('one')]]];
+  assert.equal(clock.now() - known.place('two')!.lost!.awaitedSince, 67_000);
+  others = [[named('b', 6), byName(advertised('one'))]];
   assert.deepEqual([waited(), gained], [null, ['one']]);
   lostInstances.awaitAllAgain();
-  known.rebuild();
-  assert.equal(known.routingTable.places.get('two')!.lost!.awaitedSince, clock.now());
+  known.update();
+  assert.equal(known.place('two')!.lost!.awaitedSince, clock.now());
 });
 
 test('a node that left, and sends heartbeats again just before its ten minutes are over, has ten more to advertise', async () => {
   const clock = new FakeClock();
   const lost = new LostInstances(clock, { serversChanged: () => {} });
-  lost.add(named('b', 5), [advertised('one')], true);
+  lost.add(named('b', 5), byName(advertised('one')), true);
   await clock.advance(599_500);
   lost.awaitAgain(named('b', 6));
   await clock.advance(30_000);
@@ -319,26 +332,6 @@ test('a node does not have what its own earlier process had', () =>
     await nodes.pass(2_000);
     assert.deepEqual([serversOf(a), serversOf(b)], [[], []]);
   }));
-
-test('of lost nodes with different definitions of a name, the majority counts; then one that ran it', () => {
-  const running = { state: 'running' } as ServerStatus;
-  const instance = (
-    node: string,
-    timeoutMs: number,
-    status: ServerStatus | null,
-    awaitedSince: number,
-  ): LostInstance => {
-    const facts = { node, left: false, heard: false, awaitedSince, seenAt: 0, forgottenAt: 0 };
-    return { ...facts, advertised: advertised('memory', status, { timeoutMs }) };
-  };
-  const lost = [instance('b', 1, null, 7), instance('c', 1, running, 3), instance('d', 2, running, 9)];
-  for (const order of [lost, lost.toReversed()]) {
-    const { places, servers, conflicts } = routingTable({ id: 'a', servers: new Map() }, [], order);
-    const { node, awaitedSince } = places.get('memory')!.lost!;
-    assert.deepEqual([node, servers[0]!.timeoutMs, conflicts], ['c', 1, []]);
-    assert.equal(awaitedSince, 7, 'whichever of those that are believed is back first will do');
-  }
-});
 
 test('known lists stay as long as the server is expected', () =>
   onNodes(async (nodes) => {

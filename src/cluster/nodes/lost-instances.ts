@@ -44,6 +44,8 @@ export class LostInstances {
   readonly #node: Pick<ThisNode, 'serversChanged'>;
   /** All that were lost within an hour. A node that returns under its name takes the place of its former process. */
   readonly #nodes = new Map<string, LostNode>();
+  /** Servers of which more or less is lost than when this was emptied last. */
+  readonly changed = new Set<string>();
 
   constructor(clock: Clock, node: Pick<ThisNode, 'serversChanged'>) {
     this.#clock = clock;
@@ -55,19 +57,22 @@ export class LostInstances {
   }
 
   /** `servers`: null if never read, so that what was known holds. */
-  add(node: NodeProcess, servers: readonly AdvertisedServer[] | null, left: boolean): void {
+  add(node: NodeProcess, servers: ReadonlyMap<string, AdvertisedServer> | null, left: boolean): void {
     if (servers === null) {
-      for (const lost of this.#of(node)) if (lost.heard === node.peer) lost.heard = null;
+      for (const lost of this.#of(node)) {
+        if (lost.heard !== node.peer) continue;
+        lost.heard = null;
+        this.#change(lost);
+      }
       if (left) this.leaves(node);
       return;
     }
     this.returned(node);
     // Temporary servers end with the process.
-    const kept = servers.filter(({ definition }) => definition.temporary !== true);
-    if (kept.length === 0) return;
-    const named = new Map(kept.map((advertised) => [advertised.definition.name, advertised]));
+    const kept = new Map([...servers].filter(([, { definition }]) => definition.temporary !== true));
+    if (kept.size === 0) return;
     const times = { seenAt: this.#clock.wall(), awaitedSince: this.#clock.now(), forgottenAt: 0 };
-    const lost: LostNode = { node, servers: named, left, ...times, heard: null, disarm: () => {} };
+    const lost: LostNode = { node, servers: kept, left, ...times, heard: null, disarm: () => {} };
     this.#nodes.set(node.peer, lost);
     this.#arm(lost);
   }
@@ -96,25 +101,33 @@ export class LostInstances {
   }
 
   awaitAllAgain(): void {
-    for (const lost of this.#nodes.values()) lost.awaitedSince = this.#clock.now();
+    for (const lost of this.#nodes.values()) {
+      lost.awaitedSince = this.#clock.now();
+      this.#change(lost);
+    }
     if (this.#nodes.size > 0) this.#node.serversChanged();
   }
 
   drop(dropped: ReadonlySet<string>): void {
     if (dropped.size === 0) return;
     for (const [peer, { servers }] of this.#nodes) {
-      for (const name of dropped) servers.delete(name);
+      for (const name of dropped) if (servers.delete(name)) this.changed.add(name);
       if (servers.size === 0) this.#forget(peer);
     }
   }
 
-  *[Symbol.iterator](): Iterator<LostInstance> {
+  servers(): ReadonlySet<string> {
+    return new Set(this.#nodes.values().flatMap(({ servers }) => servers.keys()));
+  }
+
+  of(server: string): readonly LostInstance[] {
+    const found: LostInstance[] = [];
     for (const { node, heard, servers, left, awaitedSince, seenAt, forgottenAt } of this.#nodes.values()) {
+      const advertised = servers.get(server);
       const facts = { node: node.id, heard: heard !== null, left, awaitedSince, seenAt, forgottenAt };
-      for (const advertised of servers.values()) {
-        yield { ...facts, advertised };
-      }
+      if (advertised !== undefined) found.push({ ...facts, advertised });
     }
+    return found;
   }
 
   /** Two nodes may have one name. */
@@ -122,18 +135,26 @@ export class LostInstances {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
 
+  #change({ servers }: LostNode): void {
+    for (const name of servers.keys()) this.changed.add(name);
+  }
+
   #arm(lost: LostNode): void {
     lost.disarm();
+    this.#change(lost);
     const keptMs = lost.left ? LEFT_MS : SILENT_MS;
     lost.forgottenAt = this.#clock.wall() + keptMs;
     lost.disarm = this.#clock.after(keptMs, () => {
-      this.#nodes.delete(lost.node.peer);
+      this.#forget(lost.node.peer);
       this.#node.serversChanged();
     });
   }
 
   #forget(peer: string): void {
-    this.#nodes.get(peer)?.disarm();
+    const lost = this.#nodes.get(peer);
+    if (lost === undefined) return;
+    lost.disarm();
+    this.#change(lost);
     this.#nodes.delete(peer);
   }
 }

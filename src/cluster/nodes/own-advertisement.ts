@@ -64,8 +64,8 @@ export class OwnAdvertisement {
   version = 1;
   /** Compressed, by the version that the asking node has; cleared when the version changes. */
   readonly #texts = new Map<number | null, Buffer[]>();
-  /** Something else is advertised from now on. */
-  changed: () => void = () => {};
+  /** Something else is advertised of these servers from now on. */
+  changed: (servers: ReadonlySet<string>) => void = () => {};
   #dueAt = Number.POSITIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
@@ -84,12 +84,19 @@ export class OwnAdvertisement {
     return this.#servers.values();
   }
 
-  replace(servers: Iterable<Server>): void {
-    for (const name of this.#servers.keys()) this.#dirty.add(name);
+  server(name: string): Server | undefined {
+    return this.#servers.get(name);
+  }
+
+  /** Returns the names of those before and of those from now on. */
+  replace(servers: Iterable<Server>): ReadonlySet<string> {
+    const before = this.#servers;
     this.#servers = new Map();
     for (const server of servers) if (server.enabled) this.#servers.set(server.name, server);
-    for (const name of this.#servers.keys()) this.#dirty.add(name);
+    const names = new Set([...before.keys(), ...this.#servers.keys()]);
+    for (const name of names) this.#dirty.add(name);
     this.#publishIn(SOON_MS);
+    return names;
   }
 
   digests(server: Server): readonly string[] {
@@ -184,6 +191,7 @@ export class OwnAdvertisement {
         this.#removed.set(name, version);
       }
     }
+    const looked = new Set(this.#dirty);
     this.#dirty.clear();
     if (changed.length + removed.length === 0) return;
     if (this.#removed.size > MAX_REMOVED) {
@@ -192,7 +200,7 @@ export class OwnAdvertisement {
     }
     this.version = version;
     this.#texts.clear();
-    this.changed();
+    this.changed(looked);
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
     if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
     else this.#deps.bus.publish(`${OFFERED}.${this.#deps.bus.peer}`, message);

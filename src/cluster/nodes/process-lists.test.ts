@@ -26,7 +26,7 @@ test('lists that two nodes advertise under one digest are read once; those of an
   const read: string[] = [];
   const lists = new ProcessLists({
     deps: { clock: new FakeClock(), local, events: new RecordedEvents() },
-    own: { changed: () => {}, listsOf: () => 'own' },
+    own: { listsOf: () => 'own' },
     catalogs: {
       knownThere: async ({ node, advertised }) => {
         read.push(node.peer);
@@ -37,7 +37,7 @@ test('lists that two nodes advertise under one digest are read once; those of an
     },
     elsewhere: (_, { sessionId }) => place.otherInstances.find(({ node }) => node.peer === sessionId) ?? null,
   });
-  lists.look(new Map([['web', place]]));
+  lists.look('web', place);
   const shown = async (session: string) =>
     (await lists.get(place, clientOf(session)))?.lists.tools.items.map(({ key }) => key);
   await settled();
@@ -58,7 +58,7 @@ test('own lists of clients are read once for each digest, and again if they were
   const events = new RecordedEvents();
   const lists = new ProcessLists({
     deps: { clock: new FakeClock(), local: new PlayedUpstreams('a'), events },
-    own: { changed: () => {}, listsOf: () => undefined },
+    own: { listsOf: () => undefined },
     catalogs: {
       knownThere: async () => null,
       ownLists: async (_, key) => {
@@ -69,18 +69,18 @@ test('own lists of clients are read once for each digest, and again if they were
     elsewhere: () => null,
   });
   const before = placeWith({ s1: 'before' });
-  lists.look(new Map([['web', before]]));
+  lists.look('web', before);
   await settled();
   assert.deepEqual([lists.known(before, clientOf('s1')), lists.keyOf(before, clientOf('s1'))], [null, 's1']);
   const after = placeWith({ s1: now.digest, s2: now.digest });
-  lists.lookAt(after);
+  lists.look('web', after);
   await settled();
   const known = ['s1', 's2', 's3'].map((session) => lists.known(after, clientOf(session)));
   assert.deepEqual(known, [now, now, null]);
   assert.deepEqual(read, ['s1', 's1']);
   const told = ['catalogChanged web s1', 'catalogChanged web s2'];
   assert.deepEqual(events.heard, told);
-  lists.look(new Map());
+  lists.look('web', undefined);
   assert.deepEqual(events.heard, [...told, ...told], 'the processes have ended');
   assert.equal(lists.known(after, clientOf('s1')), null);
 });

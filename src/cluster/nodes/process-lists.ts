@@ -13,7 +13,7 @@ const AGAIN_MS = 1_000;
 
 interface ProcessListsParts {
   readonly deps: Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
-  readonly own: Pick<OwnAdvertisement, 'changed' | 'listsOf'>;
+  readonly own: Pick<OwnAdvertisement, 'listsOf'>;
   readonly catalogs: Pick<ForeignCatalogs, 'knownThere' | 'ownLists'>;
   /** Null: the process of this node serves the client. */
   readonly elsewhere: (place: Place, client: ClientProfile) => RemoteInstance | null;
@@ -36,9 +36,7 @@ export class ProcessLists {
   readonly #own = new Map<string, ReadonlyMap<string, string>>();
   /** By server and digest. */
   readonly #ownKept = new LruMap<ServerCatalog>(MAX_KEPT);
-  /** Shared servers that this node has, too. */
-  #places = new Map<string, Place>();
-  /** Those of them that some other node lists otherwise. */
+  /** Shared servers that this node has, too, and some other node lists otherwise. */
   readonly #differing = new Map<string, Place>();
   /** By kind of client and node. */
   readonly #kept = new LruMap<KeptLists>(MAX_KEPT);
@@ -48,21 +46,12 @@ export class ProcessLists {
 
   constructor(parts: ProcessListsParts) {
     this.#parts = parts;
-    parts.own.changed = () => this.#compare();
   }
 
-  look(places: ReadonlyMap<string, Place>): void {
-    for (const name of new Set([...this.#own.keys(), ...places.keys()])) this.#hear(name, places.get(name));
-    this.#places = new Map([...places].filter(([, place]) => isShared(place)));
-    this.#compare();
-  }
-
-  lookAt(place: Place): void {
-    const { name } = place.server;
+  look(name: string, place: Place | undefined): void {
     this.#hear(name, place);
-    if (isShared(place)) this.#places.set(name, place);
-    else if (!this.#places.delete(name)) return;
-    this.#compareAt(place);
+    if (place !== undefined && isShared(place)) this.#compare(place);
+    else this.#differing.delete(name);
   }
 
   /** The nodes whose lists the client is shown instead of this one's; empty for none. */
@@ -145,15 +134,9 @@ export class ProcessLists {
   }
 
   /** Sessions are notified of what they have not asked for. */
-  #compare(): void {
-    this.#differing.clear();
-    for (const place of this.#places.values()) this.#compareAt(place);
-  }
-
-  #compareAt(place: Place): void {
+  #compare(place: Place): void {
     const { name } = place.server;
-    const isKnown = this.#places.has(name);
-    const differing = isKnown ? place.otherInstances.filter((instance) => this.#differs(instance)) : [];
+    const differing = place.otherInstances.filter((instance) => this.#differs(instance));
     if (differing.length > 0) this.#differing.set(name, place);
     else this.#differing.delete(name);
     if (differing.length === 0) return;
