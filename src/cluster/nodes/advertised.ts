@@ -12,18 +12,28 @@ export interface AdvertisedServer {
   /** Counts changes of its lists. */
   readonly catalogs: number;
   /** Counts changes that the server announced; absent for none. */
-  readonly changes?: number;
+  readonly changes?: number | undefined;
   /** Digest of what the process of a shared server lists; absent for others, before its first lists, and from earlier versions. */
-  readonly lists?: string;
+  readonly lists?: string | undefined;
   /** Digests by session key: lists of single clients' processes that differ from a fresh process's. */
-  readonly own?: Readonly<Record<string, string>>;
+  readonly own?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Definition and status as JSON: a node parses only those that differ from what it knows, and that it shows. */
+export interface AdvertisedText extends Omit<AdvertisedServer, 'definition' | 'status'> {
+  readonly definition: string;
+  readonly status: string | null;
+}
+
+export function advertisedText({ definition, status, ...members }: AdvertisedServer): AdvertisedText {
+  return { ...members, definition: JSON.stringify(definition), status: status && JSON.stringify(status) };
 }
 
 /** What a node advertises: everything, or with `since` what changed after that version. */
 export interface Advertisement {
   readonly version: number;
   readonly since?: number;
-  readonly servers: readonly AdvertisedServer[];
+  readonly servers: readonly (AdvertisedServer | AdvertisedText)[];
   readonly removed?: readonly string[];
 }
 
@@ -36,7 +46,7 @@ export interface OfferChange {
 
 /** A server that is new or has another definition, or the members that changed; of a status likewise. */
 export type ServerChange =
-  | { readonly server: AdvertisedServer }
+  | { readonly server: AdvertisedServer | AdvertisedText }
   | { readonly name: string; readonly members: ChangedMembers };
 
 type ChangedMembers = Partial<Omit<AdvertisedServer, 'definition' | 'digest' | 'digests' | 'status'>> & {
@@ -58,10 +68,37 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
   return { name: definition.name, members: { ...changed, ...more } };
 }
 
-/** In place: the routing table has the same object. */
-export function applyMembers(server: AdvertisedServer, { status, ...members }: ChangedMembers): void {
-  const merged = status === undefined ? {} : { status: { ...server.status, ...status } };
-  Object.assign(server, members, merged);
+/** What another node advertises. Changed in place: the routing table has the same object. */
+export class HeardServer implements AdvertisedServer {
+  readonly definition: ServerText;
+  digest = '';
+  digests: readonly string[] = [];
+  catalogs = 0;
+  changes: number | undefined;
+  lists: string | undefined;
+  own: Readonly<Record<string, string>> | undefined;
+  #status: ServerStatus | string | null = null;
+
+  constructor(definition: ServerText, advertised: AdvertisedServer | AdvertisedText) {
+    this.definition = definition;
+    this.replace(advertised);
+  }
+
+  get status(): ServerStatus | null {
+    if (typeof this.#status === 'string') this.#status = JSON.parse(this.#status) as ServerStatus;
+    return this.#status;
+  }
+
+  /** Everything but the definition. */
+  replace({ definition: _, status, ...members }: AdvertisedServer | AdvertisedText): void {
+    this.#status = status;
+    Object.assign(this, { changes: undefined, lists: undefined, own: undefined }, members);
+  }
+
+  apply({ status, ...members }: ChangedMembers): void {
+    if (status !== undefined) this.#status = { ...this.status, ...status } as ServerStatus;
+    Object.assign(this, members);
+  }
 }
 
 function changedMembers<T extends object>(before: Partial<T>, now: T): Partial<T> {

@@ -1,9 +1,16 @@
+import { isDeepStrictEqual } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
-import { type AdvertisedServer, type Advertisement, applyMembers, changeOf, type OfferChange } from './advertised.ts';
+import {
+  type AdvertisedServer,
+  type AdvertisedText,
+  type Advertisement,
+  HeardServer,
+  type OfferChange,
+} from './advertised.ts';
 import type { ServerText } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
@@ -20,13 +27,15 @@ interface OfferRequest {
   /** The version that the asking node has. */
   readonly since?: number;
   readonly deflate?: boolean;
+  /** Definitions and statuses as texts; absent from nodes of earlier versions. */
+  readonly texts?: boolean;
   /** Also what was not published yet; absent from nodes of earlier versions, which want it. */
   readonly fresh?: boolean;
 }
 
 interface KnownAdvertisement {
   version: number;
-  readonly servers: Map<string, AdvertisedServer>;
+  readonly servers: Map<string, HeardServer>;
   /** When the node was lost; Infinity since it is back and what changed meanwhile was read. */
   lostAt: number;
 }
@@ -46,8 +55,8 @@ export class Advertisements {
   /** Of nodes that were met; the count only grows. */
   wholeReadings = 0;
   #willForget = false;
-  /** Many nodes have the same definitions: each is kept once. */
-  readonly #definitions = new LruMap<{ readonly text: string; readonly definition: ServerText }>(MAX_SERVERS);
+  /** By their text: many nodes have the same definitions. */
+  readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
 
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
@@ -60,8 +69,13 @@ export class Advertisements {
     this.#node = node;
     const { bus } = deps;
     bus.serve(NAME, (serving) => {
-      const { since, deflate, fresh } = unpackFrame<OfferRequest>(serving.payload).header;
-      serving.answer(own.text(since ?? null, deflate === true, fresh !== false));
+      const {
+        since = null,
+        deflate = false,
+        texts = false,
+        fresh = true,
+      } = unpackFrame<OfferRequest>(serving.payload).header;
+      serving.answer(own.text(since, { deflate, texts, fresh }));
     });
     bus.subscribe(`${OFFERED}.*`, (payload, from) => {
       if (from !== bus.peer) this.#changed(from, unpackFrame<OfferChange>(payload).header);
@@ -126,7 +140,7 @@ export class Advertisements {
     try {
       const known = this.#known.get(peer);
       const since = known === undefined ? {} : { since: known.version };
-      const request: OfferRequest = { ...since, deflate: true, fresh };
+      const request: OfferRequest = { ...since, deflate: true, texts: true, fresh };
       const outcome = await bus.call(NAME, packFrame(request), { to: peer, deadlineMs: READ_MS }).outcome;
       if (outcome.kind === 'failure') throw outcome.error;
       if (this.#nodes.get(peer) === null) return;
@@ -142,18 +156,14 @@ export class Advertisements {
   #take(peer: string, { version, since, servers, removed = [] }: Advertisement): void {
     const known = this.#known.get(peer);
     if (since === undefined) {
-      const named = servers.slice(0, MAX_SERVERS).map((server) => this.#shared(server));
+      const named = servers.slice(0, MAX_SERVERS).map((server) => this.#heard(server));
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
       this.wholeReadings++;
       this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()]);
     } else if (known !== undefined && version >= known.version) {
       // Otherwise what was published meanwhile is newer.
-      const changed = servers.flatMap((server) => {
-        const before = known.servers.get(server.definition.name);
-        return before === undefined ? { server } : (changeOf(before, server) ?? []);
-      });
-      this.#apply(known, { version, changed, removed });
+      this.#apply(known, { version, changed: servers.map((server) => ({ server })), removed });
     }
   }
 
@@ -175,32 +185,43 @@ export class Advertisements {
     known.version = version;
     known.lostAt = Number.POSITIVE_INFINITY;
     for (const name of removed) known.servers.delete(name);
+    const others = new Set<string>();
     for (const change of changed) {
-      if ('name' in change) applyMembers(known.servers.get(change.name)!, change.members);
-      else {
-        this.#put(known, change.server);
-        anew.add(change.server.definition.name);
+      if ('name' in change) {
+        known.servers.get(change.name)!.apply(change.members);
+        others.add(change.name);
+      } else {
+        const { name } = this.#put(known, change.server, anew).definition;
+        if (!anew.has(name)) others.add(name);
       }
     }
     if (isBack || anew.size > 0) this.#node.serversChanged(anew);
-    const others = new Set(
-      changed.flatMap((change) => ('name' in change && !anew.has(change.name) ? change.name : [])),
-    );
     if (others.size > 0) this.#node.statusesChanged(others);
   }
 
-  #put({ servers }: KnownAdvertisement, server: AdvertisedServer): void {
-    const { name } = server.definition;
-    if (servers.has(name) || servers.size < MAX_SERVERS) servers.set(name, this.#shared(server));
+  /** `anew`: gets its name if its definition is another one, or if the server is new. */
+  #put({ servers }: KnownAdvertisement, server: AdvertisedServer | AdvertisedText, anew: Set<string>): HeardServer {
+    const heard = this.#heard(server);
+    const { name } = heard.definition;
+    const before = servers.get(name);
+    if (before?.definition === heard.definition && isDeepStrictEqual(before.digests, heard.digests))
+      before.replace(server);
+    else if (before !== undefined || servers.size < MAX_SERVERS) {
+      servers.set(name, heard);
+      anew.add(name);
+    }
+    return heard;
   }
 
-  #shared(server: AdvertisedServer): AdvertisedServer {
+  #heard(server: AdvertisedServer | AdvertisedText): HeardServer {
     const { definition } = server;
-    const text = JSON.stringify(definition);
-    const kept = this.#definitions.get(definition.name);
-    if (kept?.text === text) return { ...server, definition: kept.definition };
-    this.#definitions.set(definition.name, { text, definition });
-    return server;
+    const text = typeof definition === 'string' ? definition : JSON.stringify(definition);
+    let known = this.#definitions.get(text);
+    if (known === undefined) {
+      known = typeof definition === 'string' ? (JSON.parse(definition) as ServerText) : definition;
+      this.#definitions.set(text, known);
+    }
+    return new HeardServer(known, server);
   }
 }
 

@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { packFrame } from '../frames/frame.ts';
-import { type AdvertisedServer, type Advertisement, applyMembers, changeOf } from './advertised.ts';
+import { type AdvertisedServer, type Advertisement, advertisedText, changeOf, HeardServer } from './advertised.ts';
 import { advertisementIn } from './advertisements.ts';
 
 const web = serverNamed('web');
@@ -57,11 +57,14 @@ test('a node that missed a change reads what changed since its version; one with
     const a = await nodes.join('a', [web, serverNamed('other')]);
     const b = await nodes.join('b', []);
     await nodes.pass(1_000);
-    const ask = async (request: object): Promise<Advertisement> => {
+    const ask = async (
+      request: object,
+    ): Promise<Omit<Advertisement, 'servers'> & { servers: readonly AdvertisedServer[] }> => {
       const call = b.bus.call('trunkline.offer', packFrame(request), { to: a.bus.peer, deadlineMs: 1_000 });
       const outcome = await nodes.until(call.outcome);
       assert.equal(outcome.kind, 'result');
-      return advertisementIn(outcome.kind === 'result' ? outcome.payload : Buffer.alloc(0));
+      const { servers, ...rest } = advertisementIn(outcome.kind === 'result' ? outcome.payload : Buffer.alloc(0));
+      return { ...rest, servers: servers as AdvertisedServer[] };
     };
     const { version, servers } = await ask({});
     assert.deepEqual(servers.map(({ definition }) => definition.name).sort(), ['other', 'web']);
@@ -74,6 +77,8 @@ test('a node that missed a change reads what changed since its version; one with
       [since.since, since.servers.map(({ definition }) => definition.timeoutMs), since.removed],
       [version, [1], ['other']],
     );
+    const texts = await ask({ since: version, deflate: true, texts: true });
+    assert.deepEqual(texts, { ...since, servers: since.servers.map(advertisedText) });
     assert.deepEqual((await ask({ since: since.version })).servers, []);
     // Of a version that this node never had.
     assert.equal((await ask({ since: 99 })).since, undefined);
@@ -103,11 +108,20 @@ test('changed members make the earlier record the later one; a lost member or an
   const now: AdvertisedServer = { ...was, changes: 2, status: running('failed', { restarts: 3 }) };
   const change = changeOf(was, now);
   assert.ok(change !== null && 'members' in change);
-  const applied = structuredClone(was);
-  applyMembers(applied, change.members);
-  assert.deepEqual(applied, now);
+  for (const sent of [structuredClone(was), advertisedText(was)]) {
+    const applied = new HeardServer(was.definition, sent);
+    applied.apply(change.members);
+    assert.deepEqual(advertisedText({ ...applied, status: applied.status }), {
+      ...advertisedText(now),
+      lists: undefined,
+      own: undefined,
+    });
+    applied.replace(advertisedText({ ...was, status: null }));
+    assert.deepEqual([applied.status, applied.changes], [null, undefined]);
+  }
   assert.deepEqual({ ...change }, { name: 'web', members: { changes: 2, status: { state: 'failed', restarts: 3 } } });
   assert.equal(changeOf(was, structuredClone(was)), null);
+  assert.ok('members' in changeOf({ ...was, status: null }, now)!, 'the status of a server that starts');
   for (const other of [was, { ...now, status: null }, { ...now, digests: ['e'] }]) {
     assert.deepEqual(changeOf(now, other), { server: other });
   }

@@ -6,6 +6,7 @@ import { packFrame } from '../frames/frame.ts';
 import {
   type AdvertisedServer,
   type Advertisement,
+  advertisedText,
   changeOf,
   type OfferChange,
   type ServerChange,
@@ -36,6 +37,17 @@ const SHOWN_THERE: Partial<ServerStatus> = {
   phases: null,
 };
 
+interface OfferForm {
+  readonly deflate: boolean;
+  /** Definitions and statuses as texts. */
+  readonly texts: boolean;
+  readonly fresh: boolean;
+}
+
+interface OwnOffer extends Advertisement {
+  readonly servers: readonly AdvertisedServer[];
+}
+
 interface Recorded {
   readonly advertised: AdvertisedServer;
   /** Of the advertisement when it changed last. */
@@ -62,8 +74,8 @@ export class OwnAdvertisement {
   /** Removals before this version are forgotten. */
   #since = 0;
   version = 1;
-  /** Compressed, by the version that the asking node has; cleared when the version changes. */
-  readonly #texts = new Map<number | null, Buffer[]>();
+  /** Compressed, by the version that the asking node has and the form; cleared when the version changes. */
+  readonly #texts = new Map<string, Buffer[]>();
   /** Something else is advertised of these servers from now on. */
   changed: (servers: ReadonlySet<string>) => void = () => {};
   #dueAt = Number.POSITIVE_INFINITY;
@@ -136,18 +148,19 @@ export class OwnAdvertisement {
    * What changed since that version; everything for null, and where that is not known. Compressed if large and `deflate`.
    * `fresh`: publishes first what waits for that.
    */
-  text(since: number | null, deflate: boolean, fresh: boolean): Buffer[] {
+  text(since: number | null, { deflate, texts, fresh }: OfferForm): Buffer[] {
     // A node that has just started would seem to have dropped its servers.
     if (fresh || since === null) this.#publish();
     const isKnown = since !== null && since >= this.#since && since <= this.version;
-    const key = isKnown ? since : null;
-    const made = deflate ? this.#texts.get(key) : undefined;
-    const text = made ?? compressed(this.#after(key), deflate);
-    if (deflate) this.#texts.set(key, text);
+    const advertisement = (): OwnOffer => this.#after(isKnown ? since : null);
+    if (!deflate) return packFrame(advertisement());
+    const key = `${isKnown ? since : ''} ${texts}`;
+    let text = this.#texts.get(key);
+    if (text === undefined) this.#texts.set(key, (text = compressed(advertisement(), texts)));
     return text;
   }
 
-  #after(since: number | null): Advertisement {
+  #after(since: number | null): OwnOffer {
     const version = this.version;
     if (since !== null) {
       const changed = this.#recorded.values().filter((one) => one.version > since);
@@ -235,8 +248,9 @@ export class OwnAdvertisement {
 
 export const OFFERED = 'trunkline.offered';
 
-function compressed(advertisement: Advertisement, deflate: boolean): Buffer[] {
+function compressed({ servers, ...rest }: OwnOffer, texts: boolean): Buffer[] {
+  const advertisement: Advertisement = { ...rest, servers: texts ? servers.map(advertisedText) : servers };
   const text = Buffer.from(JSON.stringify(advertisement));
-  if (!deflate || text.length < MIN_DEFLATED) return packFrame(advertisement);
+  if (text.length < MIN_DEFLATED) return packFrame(advertisement);
   return packFrame({ deflated: true }, [deflateRawSync(text, { level: 1 })]);
 }
