@@ -146,12 +146,10 @@ export interface ThisNode {
   stoodStill(): void;
   /** Messages may have been lost. */
   missed(): void;
-  /** Other nodes have these, or define them otherwise; with none, nodes came or went. */
-  serversChanged(servers?: Iterable<string>): void;
+  /** They came, went or changed, here or at the other node; none: nodes came or went. */
+  serversChanged(servers?: Iterable<string>, peer?: string): void;
   /** What follows is decided by the servers that are known. */
   serversNeeded(): void;
-  /** What a node advertises of these servers, not which nodes have them. */
-  statusesChanged(servers: ReadonlySet<string>): void;
   /** A node advertises more than this one knows. */
   offerChanged(node: NodeView): void;
 }

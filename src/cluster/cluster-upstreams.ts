@@ -61,7 +61,6 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
     const processes = (this.#processes = new ProcessLists({ deps, own, catalogs, elsewhere }));
-    own.changed = (servers) => this.refresh(servers);
     this.#lists = new ListsElsewhere({ deps, advertisements, catalogs, shown: this, processes });
   }
 
@@ -277,6 +276,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   /** After these servers came, went or changed, here or at other nodes. */
   refresh(servers: ReadonlySet<string>): void {
     const { known } = this.#parts;
+    if (servers.size === 0) return;
     for (const name of servers) {
       const place = known.place(name);
       this.#lists.look(name, place);

@@ -87,7 +87,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease = new NodeLease(deps, leases, witnesses, this);
     this.#self = new OwnNode(deps, this.#lease, claimed, this);
     this.peers = new Nodes(deps, witnesses, this);
-    this.#own = new OwnAdvertisement(deps, this.peers);
+    this.#own = new OwnAdvertisement(deps, this.peers, this);
     this.#advertisements = new Advertisements(deps, this.peers, this.#own, this);
     this.#lost = new LostInstances(clock, this);
     this.known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
@@ -282,7 +282,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const { peer } = gone;
     const had = this.#advertisements.of(peer);
     this.#lost.add(gone, had, left);
-    this.known.changed(had?.keys() ?? []);
+    this.known.changed(had?.keys() ?? [], peer);
     // First, because it asks which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
     this.#users.forgetPeer(peer);
@@ -326,8 +326,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.upstreamSessions.reconnected();
   }
 
-  serversChanged(servers: Iterable<string> = []): void {
-    this.known.changed(servers);
+  serversChanged(servers: Iterable<string> = [], peer: string | null = null): void {
+    this.known.changed(servers, peer);
     this.#updating.soon();
   }
 
@@ -339,10 +339,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const { servers, anew } = this.known.update();
     this.#router.refresh(servers);
     if (anew) for (const listener of this.#listeners) listener.serversChanged?.();
-  }
-
-  statusesChanged(servers: ReadonlySet<string>): void {
-    this.#router.refresh(servers);
   }
 
   offerChanged(node: NodeView): void {

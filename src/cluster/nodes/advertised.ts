@@ -68,31 +68,34 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
   return { name: definition.name, members: { ...changed, ...more } };
 }
 
+export type Definition = Pick<AdvertisedServer, 'definition' | 'digests'>;
+
 /** What another node advertises. Changed in place: the routing table has the same object. */
 export class HeardServer implements AdvertisedServer {
   readonly definition: ServerText;
-  digest = '';
-  digests: readonly string[] = [];
-  catalogs = 0;
+  readonly digest: string;
+  readonly digests: readonly string[];
+  catalogs: number;
   changes: number | undefined;
   lists: string | undefined;
   own: Readonly<Record<string, string>> | undefined;
-  #status: ServerStatus | string | null = null;
+  #status: ServerStatus | string | null;
 
-  constructor(definition: ServerText, advertised: AdvertisedServer | AdvertisedText) {
+  constructor({ definition, digests }: Definition, advertised: AdvertisedServer | AdvertisedText) {
+    const { digest, status, catalogs, changes, lists, own } = advertised;
     this.definition = definition;
-    this.replace(advertised);
+    this.digest = digest;
+    this.digests = digests;
+    this.catalogs = catalogs;
+    this.changes = changes;
+    this.lists = lists;
+    this.own = own;
+    this.#status = status;
   }
 
   get status(): ServerStatus | null {
     if (typeof this.#status === 'string') this.#status = JSON.parse(this.#status) as ServerStatus;
     return this.#status;
-  }
-
-  /** Everything but the definition. */
-  replace({ definition: _, status, ...members }: AdvertisedServer | AdvertisedText): void {
-    this.#status = status;
-    Object.assign(this, { changes: undefined, lists: undefined, own: undefined }, members);
   }
 
   apply({ status, ...members }: ChangedMembers): void {

@@ -30,9 +30,11 @@ class Bench {
     { get: () => (this.lost ? null : this.view), others: () => (this.lost ? [] : [this.view]) } as unknown as Nodes,
     { text: () => packFrame({ version: 0, servers: [] }) },
     {
-      serversChanged: () => this.changed++,
+      serversChanged: (servers = []) => {
+        this.changed++;
+        this.changedServers.push(...servers);
+      },
       serversNeeded: () => {},
-      statusesChanged: (servers) => void this.changedServers.push(...servers),
     },
   );
 
@@ -96,7 +98,7 @@ test('a heartbeat from before what was published causes no read; a later one doe
   await bench.dispose();
 });
 
-test('what a node reads anew of servers that it knows changes these, not which servers there are', async () => {
+test('what a node reads anew of servers changes these, and no others', async () => {
   const bench = new Bench();
   const { peer } = bench.other;
   const server = (name: string, more = {}): object => {
@@ -117,14 +119,21 @@ test('what a node reads anew of servers that it knows changes these, not which s
   };
   await read(answer);
   const known = () => [...bench.advertisements.of(peer)!.values()];
-  const [a, b] = known();
-  await read({ version: 2, since: 1, servers: [server('a', { catalogs: 2 }), server('b', { changes: 1 })] });
-  assert.deepEqual([bench.changed, bench.changedServers.splice(0)], [1, ['a', 'b']]);
-  assert.deepEqual([a!.catalogs, known()], [2, [a, b]], 'the routing table has these objects');
+  assert.deepEqual(bench.changedServers.splice(0), ['a', 'b']);
+  await read({ version: 2, since: 1, servers: [server('a', { catalogs: 2 })] });
+  assert.deepEqual([bench.changedServers.splice(0), known().map(({ catalogs }) => catalogs)], [['a'], [2, 1]]);
   await read({ version: 3, since: 2, servers: [server('a', { status: null })], removed: [] });
-  assert.deepEqual([bench.changed, known()[0]!.status], [1, null]);
-  await read({ version: 4, since: 3, servers: [server('c')], removed: ['b'] });
-  assert.equal(bench.changed, 2);
+  assert.deepEqual([bench.changedServers.splice(0), known()[0]!.status], [['a'], null]);
+  const members = { status: { state: 'running' }, catalogs: 3 };
+  bench.other.publish(
+    `trunkline.offered.${peer}`,
+    packFrame({ version: 4, changed: [{ name: 'a', members }], removed: [] }),
+  );
+  await settled();
+  assert.deepEqual([known()[0]!.status?.state, known()[0]!.catalogs], ['running', 3]);
+  assert.deepEqual(bench.changedServers.splice(0), ['a']);
+  await read({ version: 5, since: 4, servers: [server('c')], removed: ['b'] });
+  assert.deepEqual(bench.changedServers.splice(0), ['b', 'c']);
   assert.deepEqual(
     known().map(({ definition }) => definition.name),
     ['a', 'c'],

@@ -8,6 +8,7 @@ import {
   type AdvertisedServer,
   type AdvertisedText,
   type Advertisement,
+  type Definition,
   HeardServer,
   type OfferChange,
 } from './advertised.ts';
@@ -47,7 +48,7 @@ interface KnownAdvertisement {
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
   readonly #nodes: Nodes;
-  readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'statusesChanged'>;
+  readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
   /** Nodes whose last reading failed: they are read at each heartbeat, and logged once. */
@@ -56,13 +57,13 @@ export class Advertisements {
   wholeReadings = 0;
   #willForget = false;
   /** By their text: many nodes have the same definitions. */
-  readonly #definitions = new LruMap<ServerText>(MAX_SERVERS);
+  readonly #definitions = new LruMap<Definition>(MAX_SERVERS);
 
   constructor(
     deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>,
     nodes: Nodes,
     own: Pick<OwnAdvertisement, 'text'>,
-    node: Pick<ThisNode, 'serversChanged' | 'serversNeeded' | 'statusesChanged'>,
+    node: Pick<ThisNode, 'serversChanged' | 'serversNeeded'>,
   ) {
     this.#deps = deps;
     this.#nodes = nodes;
@@ -104,7 +105,7 @@ export class Advertisements {
       if (node === null) known.lostAt = Math.min(known.lostAt, now);
       else if (isLost(known) && known.version >= node.offer) {
         known.lostAt = Number.POSITIVE_INFINITY;
-        this.#node.serversChanged(known.servers.keys());
+        this.#node.serversChanged(known.servers.keys(), peer);
       }
       if (now - known.lostAt >= KEEP_LOST_MS) this.#known.delete(peer);
     }
@@ -160,10 +161,10 @@ export class Advertisements {
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
       this.wholeReadings++;
-      this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()]);
+      this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()], peer);
     } else if (known !== undefined && version >= known.version) {
       // Otherwise what was published meanwhile is newer.
-      this.#apply(known, { version, changed: servers.map((server) => ({ server })), removed });
+      this.#apply(peer, known, { version, changed: servers.map((server) => ({ server })), removed });
     }
   }
 
@@ -176,49 +177,37 @@ export class Advertisements {
     const applies = version === known.version + 1;
     if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name)))
       this.look({ ...node, offer: version });
-    else this.#apply(known, change);
+    else this.#apply(peer, known, change);
   }
 
-  #apply(known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
+  #apply(peer: string, known: KnownAdvertisement, { version, changed, removed }: OfferChange): void {
     const isBack = isLost(known);
-    const anew = new Set([...removed, ...(isBack ? known.servers.keys() : [])]);
+    const names = new Set([...removed, ...(isBack ? known.servers.keys() : [])]);
     known.version = version;
     known.lostAt = Number.POSITIVE_INFINITY;
     for (const name of removed) known.servers.delete(name);
-    const others = new Set<string>();
     for (const change of changed) {
-      if ('name' in change) {
-        known.servers.get(change.name)!.apply(change.members);
-        others.add(change.name);
-      } else {
-        const { name } = this.#put(known, change.server, anew).definition;
-        if (!anew.has(name)) others.add(name);
-      }
+      if ('name' in change) known.servers.get(change.name)!.apply(change.members);
+      names.add('name' in change ? change.name : this.#put(known, change.server));
     }
-    if (isBack || anew.size > 0) this.#node.serversChanged(anew);
-    if (others.size > 0) this.#node.statusesChanged(others);
+    if (isBack || names.size > 0) this.#node.serversChanged(names, peer);
   }
 
-  /** `anew`: gets its name if its definition is another one, or if the server is new. */
-  #put({ servers }: KnownAdvertisement, server: AdvertisedServer | AdvertisedText, anew: Set<string>): HeardServer {
+  /** Returns its name. */
+  #put({ servers }: KnownAdvertisement, server: AdvertisedServer | AdvertisedText): string {
     const heard = this.#heard(server);
     const { name } = heard.definition;
-    const before = servers.get(name);
-    if (before?.definition === heard.definition && isDeepStrictEqual(before.digests, heard.digests))
-      before.replace(server);
-    else if (before !== undefined || servers.size < MAX_SERVERS) {
-      servers.set(name, heard);
-      anew.add(name);
-    }
-    return heard;
+    if (servers.has(name) || servers.size < MAX_SERVERS) servers.set(name, heard);
+    return name;
   }
 
   #heard(server: AdvertisedServer | AdvertisedText): HeardServer {
     const { definition } = server;
     const text = typeof definition === 'string' ? definition : JSON.stringify(definition);
     let known = this.#definitions.get(text);
-    if (known === undefined) {
-      known = typeof definition === 'string' ? (JSON.parse(definition) as ServerText) : definition;
+    if (known === undefined || !isDeepStrictEqual(known.digests, server.digests)) {
+      const parsed = typeof definition === 'string' ? (JSON.parse(definition) as ServerText) : definition;
+      known = { definition: known?.definition ?? parsed, digests: server.digests };
       this.#definitions.set(text, known);
     }
     return new HeardServer(known, server);

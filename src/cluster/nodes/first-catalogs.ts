@@ -97,16 +97,14 @@ export class FirstCatalogs {
       }
       const names = wanted.map(([name]) => name);
       const generations = wanted.map(([, { advertised }]) => advertised.catalogs);
-      const catalogs = await this.#ask(peer, names).catch((error) => {
+      try {
+        const catalogs = await this.#ask(peer, names);
+        const answered = names.slice(0, Math.max(catalogs.length, 1));
+        for (const [i, name] of answered.entries()) this.#take(name, peer, generations[i]!, catalogs[i] ?? null);
+      } catch (error) {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
-        return null;
-      });
-      // Ends with the cluster.
-      if (catalogs === null) await new Promise<void>((resolve) => void this.#deps.clock.after(AGAIN_MS, resolve));
-      else {
-        const answered = wanted.slice(0, Math.max(catalogs.length, 1));
-        for (const [i, [name, instance]] of answered.entries())
-          this.#take(name, instance.node.peer, generations[i]!, catalogs[i] ?? null);
+        // Ends with the cluster.
+        await new Promise<void>((resolve) => void this.#deps.clock.after(AGAIN_MS, resolve));
       }
     }
   }

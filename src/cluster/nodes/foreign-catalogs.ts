@@ -239,7 +239,8 @@ export class ForeignCatalogs {
     waitMs = 0,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const key = `${this.#catalogKeys.of(instance.advertised.definition.name, client)}\n${amongOthers}`;
+    const { node, advertised } = instance;
+    const key = `${this.#catalogKeys.of(advertised.definition.name, client)}\n${node.peer}\n${amongOthers}`;
     return joined(this.#reading, key, () => this.#readNow(instance, client, waitMs, amongOthers));
   }
 
@@ -250,6 +251,7 @@ export class ForeignCatalogs {
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
     const { node, advertised } = instance;
+    const { catalogs: generation } = advertised;
     const server = advertised.definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
     const first = this.first.get(server);
@@ -262,7 +264,7 @@ export class ForeignCatalogs {
       const catalog = catalogIn(answer, before);
       if (catalog === null) return null;
       const seen = this.#shown.knownCatalog(server, client, true);
-      this.#kept.set(catalogKey, { catalog, client, generation: advertised.catalogs, peer: node.peer });
+      this.#kept.set(catalogKey, { catalog, client, generation, peer: node.peer });
       if (seen?.digest !== catalog.digest) {
         this.#deps.events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
       }

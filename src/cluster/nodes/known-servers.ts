@@ -18,16 +18,19 @@ export interface NodeReport extends NodeView {
 export class KnownServers {
   readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
   readonly #own: OwnAdvertisement;
-  readonly #nodes: Pick<Nodes, 'self' | 'others'>;
+  readonly #nodes: Pick<Nodes, 'self' | 'others' | 'get'>;
   readonly #advertisements: Pick<Advertisements, 'of'>;
   readonly #lost: LostInstances;
   /** The routing table. */
   readonly #places = new Map<string, Place>();
   readonly #conflicts = new Map<string, Conflict>();
-  /** In order of their names. */
-  servers: readonly Server[] = [];
-  /** Where they are is looked up again. */
+  #servers: readonly Server[] = [];
+  /** By server, then by peer: where other nodes have it. */
+  readonly #instances = new Map<string, Map<string, RemoteInstance>>();
+  /** Names of servers whose places are looked up at the next update. */
   readonly #changed = new Set<string>();
+  /** Those of them that another node advertises otherwise, by peer. */
+  readonly #changedAt = new Map<string, Set<string>>();
   /** Names of the nodes that had each server that is expected. */
   #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   /** Names of this node's servers in the routing table. */
@@ -36,7 +39,7 @@ export class KnownServers {
   constructor(
     deps: Pick<ClusterDeps, 'logger' | 'events'>,
     own: OwnAdvertisement,
-    nodes: Pick<Nodes, 'self' | 'others'>,
+    nodes: Pick<Nodes, 'self' | 'others' | 'get'>,
     advertisements: Pick<Advertisements, 'of'>,
     lost: LostInstances,
   ) {
@@ -45,6 +48,11 @@ export class KnownServers {
     this.#nodes = nodes;
     this.#advertisements = advertisements;
     this.#lost = lost;
+  }
+
+  /** In order of their names. */
+  get servers(): readonly Server[] {
+    return this.#servers;
   }
 
   /** The other nodes. */
@@ -114,9 +122,14 @@ export class KnownServers {
     return (this.place(server)?.lost ?? null) !== null;
   }
 
-  /** Other nodes have these servers now, or define them otherwise. */
-  changed(servers: Iterable<string>): void {
-    for (const server of servers) this.#changed.add(server);
+  /** They came, went or changed, here or at the other node. */
+  changed(servers: Iterable<string>, peer: string | null = null): void {
+    let there = peer === null ? null : this.#changedAt.get(peer);
+    if (peer !== null && there === undefined) this.#changedAt.set(peer, (there = new Set()));
+    for (const server of servers) {
+      this.#changed.add(server);
+      there?.add(server);
+    }
   }
 
   /**
@@ -125,26 +138,26 @@ export class KnownServers {
    */
   update(): { readonly servers: ReadonlySet<string>; readonly anew: boolean } {
     const self = this.#nodes.self;
-    const there: [NodeView, ReadonlyMap<string, AdvertisedServer>][] = [];
+    const present = new Set([self.id]);
     for (const node of this.#nodes.others()) {
-      const advertised = this.#advertisements.of(node.peer);
-      if (advertised === null) this.#lost.awaitAgain(node);
+      if (this.#advertisements.of(node.peer) === null) this.#lost.awaitAgain(node);
       else {
-        there.push([node, advertised]);
+        present.add(node.id);
         this.#lost.returned(node);
       }
     }
     this.#lost.returned(self);
-    this.#dropLost(self, there);
-    this.changed(this.#lost.changed);
-    this.#lost.changed.clear();
+    for (const [peer, servers] of this.#changedAt) this.#instancesAt(peer, servers);
+    this.#changedAt.clear();
+    this.#dropLost(self, present);
+    this.changed(this.#lost.takeChanged());
     const servers = new Set(this.#changed);
-    this.#changed.clear();
     const gained = new Set<string>();
     let anew = false;
     for (const name of servers) {
       const before = this.#places.get(name);
-      const place = this.#locate(name, self, there);
+      const place = this.#locate(name, self);
+      this.#changed.delete(name);
       if (place === null) this.#places.delete(name);
       else this.#places.set(name, place);
       if (place !== null && hasMore(place, before)) gained.add(name);
@@ -152,22 +165,29 @@ export class KnownServers {
     }
     if (anew) {
       const sorted = [...this.#places].sort(([one], [other]) => (one < other ? -1 : 1));
-      this.servers = sorted.map(([, { server }]) => server);
+      this.#servers = sorted.map(([, { server }]) => server);
     }
     if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
     return { servers, anew };
   }
 
-  #locate(
-    name: string,
-    self: NodeView,
-    there: readonly (readonly [NodeView, ReadonlyMap<string, AdvertisedServer>])[],
-  ): Place | null {
-    const others: RemoteInstance[] = [];
-    for (const [node, servers] of there) {
-      const advertised = servers.get(name);
-      if (advertised !== undefined) others.push({ node, advertised });
+  #instancesAt(peer: string, servers: Iterable<string>): void {
+    const node = this.#nodes.get(peer);
+    const there = node && this.#advertisements.of(peer);
+    for (const name of servers) {
+      const advertised = there?.get(name);
+      let instances = this.#instances.get(name);
+      if (node === null || advertised === undefined) instances?.delete(peer);
+      else {
+        if (instances === undefined) this.#instances.set(name, (instances = new Map()));
+        instances.set(peer, { node, advertised });
+      }
+      if (instances?.size === 0) this.#instances.delete(name);
     }
+  }
+
+  #locate(name: string, self: NodeView): Place | null {
+    const others = this.#instances.get(name)?.values() ?? [];
     const server = this.#own.server(name);
     const own = server && { server, digests: this.#own.digests(server), process: isOwnProcess(server) };
     if (own === undefined) this.#ownNames.delete(name);
@@ -176,17 +196,16 @@ export class KnownServers {
     this.#tellConflict(name, conflict);
     const before = this.#places.get(name)?.server;
     // Clients need no notification of an equal one.
-    const isSame = place !== null && !place.here && isDeepStrictEqual(before, place.server);
-    return isSame ? { ...place, server: before! } : place;
+    const isEqual = place !== null && !place.here && isDeepStrictEqual(before, place.server);
+    return isEqual ? { ...place, server: before! } : place;
   }
 
   /** A server that a returned node no longer has is dropped for its lost instances too. */
-  #dropLost(self: NodeView, there: readonly (readonly [NodeView, ReadonlyMap<string, AdvertisedServer>])[]): void {
+  #dropLost(self: NodeView, present: ReadonlySet<string>): void {
     const holders = new Map<string, ReadonlySet<string>>();
-    const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
     const dropped = new Set<string>();
     for (const name of this.#lost.servers()) {
-      if (this.#own.server(name) !== undefined || there.some(([, advertised]) => advertised.has(name))) continue;
+      if (this.#own.server(name) !== undefined || this.#instances.has(name)) continue;
       const ids = this.#holders.get(name) ?? this.#hadIt(name, self.id);
       if (present.isDisjointFrom(ids)) holders.set(name, ids);
       else dropped.add(name);

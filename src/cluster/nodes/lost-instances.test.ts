@@ -194,7 +194,11 @@ test('a node that sends heartbeats again is expected until it has advertised', (
   const known = new KnownServers(
     { logger: Logger.silent(), events },
     { servers: [], server: () => undefined } as unknown as OwnAdvertisement,
-    { self: named('a') as NodeView, others: () => others.map(([node]) => node) },
+    {
+      self: named('a') as NodeView,
+      others: () => others.map(([node]) => node),
+      get: (peer) => others.find(([node]) => node.peer === peer)?.[0] ?? null,
+    },
     { of: (peer) => others.find(([node]) => node.peer === peer)?.[1] ?? null },
     lostInstances,
   );
@@ -217,6 +221,7 @@ test('a node that sends heartbeats again is expected until it has advertised', (
   assert.equal(waited(), 0, 'it was gone again, and is there again');
   assert.equal(clock.now() - known.place('two')!.lost!.awaitedSince, 67_000);
   others = [[named('b', 6), byName(advertised('one'))]];
+  known.changed(['one'], others[0]![0].peer);
   assert.deepEqual([waited(), gained], [null, ['one']]);
   lostInstances.awaitAllAgain();
   known.update();

@@ -44,8 +44,7 @@ export class LostInstances {
   readonly #node: Pick<ThisNode, 'serversChanged'>;
   /** All that were lost within an hour. A node that returns under its name takes the place of its former process. */
   readonly #nodes = new Map<string, LostNode>();
-  /** Servers of which more or less is lost than when this was emptied last. */
-  readonly changed = new Set<string>();
+  #changed = new Set<string>();
 
   constructor(clock: Clock, node: Pick<ThisNode, 'serversChanged'>) {
     this.#clock = clock;
@@ -111,9 +110,16 @@ export class LostInstances {
   drop(dropped: ReadonlySet<string>): void {
     if (dropped.size === 0) return;
     for (const [peer, { servers }] of this.#nodes) {
-      for (const name of dropped) if (servers.delete(name)) this.changed.add(name);
+      for (const name of dropped) if (servers.delete(name)) this.#changed.add(name);
       if (servers.size === 0) this.#forget(peer);
     }
+  }
+
+  /** The names of the servers that this changed for since the last call. */
+  takeChanged(): ReadonlySet<string> {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    return changed;
   }
 
   servers(): ReadonlySet<string> {
@@ -136,7 +142,7 @@ export class LostInstances {
   }
 
   #change({ servers }: LostNode): void {
-    for (const name of servers.keys()) this.changed.add(name);
+    for (const name of servers.keys()) this.#changed.add(name);
   }
 
   #arm(lost: LostNode): void {

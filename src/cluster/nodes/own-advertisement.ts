@@ -1,7 +1,7 @@
 import { deflateRawSync } from 'node:zlib';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import { DOWN, type ServerStatus } from '../../model/server-state.ts';
-import type { ClusterDeps } from '../cluster-deps.ts';
+import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { packFrame } from '../frames/frame.ts';
 import {
   type AdvertisedServer,
@@ -61,6 +61,7 @@ interface Recorded {
 export class OwnAdvertisement {
   readonly #deps: ClusterDeps;
   readonly #nodes: Pick<Nodes, 'tell'>;
+  readonly #node: Pick<ThisNode, 'serversChanged'>;
   /** The one in force first. */
   readonly #keys: readonly Buffer[];
   readonly #digests = new WeakMap<Server, readonly string[]>();
@@ -76,12 +77,11 @@ export class OwnAdvertisement {
   version = 1;
   /** Compressed, by the version that the asking node has and the form; cleared when the version changes. */
   readonly #texts = new Map<string, Buffer[]>();
-  /** Something else is advertised of these servers from now on. */
-  changed: (servers: ReadonlySet<string>) => void = () => {};
   #dueAt = Number.POSITIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
-  constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>) {
+  constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>, node: Pick<ThisNode, 'serversChanged'>) {
+    this.#node = node;
     this.#deps = deps;
     this.#nodes = nodes;
     this.#keys = [deps.key, ...(deps.previousKeys ?? [])];
@@ -213,7 +213,7 @@ export class OwnAdvertisement {
     }
     this.version = version;
     this.#texts.clear();
-    this.changed(looked);
+    this.#node.serversChanged(looked);
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
     if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
     else this.#deps.bus.publish(`${OFFERED}.${this.#deps.bus.peer}`, message);

@@ -94,6 +94,7 @@ export class ProcessLists {
   }
 
   #hear(server: string, place: Place | undefined): void {
+    if (place?.process !== true && !this.#own.has(server)) return;
     const before = this.#own.get(server) ?? new Map<string, string>();
     const heard = new Map<string, string>();
     this.#own.set(server, heard);
@@ -145,6 +146,12 @@ export class ProcessLists {
     for (const instance of differing) void this.#current(instance, place, client);
   }
 
+  #again(name: string, server: string): void {
+    this.#kept.delete(name);
+    const place = this.#differing.get(server);
+    if (place !== undefined) this.#compare(place);
+  }
+
   #current(instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> | undefined {
     const name = nameOf(instance, place, client);
     if (this.#kept.get(name)?.of === instance.advertised.lists) return this.#reading.get(name);
@@ -161,7 +168,7 @@ export class ProcessLists {
     const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);
     const catalog = equal?.[1].catalog ?? (await joined(this.#asked, `${kind}${lists}`, ask));
     this.#kept.set(name, { of: lists!, catalog: catalog ?? this.#kept.peek(name)?.catalog ?? null });
-    if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#kept.delete(name));
+    if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#again(name, definition.name));
     else if (catalog.digest !== before?.digest)
       deps.events.catalogChanged(definition.name, catalog.fingerprint, differing(before, catalog));
   }

@@ -32,7 +32,7 @@ export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>)
 }
 
 /** A server of this node's own files. */
-export interface OwnServer {
+interface OwnServer {
   readonly server: Server;
   /** One for each accepted key. */
   readonly digests: readonly string[];
