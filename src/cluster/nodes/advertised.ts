@@ -70,7 +70,7 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
 
 export type Definition = Pick<AdvertisedServer, 'definition' | 'digests'>;
 
-/** What another node advertises. Changed in place: the routing table has the same object. */
+/** What another node advertises. Members that change are changed in place. */
 export class HeardServer implements AdvertisedServer {
   readonly definition: ServerText;
   readonly digest: string;

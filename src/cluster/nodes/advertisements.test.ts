@@ -180,10 +180,10 @@ test('of a node that was lost and is back, what changed meanwhile is read; all o
   await settled();
   bench.lost = false;
   bench.view.offer = 2;
-  const rebuilt = bench.changed;
+  const before = bench.changed;
   advertisements.refresh();
   assert.equal(advertisements.of(other.peer)?.size, 0, 'nothing has changed meanwhile');
-  assert.equal(bench.changed, rebuilt + 1, 'the routing table gets its servers again');
+  assert.equal(bench.changed, before + 1, 'the routing table gets its servers again');
   await refresh(true);
   await bench.clock.advance(61_000);
   assert.equal(bench.clock.pending, 0, 'forgotten without any other event');

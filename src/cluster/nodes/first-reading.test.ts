@@ -7,28 +7,28 @@ function reading() {
   const clock = new FakeClock();
   const advertisements = { complete: false, wholeReadings: 0 };
   const catalogs = { idle: true, readings: 0 };
-  const rebuilding = {
+  const updating = {
     due: false,
     runs: 0,
     run() {
-      rebuilding.runs++;
-      rebuilding.due = false;
+      updating.runs++;
+      updating.due = false;
     },
   };
   const first = new FirstReading(clock, advertisements, catalogs);
-  first.begin(rebuilding);
-  return { clock, advertisements, catalogs, rebuilding, first };
+  first.begin(updating);
+  return { clock, advertisements, catalogs, updating, first };
 }
 
 test('a node is ready when it has read what the others advertise and list, and its routing table has that', async () => {
-  const { clock, advertisements, catalogs, rebuilding, first } = reading();
+  const { clock, advertisements, catalogs, updating, first } = reading();
   advertisements.complete = true;
   assert.match(first.lack!, /reads what the other nodes have/, 'it has not met any');
-  rebuilding.run = () => {};
-  rebuilding.due = true;
+  updating.run = () => {};
+  updating.due = true;
   await clock.advance(250);
   assert.notEqual(first.lack, null);
-  rebuilding.due = false;
+  updating.due = false;
   catalogs.idle = false;
   await clock.advance(250);
   assert.notEqual(first.lack, null);
@@ -80,18 +80,18 @@ test('a node waits for what it reads while more of it comes, 5 s for nothing, an
   assert.equal(endless.first.lack, null);
 });
 
-test('the routing table is built once, without a pause, when all nodes have been read', async () => {
-  const { clock, advertisements, catalogs, rebuilding, first } = reading();
-  rebuilding.due = true;
+test('the routing table is updated once, without a pause, when all nodes have been read', async () => {
+  const { clock, advertisements, catalogs, updating, first } = reading();
+  updating.due = true;
   await clock.advance(400);
-  assert.equal(rebuilding.runs, 0);
+  assert.equal(updating.runs, 0);
   advertisements.complete = true;
   catalogs.idle = false;
   await clock.advance(50);
-  assert.equal(rebuilding.runs, 1);
-  rebuilding.due = true;
+  assert.equal(updating.runs, 1);
+  updating.due = true;
   await clock.advance(400);
-  assert.equal(rebuilding.runs, 1, 'what comes later is paced');
+  assert.equal(updating.runs, 1, 'what comes later is paced');
   first.close();
   assert.equal(clock.pending, 0);
 });

@@ -24,7 +24,7 @@ export class FirstReading {
   /** When the last of it came, and how much had come by then. */
   #moreAt = 0;
   #count = 0;
-  #built = false;
+  #updated = false;
   #disarm: () => void = () => {};
 
   constructor(
@@ -37,10 +37,10 @@ export class FirstReading {
     this.#catalogs = catalogs;
   }
 
-  /** `rebuilding`: due while the routing table does not have yet what was read. */
-  begin(rebuilding: Pick<Paced, 'due' | 'run'>): void {
+  /** `updating`: due while the routing table does not have yet what was read. */
+  begin(updating: Pick<Paced, 'due' | 'run'>): void {
     this.#begunAt = this.#moreAt = this.#clock.now();
-    this.#lookLater(rebuilding);
+    this.#lookLater(updating);
   }
 
   close(): void {
@@ -58,11 +58,11 @@ export class FirstReading {
     return this.#started.promise;
   }
 
-  #lookLater(rebuilding: Pick<Paced, 'due' | 'run'>): void {
-    this.#disarm = this.#clock.after(LOOK_MS, () => this.#look(rebuilding));
+  #lookLater(updating: Pick<Paced, 'due' | 'run'>): void {
+    this.#disarm = this.#clock.after(LOOK_MS, () => this.#look(updating));
   }
 
-  #look(rebuilding: Pick<Paced, 'due' | 'run'>): void {
+  #look(updating: Pick<Paced, 'due' | 'run'>): void {
     const now = this.#clock.now();
     const count = this.#advertisements.wholeReadings + this.#catalogs.readings;
     if (count > this.#count) this.#moreAt = now;
@@ -70,15 +70,15 @@ export class FirstReading {
     const { complete } = this.#advertisements;
     const quietMs = now - this.#moreAt;
     // Not after a pause, once all nodes have been read.
-    if (complete && rebuilding.due && !this.#built && now - this.#begunAt >= MEET_MS) {
-      this.#built = true;
-      rebuilding.run();
+    if (complete && updating.due && !this.#updated && now - this.#begunAt >= MEET_MS) {
+      this.#updated = true;
+      updating.run();
     }
-    const isRead = complete && !rebuilding.due && this.#catalogs.idle;
+    const isRead = complete && !updating.due && this.#catalogs.idle;
     if (now - this.#begunAt >= START_MS) this.#started.resolve();
     const enough = isRead ? quietMs >= MEET_MS : quietMs >= SILENT_MS || now - this.#begunAt >= MOST_MS;
     if (enough) this.#end();
-    else this.#lookLater(rebuilding);
+    else this.#lookLater(updating);
   }
 
   #end(): void {

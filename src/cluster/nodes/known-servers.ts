@@ -235,8 +235,8 @@ export class KnownServers {
 /** An instance that was not there before; most places have the same nodes in the same order. */
 function hasMore({ here, otherInstances: now }: Place, was: Place | undefined): boolean {
   const before = was?.otherInstances ?? [];
-  const peer = (all: readonly RemoteInstance[], i: number) => all[i]?.node.peer;
-  const isNew = ({ node }: RemoteInstance, i: number): boolean =>
-    node.peer !== peer(before, i) && !before.some((one) => one.node.peer === node.peer);
-  return (here && was?.here !== true) || now.some(isNew);
+  if (here && was?.here !== true) return true;
+  if (now.every(({ node }, i) => node.peer === before[i]?.node.peer)) return false;
+  const peers = new Set(before.map(({ node }) => node.peer));
+  return now.some(({ node }) => !peers.has(node.peer));
 }
