@@ -52,6 +52,33 @@ test('a change of a server’s status is one small message for all nodes, and no
     assert.equal(b.cluster.upstreams.state('web'), 'failed');
   }));
 
+test('a node that starts many servers publishes their states once a second, and one that fails later at once', () =>
+  onNodes(async (nodes) => {
+    const names = Array.from({ length: 40 }, (_, n) => `web-${n}`);
+    const a = await nodes.join(
+      'a',
+      names.map((name) => serverNamed(name)),
+    );
+    const b = await nodes.join('b', []);
+    await nodes.pass(2_000);
+    const published = overhear(nodes, 'trunkline.offered.*');
+    const says = (name: string, status: ServerStatus): void => {
+      a.local.states.set(name, status);
+      a.cluster.events.statusChanged(name, status);
+    };
+    for (const [i, name] of names.entries()) {
+      says(name, running('running'));
+      if (i % 10 === 9) await nodes.pass(100);
+    }
+    await nodes.pass(1_000);
+    assert.equal(published.length, 2, 'the first ten after 50 ms, and the others a second later');
+    assert.equal(b.cluster.upstreams.state('web-39'), 'running');
+    await nodes.pass(1_000);
+    says('web-3', running('failed'));
+    await nodes.pass(100);
+    assert.equal(b.cluster.upstreams.state('web-3'), 'failed');
+  }));
+
 test('a node that missed a change reads what changed since its version; one without any, everything', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web, serverNamed('other')]);

@@ -20,6 +20,8 @@ import type { Nodes } from './nodes.ts';
 const SOON_MS = 50;
 /** So that a restart is one message. What decides where calls go (`DOWN`, or where a singleton runs) is published at once. */
 const STATUS_MS = 1_000;
+/** Changes of more servers than that at once, as when a node starts, are published once every `STATUS_MS`. */
+const BURST = 8;
 /** A larger change is read by each node, compressed. */
 const MAX_PUBLISHED = 16 * 1024;
 const MIN_DEFLATED = 4 * 1024;
@@ -78,6 +80,7 @@ export class OwnAdvertisement {
   /** Compressed, by the version that the asking node has and the form; cleared when the version changes. */
   readonly #texts = new Map<string, Buffer[]>();
   #dueAt = Number.POSITIVE_INFINITY;
+  #burstEnd = Number.NEGATIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
   constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>, node: Pick<ThisNode, 'serversChanged'>) {
@@ -173,11 +176,12 @@ export class OwnAdvertisement {
 
   #publishIn(ms: number): void {
     const { clock } = this.#deps;
-    const dueAt = clock.now() + ms;
+    const now = clock.now();
+    const dueAt = Math.max(now + ms, this.#burstEnd);
     if (dueAt >= this.#dueAt) return;
     this.#disarm?.();
     this.#dueAt = dueAt;
-    this.#disarm = clock.after(ms, () => this.#publish());
+    this.#disarm = clock.after(dueAt - now, () => this.#publish());
   }
 
   /** Records what changed, and publishes it. */
@@ -212,6 +216,7 @@ export class OwnAdvertisement {
       this.#since = version;
     }
     this.version = version;
+    if (changed.length > BURST) this.#burstEnd = this.#deps.clock.now() + STATUS_MS;
     this.#texts.clear();
     this.#node.serversChanged(looked);
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
