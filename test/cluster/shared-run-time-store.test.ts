@@ -145,6 +145,8 @@ test('check:A2 a node starts with what it last knew while the database is away, 
     assert.equal((await operator.add('counter', counterServer())).status, 201);
     assert.equal((await operator.add('spent', counterServer())).status, 201);
     await callable(b, 'counter', 'spent');
+    const kept = join(b.gateway.folder, 'data', 'store.copy');
+    await until(() => readFileSync(kept, 'utf8').includes('"spent"'), 'the copy of what the node knows');
     b.kill('SIGKILL');
     await b.exited;
     await database.kill();
@@ -162,13 +164,12 @@ test('check:A2 a node starts with what it last knew while the database is away, 
     assert.equal((await there.remove('spent')).status, 503);
 
     // A copy that is not as it was written counts for nothing: without its pins a node would trust changed definitions.
-    const copy = join(folder, 'data', 'store.copy');
-    const kept = readFileSync(copy, 'utf8');
+    const copy = readFileSync(kept, 'utf8');
     again.kill('SIGKILL');
     await again.exited;
-    writeFileSync(copy, kept.replace('"counter"', '"counted"'));
+    writeFileSync(kept, copy.replace('"counter"', '"counted"'));
     await assert.rejects(nodes.node('b', {}, store, { folder }), /store\.copy is damaged/);
-    writeFileSync(copy, kept);
+    writeFileSync(kept, copy);
     const back = await nodes.node('b', {}, store, { folder });
     await database.run();
     await until(async () => (await back.health())?.status === 'ready', 'the node to read its store again');
