@@ -73,6 +73,7 @@ export class ServerCredentials {
   readonly #failedAt = new Map<string, number>();
   readonly #retries: RenewalRetries;
   #read = false;
+  #taken = 0;
 
   constructor(deps: CredentialsDeps) {
     this.deps = deps;
@@ -82,7 +83,9 @@ export class ServerCredentials {
 
   /** Reads all that is stored: at the start, and when another node has changed something. */
   async refresh(): Promise<void> {
-    const all = await this.#records.all();
+    let all: readonly Kept<Credential>[] = [];
+    // What was read may be older than what was taken meanwhile: a credential that was forgotten would be back.
+    for (let taken = -1; taken !== this.#taken; all = await this.#records.all()) taken = this.#taken;
     const there = new Set(all.map(({ key }) => key));
     for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#take(key, null);
     for (const kept of all) if (this.#known.get(kept.key)?.revision !== kept.revision) this.#take(kept.key, kept);
@@ -343,6 +346,7 @@ export class ServerCredentials {
   }
 
   #take(key: string, kept: Kept<Credential> | null): void {
+    this.#taken++;
     const before = this.#known.get(key)?.value.tokens ?? null;
     if (kept === null) this.#known.delete(key);
     else this.#known.set(key, kept);
@@ -391,10 +395,6 @@ const UNREADABLE: Omit<CredentialView, 'server' | 'principal'> = {
 /** As the definition has it; null where it names none. */
 export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {
   if (clientId === null) return null;
-  return {
-    id: clientId,
-    secret: clientSecret?.reveal() ?? null,
-    privateKey: privateKey?.reveal() ?? null,
-    authMethod: null,
-  };
+  const secret = clientSecret?.reveal() ?? null;
+  return { id: clientId, secret, privateKey: privateKey?.reveal() ?? null, authMethod: null };
 }

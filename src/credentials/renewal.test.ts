@@ -57,6 +57,31 @@ const CREDENTIAL: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'> = {
   },
 };
 
+test('fault:F20 a reading of the store that began before a login was forgotten does not bring it back', async () => {
+  const records = new SharedRecords();
+  const { fetch } = rotating();
+  const [one, other] = [node(records, fetch), node(records, fetch)];
+  const owner = { server: 'a', principal: null };
+  await one.keep(owner, CREDENTIAL);
+  await other.refresh();
+  const { list } = records;
+  const late = Promise.withResolvers<void>();
+  records.list = async (...asked) => {
+    const before = await list.apply(records, asked);
+    await late.promise;
+    return before;
+  };
+  const begun = other.refresh();
+  records.list = list;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await one.forget(owner);
+  await other.refresh();
+  assert.equal(other.tokens(SERVER), null);
+  late.resolve();
+  await begun;
+  assert.equal(other.tokens(SERVER), null);
+});
+
 test('fault:F21 two nodes with 32 refused requests each, 50 times: one exchange each time, and no login is lost', async () => {
   const records = new SharedRecords();
   const { counts, fetch } = rotating();
