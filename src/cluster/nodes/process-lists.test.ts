@@ -46,6 +46,26 @@ test('lists that two nodes advertise under one digest are read once; those of an
   assert.deepEqual(read, ['b', 'd']);
 });
 
+test('lists of a node that does not answer are read again, and the clients are notified', async () => {
+  const place: Place = { server, process: true, here: true, otherInstances: [instanceOn('b', 'theirs')], lost: null };
+  const [clock, events] = [new FakeClock(), new RecordedEvents()];
+  const theirs = serverCatalog('web', { tools: [tool('theirs')] });
+  let answers = false;
+  const lists = new ProcessLists({
+    deps: { clock, local: new PlayedUpstreams('a'), events },
+    own: { listsOf: () => 'own' },
+    catalogs: { knownThere: async () => (answers ? theirs : null), ownLists: async () => null },
+    elsewhere: () => place.otherInstances[0]!,
+  });
+  lists.look('web', place);
+  await clock.advance(3_000);
+  assert.deepEqual(events.heard, []);
+  answers = true;
+  await clock.advance(3_000);
+  assert.deepEqual(events.heard, ['catalogChanged web']);
+  assert.equal(clock.pending, 0);
+});
+
 test('own lists of clients are read once for each digest, and again if they were others when they arrived', async () => {
   const personal = serverNamed('web');
   const now = serverCatalog('web', { tools: [tool('now')] });
