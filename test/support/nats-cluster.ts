@@ -1,7 +1,8 @@
 import { freePort } from './free-port.ts';
 import { NatsServer } from './nats-server.ts';
 
-const PATIENCE_MS = 30_000;
+/** Elections of nats-server 2.9 took up to 30 s. */
+const PATIENCE_MS = 60_000;
 /** Servers of one cluster. */
 const MOST = 4;
 

@@ -114,6 +114,37 @@ test('fault:F28 with its first lease a node ends the lease of its process before
   await lease.close();
 });
 
+test('fault:F31 an answer of the store that wakes a process which stood still does not renew its lease', async () => {
+  const clock = new FakeClock();
+  const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
+  const update = store.update.bind(store);
+  let answer = Promise.resolve();
+  store.update = async (...args) => {
+    const revision = await update(...args);
+    await answer;
+    return revision;
+  };
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+  const said: string[] = [];
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), {
+    leaseOver: () => said.push('over'),
+    leaseHeld: (how) => said.push(`held ${how}`),
+    leaseRegained: async () => {},
+  });
+  lease.start();
+  await clock.advance(1_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answer = promise;
+  await clock.advance(500);
+  clock.skip(30_000);
+  resolve();
+  await settled();
+  assert.deepEqual([lease.held, said], [false, ['held anew']]);
+  await clock.advance(500);
+  assert.deepEqual([lease.held, said], [true, ['held anew', 'over', 'held in time']]);
+  await lease.close();
+});
+
 test('fault:F28 a node that could not renew its lease for 2 s takes others to be coming back, too, for 2.5 s', async () => {
   const clock = new FakeClock();
   const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });

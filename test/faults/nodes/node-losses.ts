@@ -99,6 +99,7 @@ export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: 
     const calls = world.history.attempts.length;
     return { calls, ...times, stories, endings, violations, lost, left };
   } finally {
+    await Promise.all(callers.map((caller) => caller.end()));
     await world.dispose();
   }
 }

@@ -75,6 +75,7 @@ export async function pauseNodes(options: PauseOptions): Promise<PauseResult> {
       lost: world.lost(),
     };
   } finally {
+    await Promise.all(callers.map((caller) => caller.end()));
     await world.dispose();
   }
 }
@@ -100,7 +101,9 @@ async function pause(world: ClusterWorld, node: ClusterNode, pauseMs: number): P
   const since = Date.now();
   const wokenAt = performance.now();
   const back = node.goOn().then(() => performance.now() - wokenAt);
-  await until(() => livingAmong(owned).length === 0, 'what the paused node had owned to end');
+  await until(() => livingAmong(owned).length === 0, 'what the paused node had owned to end').catch((error: Error) => {
+    throw new Error(`${error.message}; ${node.name}: ${node.log.slice(-8_000)}`);
+  });
   const endedMs = performance.now() - wokenAt;
   const readyMs = await back;
   const reported = await until(() => saysSoSince(node, since), '').then(
