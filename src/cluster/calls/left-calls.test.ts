@@ -66,7 +66,7 @@ test('a call that goes on without its node ends with its session, one whose node
   await bus.close();
 });
 
-test('outcomes of calls that are kept have a limit in all, and the oldest are dropped', async () => {
+test('outcomes of calls that are kept have a limit in all, the oldest are dropped, and one beyond the limit is not kept', async () => {
   const { bus, left } = setUp();
   const large = answer(result('7', JSON.stringify({ text: 'x'.repeat(1_000_000) }), 'stateful'));
   for (let at = 0; at < 40; at++) {
@@ -76,7 +76,17 @@ test('outcomes of calls that are kept have a limit in all, and the oldest are dr
     end(large);
     await settled();
   }
+  // The client that waits for it gets it.
+  const { exchange, served, running, end } = passed('s40');
+  left.begun('memory', served, running);
+  exchange.callerLost = true;
+  const waiting = left.outcomeOf('memory', new TestExchange('s40'));
+  end(answer(result('7', JSON.stringify({ text: 'x'.repeat(33 * 1024 * 1024) }), 'stateful')));
+  assert.equal((await waiting).kind, 'answer');
   const kept = async (at: number) => (await left.outcomeOf('memory', new TestExchange(`s${at}`))).kind === 'answer';
-  assert.deepEqual([await kept(0), await kept(6), await kept(10), await kept(39)], [false, false, true, true]);
+  assert.deepEqual(
+    [await kept(0), await kept(6), await kept(10), await kept(39), await kept(40)],
+    [false, false, true, true, false],
+  );
   await bus.close();
 });

@@ -13,8 +13,7 @@ const NAME = 'trunkline.left';
 const KEPT_MS = 5 * 60_000;
 const LONGEST_MS = 7 * 24 * 3_600_000;
 const MAX_WAITING = 1_000;
-/** Outcomes of ended calls: one, and all. */
-const MAX_BYTES = 1024 * 1024;
+/** Outcomes of ended calls. */
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 /** Of an outcome without an answer. */
 const LEAST_BYTES = 1024;
@@ -32,7 +31,7 @@ interface CallForOther {
   readonly exchange: ServedExchange;
   /** A client asks for it, perhaps before this node knows that the other one is gone. */
   wanted: boolean;
-  /** Null: it was not made here, its answer is too large to be kept, or no client needs it. */
+  /** Null: it was not made here, or no client needs it. */
   readonly outcome: Promise<Outcome | null>;
 }
 
@@ -65,7 +64,7 @@ export class LeftCalls {
       exchange,
       wanted: false,
       outcome: running.then(
-        (served) => (call.wanted || exchange.callerLost ? keepable(served) : null),
+        (served) => (call.wanted || exchange.callerLost ? copyOf(served) : null),
         () => null,
       ),
     };
@@ -102,7 +101,7 @@ export class LeftCalls {
 
   #ended(key: string, call: CallForOther, outcome: Outcome | null): void {
     if (this.#calls.get(key) === call) this.#calls.delete(key);
-    if (!call.exchange.callerLost || outcome === null) return;
+    if (!call.exchange.callerLost || outcome === null || bytesOf(outcome) > MAX_KEPT_BYTES) return;
     this.#forget(key);
     this.#kept.set(key, outcome);
     this.#keptBytes += bytesOf(outcome);
@@ -154,10 +153,10 @@ function bytesOf(outcome: Outcome): number {
 }
 
 /** A copy: the memory that an answer came in is used again. */
-function keepable(served: Served): Outcome | null {
+function copyOf(served: Served): Outcome | null {
   if (served.kind !== 'answer') return served.kind === 'failure' ? served : null;
   const { message } = served;
-  return message.bytes.length > MAX_BYTES ? null : answer(messageOf(headOf(message), Buffer.from(message.bytes)));
+  return answer(messageOf(headOf(message), Buffer.from(message.bytes)));
 }
 
 /** Rejects where the node has no such call. */
