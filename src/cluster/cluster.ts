@@ -1,4 +1,5 @@
 import type { Message } from '../model/message.ts';
+import { Paced } from '../model/paced.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Served } from './calls/attempts.ts';
@@ -10,13 +11,12 @@ import { NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
 import { Lifetime } from './lifetime.ts';
 import { Advertisements } from './nodes/advertisements.ts';
-import { KnownServers, type NodeReport } from './nodes/known-servers.ts';
+import { KnownServers } from './nodes/known-servers.ts';
 import { LEASE_MS, LEASES, STOP_MS } from './nodes/lease-record.ts';
 import { LostInstances } from './nodes/lost-instances.ts';
 import type { NodeState, NodeView } from './nodes/node-state.ts';
 import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { OwnAdvertisement } from './nodes/own-advertisement.ts';
-import type { Conflict } from './nodes/routing-table.ts';
 import { Users } from './nodes/users.ts';
 import { Witnesses } from './nodes/witnesses.ts';
 import { Claims } from './ownership/claims.ts';
@@ -24,7 +24,6 @@ import type { Claim } from './ownership/own-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
-import { Paced } from './paced.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { SideMessages, type SideReceiver } from './streams/side-messages.ts';
@@ -179,10 +178,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#servers.handingOver.begin();
   }
 
-  nodes(): readonly NodeReport[] {
-    return this.known.nodes();
-  }
-
   /** What only this node may run at the moment. */
   get owned(): readonly Claim[] {
     return this.#owned.claims.all();
@@ -207,10 +202,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (isThis) this.drainAsked();
     else if (node !== null) await this.#messages.drain(node.peer);
     return isThis || node !== null;
-  }
-
-  get conflicts(): readonly Conflict[] {
-    return this.known.conflicts;
   }
 
   get view(): NodeView {

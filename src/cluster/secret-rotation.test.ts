@@ -11,7 +11,7 @@ test('while the secret changes, equal definitions are one server whichever key e
   // Nodes of all steps at once; who has both keys shows that the others mean the same.
   const first = await bench.join('a', servers, { key: OLD });
   await bench.join('b', servers, { key: NEW });
-  assert.equal(first.cluster.conflicts.length, 2, 'nodes without a key in common cannot compare');
+  assert.equal(first.cluster.known.conflicts.length, 2, 'nodes without a key in common cannot compare');
   await bench.join('c', [serverNamed('files'), serverNamed('memory', { timeoutMs: 1 })], {
     key: OLD,
     previousKeys: [NEW],
@@ -21,7 +21,7 @@ test('while the secret changes, equal definitions are one server whichever key e
   await bench.join('d', servers, { key: NEW, previousKeys: [OLD] });
   await bench.pass(600);
   for (const { cluster } of bench.nodes) {
-    assert.deepEqual(cluster.conflicts, [{ server: 'memory', sides: [[...sides[0]!, 'd'], sides[1]] }]);
+    assert.deepEqual(cluster.known.conflicts, [{ server: 'memory', sides: [[...sides[0]!, 'd'], sides[1]] }]);
   }
   await bench.dispose();
 });

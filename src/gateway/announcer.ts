@@ -1,3 +1,4 @@
+import { Paced } from '../model/paced.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import type { ListParts } from './list-parts.ts';
@@ -6,7 +7,10 @@ import { changedMethods, declaredMethods, type ListChange, methodsDue, type Reci
 import type { SeenSession } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
 
-/** Changes come in bursts (three lists of one server, servers starting together); clients are notified once. */
+/**
+ * Changes come in bursts (three lists of one server, servers starting together); clients are notified once. While thousands of
+ * tools are compared for each notification, bursts are longer.
+ */
 const COALESCE_MS = 50;
 /** For this long after a session's own connection notified it, the gateway does not repeat the notification. */
 const NOTIFIED_MS = 2_000;
@@ -30,6 +34,7 @@ export class Announcer {
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose notification is sent once more. */
   readonly #again = new Set<string>();
+  readonly #flushing: Paced;
   #disarm: (() => void) | null = null;
   #everybody = false;
   /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
@@ -37,6 +42,7 @@ export class Announcer {
 
   constructor(deps: AnnouncerDeps) {
     this.#deps = deps;
+    this.#flushing = new Paced(deps.clock, () => this.#flush());
   }
 
   /**
@@ -103,14 +109,17 @@ export class Announcer {
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
+    this.#flushing.close();
   }
 
   #arm(): void {
-    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => this.#flush());
+    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => {
+      this.#disarm = null;
+      this.#flushing.soon();
+    });
   }
 
   #flush(): void {
-    this.#disarm = null;
     const changes: ListChange[] = [...this.#changes.values()];
     this.#changes.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {

@@ -62,6 +62,24 @@ test('the acknowledgement comes first, names what is honoured, and every message
   assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
 });
 
+test('while a notification takes long to make, more changes are in the next one', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true });
+  await settled();
+  const emit = open.exchange.emit.bind(open.exchange);
+  open.exchange.emit = (message) => {
+    bench.clock.skip(20);
+    emit(message);
+  };
+  for (const name of ['b', 'c', 'd', 'e']) {
+    bench.relist('old', { ...OLD, tools: [tool(name)] }, ['tools']);
+    await bench.clock.advance(100);
+  }
+  assert.equal(sent(open).length - 1, 1);
+  await bench.clock.advance(600);
+  assert.equal(sent(open).length - 1, 2);
+});
+
 test('only callers with access to the server get its lists’ changes, and only those of changed lists', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, resourcesListChanged: true };

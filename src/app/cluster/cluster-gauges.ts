@@ -35,8 +35,8 @@ export function registerClusterGauges(
   if (cluster === null || connection === null) return;
   metrics.onScrape(() => {
     nodes.clear();
-    for (const { state } of cluster.nodes()) nodes.of(state).add();
-    conflicts.of().set(cluster.conflicts.length);
+    for (const { state } of cluster.known.nodes()) nodes.of(state).add();
+    conflicts.of().set(cluster.known.conflicts.length);
     const { leaseAgeMs, owned: has, takenOver, servedForOthers, servedByOthers } = cluster.figures;
     age.clear();
     if (leaseAgeMs !== null) age.of().set(leaseAgeMs / 1e3);

@@ -14,7 +14,7 @@ export function clusterPlane(
   cluster.listen({ nodesChanged: () => serverEvents.changed('nodes') });
   return {
     nodes: () =>
-      cluster.nodes().map(({ id, load, startedAt, busy, owned, full, ...node }) => ({
+      cluster.known.nodes().map(({ id, load, startedAt, busy, owned, full, ...node }) => ({
         node: id,
         peer: node.peer,
         here: node.here,
@@ -29,7 +29,7 @@ export function clusterPlane(
         owned: owned ?? null,
         full: full ?? [],
       })),
-    conflicts: () => cluster.conflicts,
+    conflicts: () => cluster.known.conflicts,
     owned: () => cluster.owned.map(ownedView),
     shared(): SharedPart[] {
       const { state, reconnects, refused } = connection.bus.status;
@@ -37,7 +37,7 @@ export function clusterPlane(
       const { lack: lease } = cluster;
       const bus = `${state}; ${reconnects} reconnects; ${refused} messages refused`;
       const store = unread();
-      const conflicts = cluster.conflicts.map(({ server }) => server).join(', ');
+      const conflicts = cluster.known.conflicts.map(({ server }) => server).join(', ');
       return [
         { part: 'bus', healthy: state === 'connected', detail: bus },
         { part: 'lease', healthy: lease === null, detail: lease ?? `renewed ${Math.round(leaseAgeMs ?? 0)} ms ago` },

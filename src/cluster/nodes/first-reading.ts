@@ -1,5 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
-import type { Paced } from '../paced.ts';
+import type { Paced } from '../../model/paced.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { FirstCatalogs } from './first-catalogs.ts';
 

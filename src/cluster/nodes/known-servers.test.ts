@@ -32,7 +32,7 @@ test('S0.18 the routing table is updated where servers come and go, not where le
     await nodes.pass(3_000);
     const built = mock.method(KnownServers.prototype, 'update').mock;
     t.after(() => built.restore());
-    const stateAtA = () => a.cluster.nodes().find(({ id }) => id === 'b')!.state;
+    const stateAtA = () => a.cluster.known.nodes().find(({ id }) => id === 'b')!.state;
     store.unreached.add('b');
     await nodes.pass(3_000);
     assert.equal(stateAtA(), 'fenced');

@@ -145,7 +145,7 @@ test('a server whose only node is silent is known and unreachable, and no client
     b.cut();
     await nodes.pass(3_000);
     assert.deepEqual(
-      a.cluster.nodes().map(({ id }) => id),
+      a.cluster.known.nodes().map(({ id }) => id),
       ['a'],
     );
     assert.deepEqual([serversOf(a), changes], [['memory'], 0]);

@@ -42,7 +42,7 @@ test('nodes of protocol N and N−1 work together, and others are left out', asy
   next.beat();
   far.beat();
   await settled();
-  const seen = a.cluster.nodes().map(({ peer }) => peer);
+  const seen = a.cluster.known.nodes().map(({ peer }) => peer);
   assert.ok(seen.includes(next.bus.peer));
   assert.ok(!seen.includes(far.bus.peer));
   await bench.dispose();
@@ -53,7 +53,7 @@ test('a node is gone after three missed heartbeats, and not while this process i
   const bench = new ClusterBench();
   const a = await bench.join('a', []);
   const b = await bench.join('b', []);
-  const sees = () => a.cluster.nodes().some(({ id }) => id === 'b');
+  const sees = () => a.cluster.known.nodes().some(({ id }) => id === 'b');
   // The look that should have come in between comes late: nobody can have been heard.
   bench.clock.skip(4_000);
   await bench.pass(200);

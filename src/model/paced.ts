@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from './clock.ts';
 
 /** How much longer than a run the pause after it is. */
 const PAUSE = 30;
