@@ -8,7 +8,6 @@ import { fencingToken } from '../store-records.ts';
 import type { NodeLease } from './node-lease.ts';
 import { Overload } from './overload.ts';
 
-const CALM_MS = 5_000;
 /** Leases of all nodes end within about one renewal of each other when what all share goes away. */
 const SETTLED_MS = RENEW_MS;
 const LOOK_MS = RENEW_MS / 2;
@@ -27,7 +26,6 @@ export class OwnNode {
   #joined = false;
   #waiting = true;
   draining = false;
-  #calmAt = Number.NEGATIVE_INFINITY;
   /** Without a lease. */
   #withoutSince: number | null = null;
   #cutOff = false;
@@ -39,14 +37,13 @@ export class OwnNode {
     claims: Pick<Bucket, 'incarnation'>,
     node: Pick<ThisNode, 'missed' | 'backAgain'>,
   ) {
-    const { bus, clock } = deps;
     this.#deps = deps;
     this.#lease = lease;
     this.#claims = claims;
     this.#overload = new Overload(deps);
-    bus.onEvent((event) => {
+    deps.bus.onEvent((event) => {
       // A call that was cut because its other end is slow does not concern this node.
-      if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
+      if (event.type === 'slow_consumer' && event.call !== true) this.#overload.fellBehind();
       else if (event.type !== 'connected') return;
       if (event.type === 'connected' && event.resync) node.backAgain();
       node.missed();
@@ -70,14 +67,13 @@ export class OwnNode {
   /** Null if it may get new calls. What all nodes lack does not count. */
   get notReady(): string | null {
     if (this.draining) return 'draining';
-    if (this.#isBehind) return 'this node does not keep up with the bus of its cluster';
     const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
     return (counts ? this.lack : null) ?? this.#overload.notReady;
   }
 
   /** Other nodes that are overloaded cannot leave their requests to this one. */
   get unready(): boolean {
-    return this.#isBehind || this.#overload.holds;
+    return this.#overload.reason !== null;
   }
 
   /** Why it serves only what needs no owner; null if it serves everything. */
@@ -89,13 +85,8 @@ export class OwnNode {
   }
 
   get degraded(): readonly string[] {
-    const overload = this.#overload.holds ? 'overloaded: the memory of this node is short' : null;
     const { held, servesOn } = this.#lease;
-    return [this.lack, held && servesOn ? TWO_OWNERS : null, overload].filter((one) => one !== null);
-  }
-
-  get #isBehind(): boolean {
-    return this.#deps.clock.now() < this.#calmAt;
+    return [this.lack, held && servesOn ? TWO_OWNERS : null, this.#overload.reason].filter((one) => one !== null);
   }
 
   held(): void {
