@@ -9,6 +9,16 @@ import { WireClient } from '../support/wire-client.ts';
 const TOOLSETS = resolve(import.meta.dirname, '../fixtures/stdio/toolsets.mjs');
 const SETTLE_MS = 2_500;
 
+/** What the client gets on its stream. */
+async function reportsTo(client: WireClient): Promise<{ readonly methods: string[]; drop(): void }> {
+  const methods: string[] = [];
+  const stream = await client.listen();
+  void (async () => {
+    for (;;) methods.push((await stream.message()).method);
+  })().catch(() => {});
+  return { methods, drop: () => stream.drop() };
+}
+
 /** The session of this client, by way of another node. */
 function at({ gateway }: NodeProcess, { sessionId }: WireClient): WireClient {
   const client = new WireClient(gateway.mcpUrl, 'stateful');
@@ -32,15 +42,11 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
       const everywhere = [one, at(b, one), at(c, one)];
       const othersEverywhere = [at(a, other), other, at(c, other)];
       // The process is at one node, the client listens at another, and enables it by way of a third.
-      const reported: string[] = [];
-      const stream = await everywhere[1]!.listen();
-      void (async () => {
-        for (;;) reported.push((await stream.message()).method);
-      })().catch(() => {});
+      const reports = await reportsTo(everywhere[1]!);
       await delay(SETTLE_MS);
-      reported.length = 0;
+      reports.methods.length = 0;
       await everywhere[2]!.call('own__enable', { name: 'extra' });
-      await until(async () => reported.includes('notifications/tools/list_changed'), 'the session to be told');
+      await until(async () => reports.methods.includes('notifications/tools/list_changed'), 'the notification');
       for (const client of everywhere) {
         await until(async () => (await client.toolNames()).includes('own__extra'), `${client.url} to list the tool`);
         assert.equal(await client.callText('own__extra'), `extra of ${pid}`);
@@ -51,7 +57,7 @@ test('S2.6 S0.18 in a cluster a session sees the lists of its own process at eve
         const { message } = await client.request('tools/call', { name: 'own__extra', arguments: {} });
         assert.ok(message.error !== undefined || message.result.isError === true, JSON.stringify(message));
       }
-      stream.drop();
+      reports.drop();
     },
   ));
 
@@ -70,15 +76,11 @@ test('S2.6 check:C9 a session sees the lists of its shared process at every node
       assert.equal(await at(b, one).callText('own__who'), pid);
       assert.notEqual(await other.callText('own__who'), pid);
       for (const client of [at(b, one), at(a, other)]) assert.ok((await client.toolNames()).includes('own__base'));
-      const reported: string[] = [];
-      const stream = await at(b, one).listen();
-      void (async () => {
-        for (;;) reported.push((await stream.message()).method);
-      })().catch(() => {});
+      const reports = await reportsTo(at(b, one));
       await delay(SETTLE_MS);
-      reported.length = 0;
+      reports.methods.length = 0;
       await at(b, one).call('own__enable', { name: 'extra' });
-      await until(async () => reported.includes('notifications/tools/list_changed'), 'the session to be told');
+      await until(async () => reports.methods.includes('notifications/tools/list_changed'), 'the notification');
       for (const client of [one, at(b, one)]) {
         await until(async () => (await client.toolNames()).includes('own__extra'), `${client.url} to list the tool`);
         assert.equal(await client.callText('own__extra'), `extra of ${pid}`);
@@ -87,6 +89,29 @@ test('S2.6 check:C9 a session sees the lists of its shared process at every node
       for (const client of [other, at(a, other)]) {
         assert.ok(!(await client.toolNames()).includes('own__extra'), client.url);
       }
-      stream.drop();
+      reports.drop();
+    },
+  ));
+
+test('S2.6 a change is one notification for each list that changed, at each client, at whichever node it is', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const servers = { own: { command: process.execPath, args: [TOOLSETS], isolation: 'shared' } };
+      const [a, b] = [await nodes.node('a', servers), await nodes.node('b', {})];
+      for (const node of [a, b]) await callable(node, 'own');
+      const clients = [await WireClient.open(a.gateway.mcpUrl), await WireClient.open(b.gateway.mcpUrl)];
+      for (const client of clients) assert.ok((await client.toolNames()).includes('own__base'));
+      const reports = await Promise.all(clients.map(reportsTo));
+      await delay(SETTLE_MS);
+      for (const { methods } of reports) methods.length = 0;
+      await clients[0]!.call('own__enable', { name: 'extra' });
+      // A client that lists before it is notified needs no notification.
+      await until(async () => reports.every(({ methods }) => methods.length >= 3), 'the notifications');
+      await delay(SETTLE_MS);
+      const each = ['prompts', 'resources', 'tools'].map((list) => `notifications/${list}/list_changed`);
+      for (const { methods } of reports) assert.deepEqual(methods.sort(), each);
+      for (const client of clients) assert.ok((await client.toolNames()).includes('own__extra'), client.url);
+      for (const report of reports) report.drop();
     },
   ));

@@ -55,7 +55,7 @@ const OFF =
   'JetStream is off, so that nodes can share neither leases nor sessions: start nats-server with -js, of several at least three';
 const NOT_FOR_ACCOUNT =
   'JetStream is off for the account of these credentials, so that nodes can share neither leases nor sessions: ' +
-  'set jetstream: enabled for it, or give it limits (nsc edit account --js-disk-storage -1 --js-streams -1 --js-consumer -1)';
+  'set jetstream: enabled for it, or give it limits (nsc edit account --js-disk-storage -1 --js-mem-storage -1 --js-streams -1 --js-consumer -1)';
 
 /**
  * Why JetStream refused, for operators; null if the error does not show it. What the connected server announces does not count:
