@@ -36,6 +36,8 @@ export class Announcer {
   readonly #again = new Set<string>();
   readonly #flushing: Paced;
   #disarm: (() => void) | null = null;
+  /** When the last of the changes that wait arrived. */
+  #changedAt = 0;
   #everybody = false;
   /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
   readonly #renewed = new Map<string, Map<string, Set<string> | null>>();
@@ -106,6 +108,13 @@ export class Announcer {
     this.#deps.sessions.get(sessionId)?.heard.clear();
   }
 
+  /** Streams are about to end: what waits is sent now. */
+  drain(): void {
+    if (this.#disarm === null && !this.#flushing.due) return;
+    this.close();
+    this.#flushing.run();
+  }
+
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
@@ -113,7 +122,10 @@ export class Announcer {
   }
 
   #arm(): void {
-    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => {
+    const { clock } = this.#deps;
+    this.#changedAt = clock.now();
+    if (this.#disarm !== null || this.#flushing.due) return;
+    this.#disarm = clock.after(COALESCE_MS, () => {
       this.#disarm = null;
       this.#flushing.soon();
     });
@@ -185,7 +197,7 @@ export class Announcer {
   }
 
   #isRecent(at = Number.NEGATIVE_INFINITY): boolean {
-    return this.#deps.clock.now() - at < NOTIFIED_MS;
+    return this.#changedAt - at < NOTIFIED_MS;
   }
 
   /** The sessions whose lists may be affected, each with the changes of servers it may use. */

@@ -194,6 +194,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */
   drain(): void {
+    this.#parts.announcer.drain();
     this.#parts.listens.drain();
     this.#parts.loginRequests.drain();
   }

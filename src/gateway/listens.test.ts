@@ -78,6 +78,26 @@ test('while a notification takes long to make, more changes are in the next one'
   assert.equal(sent(open).length - 1, 1);
   await bench.clock.advance(600);
   assert.equal(sent(open).length - 1, 2);
+  // What waits is sent before the stream ends.
+  bench.relist('old', { ...OLD, tools: [tool('f')] }, ['tools']);
+  bench.gateway.drain();
+  assert.equal(sent(open).length - 1, 3);
+});
+
+test('check:G3 a client that was notified of a changed list is not notified of the break after it, however long that waits', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true });
+  await settled();
+  const emit = open.exchange.emit.bind(open.exchange);
+  open.exchange.emit = (message) => {
+    emit(message);
+    bench.clock.skip(100);
+  };
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
+  await bench.clock.advance(200);
+  bench.gateway.connectionChanged('old', bench.upstreams.sessionKey('old', open.exchange.client)!, 'missed');
+  await bench.clock.advance(2_500);
+  assert.equal(sent(open).length - 1, 1);
 });
 
 test('only callers with access to the server get its lists’ changes, and only those of changed lists', async () => {

@@ -300,7 +300,7 @@ export class OpenCalls {
     this.#ticking = false;
     // What could not be heard while this process stood still, or had no connection, does not count.
     const unheardMs = wire.connected ? (late > STALL_MS ? late : 0) : now - this.#tickedAt;
-    for (const call of this.#open.values()) call.heardAt += unheardMs;
+    for (const call of this.#open.values()) call.heardAt = Math.min(now, call.heardAt + unheardMs);
     if (wire.connected) {
       if (!this.#unsettled) {
         const answers = this.#late;

@@ -67,7 +67,8 @@ test('a call that goes on without its node ends with its session, one whose node
 });
 
 test('outcomes of calls that are kept have a limit in all, the oldest are dropped, and one beyond the limit is not kept', async () => {
-  const { bus, left } = setUp();
+  const { bus, clock, left } = setUp();
+  const timers = clock.pending;
   const large = answer(result('7', JSON.stringify({ text: 'x'.repeat(1_000_000) }), 'stateful'));
   for (let at = 0; at < 40; at++) {
     const { exchange, served, running, end } = passed(`s${at}`);
@@ -76,6 +77,7 @@ test('outcomes of calls that are kept have a limit in all, the oldest are droppe
     end(large);
     await settled();
   }
+  assert.ok(clock.pending - timers < 35, 'nothing holds those that were dropped');
   // The client that waits for it gets it.
   const { exchange, served, running, end } = passed('s40');
   left.begun('memory', served, running);

@@ -46,7 +46,7 @@ export class LeftCalls {
   readonly #known: Pick<KnownServers, 'others'>;
   readonly #calls = new Map<string, CallForOther>();
   /** Of ended calls, the oldest first. */
-  readonly #kept = new Map<string, Outcome>();
+  readonly #kept = new Map<string, { readonly outcome: Outcome; readonly stop: () => void }>();
   #keptBytes = 0;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock'>, known: Pick<KnownServers, 'others'>) {
@@ -101,30 +101,30 @@ export class LeftCalls {
 
   #ended(key: string, call: CallForOther, outcome: Outcome | null): void {
     if (this.#calls.get(key) === call) this.#calls.delete(key);
-    if (!call.exchange.callerLost || outcome === null || bytesOf(outcome) > MAX_KEPT_BYTES) return;
+    if (!call.exchange.callerLost || outcome === null) return;
     this.#forget(key);
-    this.#kept.set(key, outcome);
+    if (bytesOf(outcome) > MAX_KEPT_BYTES) return;
+    const stop = this.#deps.clock.after(KEPT_MS, () => this.#forget(key));
+    this.#kept.set(key, { outcome, stop });
     this.#keptBytes += bytesOf(outcome);
     for (const oldest of this.#kept.keys()) {
       if (this.#keptBytes <= MAX_KEPT_BYTES) break;
       this.#forget(oldest);
     }
-    this.#deps.clock.after(KEPT_MS, () => {
-      if (this.#kept.get(key) === outcome) this.#forget(key);
-    });
   }
 
   #forget(key: string): void {
-    const outcome = this.#kept.get(key);
-    if (outcome === undefined) return;
+    const kept = this.#kept.get(key);
+    if (kept === undefined) return;
+    kept.stop();
     this.#kept.delete(key);
-    this.#keptBytes -= bytesOf(outcome);
+    this.#keptBytes -= bytesOf(kept.outcome);
   }
 
   #find(name: CallName): Promise<Outcome | null> | Outcome | undefined {
     const key = keyOf(name);
     const call = this.#calls.get(key);
-    if (call === undefined) return this.#kept.get(key);
+    if (call === undefined) return this.#kept.get(key)?.outcome;
     call.wanted = true;
     return call.outcome;
   }

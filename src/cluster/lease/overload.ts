@@ -3,7 +3,7 @@ import type { NodeView } from '../nodes/node-state.ts';
 
 /** Without a break: two nodes that are overloaded together know of each other by then, and balancers have seen a new node. */
 const RELIEVED_MS = 2_000;
-/** The memory has been below 90 % for so long after it was above 95 %, or the node has missed no message of the bus. */
+/** An overload ends when the memory has been below 90 %, or the bus has dropped no message, for so long. */
 const CALM_MS = 5_000;
 
 /**

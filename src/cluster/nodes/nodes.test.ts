@@ -66,6 +66,20 @@ test('a node is gone after three missed heartbeats, and not while this process i
   await bench.dispose();
 });
 
+test('fault:F31 what a node hears as it wakes counts from then, and not from later', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
+    const sees = () => a.cluster.known.nodes().some(({ id }) => id === 'b');
+    nodes.clock.skip(30_000);
+    b.cluster.peers.tell();
+    await settled();
+    b.cut();
+    await nodes.pass(900);
+    assert.ok(sees());
+    await nodes.pass(800);
+    assert.ok(!sees());
+  }));
+
 test('a node that went without leaving is named for an hour, or until it is back', () =>
   onNodes(async (nodes) => {
     const [a, b, c] = [await nodes.join('a', []), await nodes.join('b', []), await nodes.join('c', [])];

@@ -181,8 +181,8 @@ export class Nodes {
     const now = clock.now();
     const late = now - this.#lookedAt - LOOK_MS;
     this.#lookedAt = now;
-    // This process could not receive while it stood still: every node gets that time.
-    if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt += late;
+    // This process could not receive while it stood still: every node gets that time, of which it may have heard some when it woke.
+    if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt = Math.min(now, known.heardAt + late);
     for (const { view, heardAt } of [...this.#known.values()]) {
       if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
     }
