@@ -62,7 +62,7 @@ async function round({ id, files, named }: RepeatedTests, tally: Tally): Promise
 
 function errorOf(error: Error | undefined): string {
   const cause = error?.cause instanceof Error ? error.cause : error;
-  return (cause?.message ?? 'failed').slice(0, 500);
+  return (cause?.message ?? 'failed').slice(0, 2_000);
 }
 
 function outcomeOf({ rounds, tookMs, failures, skipped, measured }: Tally): Outcome {

@@ -102,7 +102,8 @@ async function pause(world: ClusterWorld, node: ClusterNode, pauseMs: number): P
   const wokenAt = performance.now();
   const back = node.goOn().then(() => performance.now() - wokenAt);
   await until(() => livingAmong(owned).length === 0, 'what the paused node had owned to end').catch((error: Error) => {
-    throw new Error(`${error.message}; ${node.name}: ${node.log.slice(-8_000)}`);
+    const lines = node.log.split('\n').filter((line) => /fenced|stood_still|lease|claim/.test(line));
+    throw new Error(`${error.message}; ${node.name}: ${lines.slice(-8).join('\n')}`);
   });
   const endedMs = performance.now() - wokenAt;
   const readyMs = await back;
