@@ -69,6 +69,7 @@ async function checkConfig(t: TestContext, rendered: Rendered): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-helm-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   for (const key of ['cluster', 'postgresql', 'agent', 'metrics']) writeFileSync(join(folder, key), 'a1b2'.repeat(16));
+  for (const key of ['nats', 'other']) writeFileSync(join(folder, key), 'c3d4'.repeat(16));
   mkdirSync(join(folder, 'config'));
   const text = named(rendered, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
   writeFileSync(join(folder, 'config/trunkline.yaml'), text.replaceAll(IN_POD, folder));
@@ -84,6 +85,10 @@ for (const kubernetes of KUBERNETES) {
 
 const MONITORED = { metrics: { enabled: true, token: true, serviceMonitor: true } };
 
+const CLUSTER = {
+  cluster: { user: 'node', password: `\${file:${IN_POD}/nats}`, previousSecret: `\${file:${IN_POD}/other}` },
+};
+
 const OUTSIDE = {
   config: {
     mcpServers: { files: { command: 'npx', args: ['-y', 'some-server'] } },
@@ -91,6 +96,7 @@ const OUTSIDE = {
   },
   nodes: 5,
   nats: { enabled: false, urls: ['tls://nats.example:4222'], clusterName: 'staging' },
+  ...CLUSTER,
   postgresql: { enabled: false },
   tls: { secretName: 'cert' },
   ingress: { enabled: true, className: 'nginx', host: 'mcp.example.com', tlsSecretName: 'public' },
@@ -145,8 +151,9 @@ test('metrics have a port of every node, a token, and a monitor for the operator
   assert.doesNotMatch(named(open!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!, /token/);
 });
 
-test('NATS and PostgreSQL of others, certificates and an Ingress', async () => {
-  const [rendered] = await render([OUTSIDE]);
+test('NATS and PostgreSQL of others, a secret that changes, certificates and an Ingress', async (t) => {
+  const [rendered, changing] = await render([OUTSIDE, CLUSTER]);
+  await checkConfig(t, changing!);
   const { objects } = rendered!;
   assert.deepEqual(
     objects.filter(({ kind }) => kind === 'StatefulSet').map(({ metadata }) => metadata.name),
@@ -158,6 +165,7 @@ test('NATS and PostgreSQL of others, certificates and an Ingress', async () => {
   const config = named(rendered!, 'ConfigMap', 'demo-trunkline').data['trunkline.yaml']!;
   assert.match(config, /- mcp\.example\.com\n/);
   assert.match(config, /name: staging\n *nats:\n *- tls:\/\/nats\.example:4222\n/);
+  assert.match(config, /previousSecret: \$\{file:.*\/other\}\n *secret: \$\{file:.*\/cluster\}\n *user: node\n/);
   assert.doesNotMatch(config, /store:/);
   named(rendered!, 'Ingress', 'demo-trunkline');
 });
@@ -166,6 +174,7 @@ test('values that cannot work are refused, with the reason', async () => {
   const wrong = [
     { nats: { enabled: false } },
     { config: { cluster: { nats: 'nats://x' } } },
+    { cluster: { secret: 's'.repeat(32) } },
     { ingress: { enabled: true } },
     { nodes: 0 },
     { metrics: { serviceMonitor: true } },

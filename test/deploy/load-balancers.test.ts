@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { TestAuthority } from '../support/certificates.ts';
-import { ClusterProcesses } from '../support/cluster-processes.ts';
+import { ClusterProcesses, until } from '../support/cluster-processes.ts';
+import { freePort } from '../support/free-port.ts';
 import { CONFIGURATIONS, LoadBalancer, type ProxyName } from '../support/load-balancers.ts';
+import { NatsServer } from '../support/nats-server.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const EVERYTHING = resolve(
@@ -95,7 +98,55 @@ for (const name of PROXIES)
     }
   });
 
-function documented(): { readonly listen: object; readonly agents: object } {
+test('the servers of nats.conf are one NATS cluster with TLS, which takes a node with the configuration beside it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-documented-nats-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const authority = new TestAuthority();
+  const { cert, key } = authority.issue({ name: 'nats', hosts: ['127.0.0.1'] });
+  const files = { 'nats.pem': cert, 'nats.key': key, 'ca.pem': authority.cert };
+  writeFileSync(join(folder, 'nats-ca.pem'), authority.cert);
+  process.env['NATS_PASSWORD'] = 'password-of-the-node';
+  const ports = await Promise.all([1, 2, 3].map(freePort));
+  const servers = await Promise.all(
+    ports.map((port, at) => NatsServer.start({ config: natsConfig(ports, port, at), files })),
+  );
+  t.after(() => Promise.all(servers.map((server) => server[Symbol.asyncDispose]())));
+  const { cluster, agents } = documented();
+  const gateway = await RunningGateway.start({
+    config: {
+      mcpServers: {},
+      agents,
+      cluster: {
+        ...cluster,
+        nats: servers.map(({ port }) => `tls://127.0.0.1:${port}`),
+        tls: { ca: join(folder, 'nats-ca.pem') },
+      },
+    },
+    env: { AGENT_KEY: KEY, CLUSTER_SECRET: 'secret of this cluster, 32 bytes!', NATS_PASSWORD: 'password-of-the-node' },
+  });
+  t.after(() => gateway.dispose());
+  const nodes = () => gateway.control<{ readonly nodes: readonly { readonly state: string }[] }>('/api/v1/nodes');
+  await until(async () => (await nodes()).nodes[0]?.state === 'ready', 'the lease').catch((error: Error) => {
+    throw new Error(`${error.message}: ${gateway.stderr}`);
+  });
+  assert.doesNotMatch(gateway.stderr, /stream_replicas_few|bus_server_lacks/);
+});
+
+/** What NatsServer does not write itself, with the addresses and files of this test. */
+function natsConfig(ports: readonly number[], port: number, at: number): string {
+  const text = readFileSync(join(CONFIGURATIONS, 'nats.conf'), 'utf8');
+  const routes = ports.map((other) => `nats://127.0.0.1:${other}`);
+  const written = ['listen: 0.0.0.0:4222\n', 'jetstream { store_dir: /var/lib/nats }\n'];
+  for (const line of [...written, 'server_name: nats-1', '0.0.0.0:6222']) assert.ok(text.includes(line), line);
+  return written
+    .reduce((rest, line) => rest.replace(line, ''), text)
+    .replace('server_name: nats-1', `server_name: nats-${at + 1}`)
+    .replace('0.0.0.0:6222', `127.0.0.1:${port}`)
+    .replace(/routes: \[.*\]/, `routes: [${routes.join(', ')}]`)
+    .replaceAll('/etc/nats/', 'FOLDER/');
+}
+
+function documented(): { readonly listen: object; readonly agents: object; readonly cluster: object } {
   return parse(readFileSync(join(CONFIGURATIONS, 'trunkline.yaml'), 'utf8'));
 }
 

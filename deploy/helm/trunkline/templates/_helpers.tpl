@@ -29,7 +29,7 @@ seccompProfile: { type: RuntimeDefault }
 {{- $nats = list }}
 {{- range $i := until 3 }}{{ $nats = append $nats (printf "nats://%s-nats-%d.%s-nats:4222" $name $i $name) }}{{ end }}
 {{- end }}
-{{- $cluster := dict "nats" $nats "secret" "${file:/run/secrets/trunkline/cluster}" }}
+{{- $cluster := merge (dict "nats" $nats "secret" "${file:/run/secrets/trunkline/cluster}") (deepCopy (default dict .Values.cluster)) }}
 {{- with .Values.nats.clusterName }}{{ $_ := set $cluster "name" . }}{{ end }}
 {{- $store := .Values.postgresql.url }}
 {{- if .Values.postgresql.enabled }}
