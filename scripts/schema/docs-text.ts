@@ -24,8 +24,8 @@ warning in a client's file. [config-errors.md](config-errors.md) lists the codes
 
 ## References
 
-Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys, \`data.dir\`, \`metrics\` and
-\`telemetry\`:
+Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys, \`data.dir\`, \`cluster\`,
+\`metrics\` and \`telemetry\`:
 
 | reference | value |
 |---|---|
