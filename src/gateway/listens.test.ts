@@ -62,15 +62,20 @@ test('the acknowledgement comes first, names what is honoured, and every message
   assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
 });
 
+/** Each notification takes so long to make. */
+function slow(bench: GatewayBench, { exchange }: Open, ms: number): void {
+  const emit = exchange.emit.bind(exchange);
+  exchange.emit = (message) => {
+    emit(message);
+    bench.clock.skip(ms);
+  };
+}
+
 test('while a notification takes long to make, more changes are in the next one', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();
-  const emit = open.exchange.emit.bind(open.exchange);
-  open.exchange.emit = (message) => {
-    bench.clock.skip(20);
-    emit(message);
-  };
+  slow(bench, open, 20);
   for (const name of ['b', 'c', 'd', 'e']) {
     bench.relist('old', { ...OLD, tools: [tool(name)] }, ['tools']);
     await bench.clock.advance(100);
@@ -88,11 +93,7 @@ test('check:G3 a client that was notified of a changed list is not notified of t
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true });
   await settled();
-  const emit = open.exchange.emit.bind(open.exchange);
-  open.exchange.emit = (message) => {
-    emit(message);
-    bench.clock.skip(100);
-  };
+  slow(bench, open, 100);
   bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
   await bench.clock.advance(200);
   bench.gateway.connectionChanged('old', bench.upstreams.sessionKey('old', open.exchange.client)!, 'missed');
