@@ -2,83 +2,83 @@ import type { GatewayError } from '../model/gateway-error.ts';
 import type { WireStatus } from './wire.ts';
 
 /**
- * Port: how the nodes of a cluster talk. Bytes in, bytes out: what a payload means is its users' affair. One contract
- * suite (`bus.contract.ts`) holds for every messaging system below (`Wire`).
+ * Port: messaging between the nodes of a cluster. Payloads are opaque bytes. One contract suite (`bus.contract.ts`) covers every
+ * messaging system below it (`Wire`).
  *
- * Everything is signed with a key of the cluster; what is not is dropped and counted. Everything is bounded: large payloads go
- * in chunks with flow control, a peer that does not keep up is cut and reported (`BusEvent.slow_consumer`).
+ * Every message is signed with a key of the cluster; the bus drops and counts all others. Everything is bounded: large payloads
+ * go in chunks with flow control, and the bus cuts a call whose peer does not keep up (`BusEvent.slow_consumer`).
  *
- * Subjects are words of `[A-Za-z0-9_=-]` with dots between them, under `trunkline.`; `subscribe` takes `*` for one word and
- * `>` for all that follow.
+ * Subjects are words of `[A-Za-z0-9_=-]` separated by dots, under `trunkline.`; `subscribe` takes `*` for one word and `>` for
+ * all that follow.
  */
 export interface Bus {
-  /** New with every start. */
+  /** Id of this process on the bus; new with every start. */
   readonly peer: string;
   readonly status: BusStatus;
   /**
-   * A hint to all subscribers, this peer included: dropped in an outage, never repeated, at most 512 KiB. Never blocks; throws
-   * GatewayError TOO_LARGE.
+   * Publishes a hint to all subscribers, this peer included: at most once, lost in an outage, at most 512 KiB. Never blocks;
+   * throws GatewayError TOO_LARGE.
    */
   publish(subject: string, payload: Payload): void;
   subscribe(subject: string, subscriber: Subscriber): Registration;
-  /** At the subject of this name and this peer: a recording is worthless to any other process. */
+  /** Serves calls of `name` to this peer. The subject contains the peer, so a request cannot be replayed to another process. */
   serve(name: string, handler: ServingHandler, options?: ServeOptions): Registration;
-  /** One request that streams both ways until its outcome. NOT_SENT at once if the peer does not serve it. Copies the payload. */
+  /** Sends a request that streams both ways. NOT_SENT at once if the peer does not serve it. Copies the payload. */
   call(name: string, payload: Payload, options: BusCallOptions): BusCall;
   /**
-   * Call it when heartbeats are missed: calls that the peer took, or that are addressed to it, end (UNKNOWN, or NOT_SENT if it
-   * cannot have the whole request); what is served for it is cancelled. `left`: it announced that; a call that it had not taken
-   * ends NOT_SENT by its own answer or the messaging system's.
+   * Call it when heartbeats are missed. Ends all calls to the peer (UNKNOWN, or NOT_SENT if it cannot have the whole request)
+   * and cancels those that it made. `left`: the peer announced its leaving; a call that it has not accepted then ends NOT_SENT by
+   * an answer of the peer or of the messaging system.
    */
   peerLost(peer: string, reason: string, left?: boolean): void;
   /** Listeners neither block nor throw. */
   onEvent(listener: (event: BusEvent) => void): () => void;
-  /** Ends calls in flight, answers later ones as not served, then closes. Idempotent. */
+  /** Ends in-flight calls, answers later ones as not served, then closes. Idempotent. */
   close(): Promise<void>;
 }
 
-/** One payload in several pieces. */
+/** One payload, in one or several buffers. */
 export type Payload = Buffer | readonly Buffer[];
 
-/** Gets messages in order and must not block. An error it throws is logged. */
+/** Receives messages in order and must not block. The bus logs an error that it throws. */
 export type Subscriber = (payload: Buffer, from: string, subject: string) => void;
 
 export interface Registration {
-  /** Calls being served continue. Idempotent. */
+  /** In-flight calls continue. Idempotent. */
   close(): void;
 }
 
-/** Ends with the first `answer` or `fail`; a handler that throws, rejects or resolves before fails the call. */
+/** The first `answer` or `fail` ends the call; a handler that throws, rejects or resolves before that fails it. */
 export type ServingHandler = (serving: BusServing) => void | Promise<void>;
 
 export interface ServeOptions {
-  /** Beyond it calls are REFUSED (OVERLOADED). Default 256. */
+  /** Calls beyond it are REFUSED (OVERLOADED). Default 256. */
   readonly concurrency?: number;
 }
 
 export interface BusCallOptions {
   readonly to: string;
-  /** Then the call ends with TIMEOUT and is cancelled at the serving side. */
+  /** After it, the call ends with TIMEOUT and the serving side is cancelled. */
   readonly deadlineMs: number;
   /**
-   * Ends the call if the serving side is silent this long, not counting its asks and emits that the caller does not take. The
-   * serving side then keeps the deadline alone. Default: none.
+   * Ends the call with TIMEOUT if the serving side sends no data for this long; the timer stops during an ask and while the call
+   * is paused. With it, only the serving side enforces the deadline. Default: none.
    */
   readonly quietMs?: number;
-  /** In order. */
+  /** Called in order. */
   readonly onEmit?: (payload: Buffer) => void;
-  /** Rejects with GatewayError if there is no answer. */
+  /** Answers a request of the serving side. Rejects with GatewayError if there is no answer. */
   readonly onAsk?: (payload: Buffer) => Promise<Payload>;
 }
 
 export interface BusCall {
   /** Never rejects. */
   readonly outcome: Promise<BusOutcome>;
-  /** The peer has said so. Short calls end without. */
+  /** The peer has accepted the call. Short calls end without an acceptance. */
   readonly taken: boolean;
-  /** No-op once it has ended. */
+  /** No-op once the call has ended. */
   cancel(reason: string): void;
-  /** Accepts no emits; the serving side has to wait. */
+  /** Holds back emits, asks and the outcome until `resume`; flow control then slows the serving side down. */
   pause(): void;
   resume(): void;
 }
@@ -89,20 +89,20 @@ export type BusOutcome =
   | {
       readonly kind: 'failure';
       readonly error: GatewayError;
-      /** The serving side reported it; otherwise the bus did. */
+      /** Set if the serving side reported the error; otherwise the bus did. */
       readonly fromServer?: true;
     };
 
 export interface BusServing {
   readonly payload: Buffer;
   readonly from: string;
-  /** Null while the answer is wanted. */
+  /** Reason of the cancellation; null if the call was not cancelled. */
   readonly cancelled: string | null;
-  /** Called at most once. `callerLost`: the calling peer is gone. */
+  /** Called at most once, only before the answer. `callerLost`: the calling peer is gone. */
   onCancel: ((reason: string, callerLost: boolean) => void) | null;
-  /** After `emit` has returned false. */
+  /** Called when there is room again after `emit` returned false. */
   onDrain: (() => void) | null;
-  /** Never blocks. False: wait for `onDrain`; a handler that goes on has the call cut. */
+  /** Never blocks. Returns false if the handler must wait for `onDrain`; the bus cuts a call whose handler keeps sending. */
   emit(payload: Payload): boolean;
   /** Rejects with GatewayError. */
   ask(payload: Payload): Promise<Buffer>;
@@ -113,15 +113,15 @@ export interface BusServing {
 export interface BusStatus extends WireStatus {
   readonly calls: number;
   readonly serving: number;
-  /** Dropped: unsigned, repeated, late or malformed. */
+  /** Messages dropped as unsigned, replayed, outside the clock skew, or malformed. */
   readonly refused: number;
   readonly slowConsumers: number;
 }
 
 export type BusEvent =
-  /** `resync`: again; what is known from hints must be read again. */
+  /** `resync`: this is a reconnect; subscribers may have missed hints and must read the state again. */
   | { readonly type: 'connected'; readonly resync: boolean }
   | { readonly type: 'disconnected'; readonly reason: string }
-  /** `call`: one call was cut because its other end is slow; otherwise this peer is. */
+  /** `call`: the bus cut one call because its peer is slow; otherwise this process is the slow consumer. */
   | { readonly type: 'slow_consumer'; readonly subject: string; readonly call?: true }
   | { readonly type: 'refused'; readonly subject: string; readonly reason: string };

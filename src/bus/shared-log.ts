@@ -1,24 +1,24 @@
 /**
- * Port: what nodes append under a name, for some minutes, and any node reads. Bounded in all, per name, and for all names with
- * the same first word: what is oldest there falls out first. `shared-log.contract.ts` holds for every implementation.
- *
- * Names are two words or more of `[A-Za-z0-9_=-]` with dots between them.
+ * Port: named append-only logs, kept for some minutes, that any node reads. Limits on the total, per name, and for all names with
+ * the same first word evict the oldest entries first. `shared-log.contract.ts` covers every implementation.
+ * Names are two words or more of `[A-Za-z0-9_=-]` separated by dots.
  */
 export interface SharedLog {
   readonly maxEntryBytes: number;
-  /** Never blocks or throws. False: dropped, without a connection or beyond what the store keeps up with, in all or under the first word. True is no promise. */
-  append(name: string, entry: Buffer): boolean;
   /**
-   * Appends if nothing was appended after this position (0: at all); else false. Rejects with GatewayError NOT_SENT or UNKNOWN.
+   * Never blocks or throws. Returns false if it drops the entry: too large, no connection, or more than the store keeps up with,
+   * in total or under the first word of the name. True does not guarantee storage.
    */
+  append(name: string, entry: Buffer): boolean;
+  /** Returns false unless the last entry is at `position` (0: no entry). Rejects with GatewayError NOT_SENT or UNKNOWN. */
   appendAfter(name: string, entry: Buffer, position: number): Promise<boolean>;
-  /** In order. Rejects with GatewayError NOT_SENT. */
+  /** Returns the entries in order. Rejects with GatewayError NOT_SENT. */
   read(name: string): Promise<LogReading>;
   close(): void;
 }
 
 export interface LogReading {
   readonly entries: readonly Buffer[];
-  /** Of the last entry; 0: none. Grows. */
+  /** Position of the last entry, which increases; 0 if there is none. */
   readonly position: number;
 }

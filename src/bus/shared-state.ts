@@ -1,10 +1,10 @@
 /**
- * Port: small records that all nodes see, with a revision each, so that of several who change one of them at once only one
- * succeeds. Leases and session records are kept in it. Not for truth that must survive a power cut: that is SQL.
- * `shared-state.contract.ts` holds for every implementation.
+ * Port: a key-value store that all nodes share. Each record has a revision for compare-and-set, so that only one of several
+ * concurrent changes succeeds. Holds leases and session records; data that must survive a power cut belongs in SQL.
+ * `shared-state.contract.ts` covers every implementation.
  */
 export interface SharedState {
-  /** At the first operation, and at one after a failure, it is created if needed, and its settings are updated. */
+  /** The first operation, and the first after a failure, creates the bucket if it is missing and updates its settings. */
   bucket(name: string, options: BucketOptions): Bucket;
 }
 
@@ -16,42 +16,41 @@ export interface BucketOptions {
 }
 
 /**
- * Keys are words of `[A-Za-z0-9_=-]` with dots between them. Operations reject with GatewayError NOT_SENT if they certainly did
- * not happen, UNKNOWN otherwise: then read again.
+ * Keys are words of `[A-Za-z0-9_=-]` separated by dots. Operations reject with GatewayError NOT_SENT if they certainly did not
+ * happen, otherwise UNKNOWN: the caller must read again.
  */
 export interface Bucket {
   readonly name: string;
   /**
-   * Changes when the bucket was lost and created again; revisions may begin again. With a revision it is a fencing token; it has no
-   * dot. As last seen; empty before.
+   * Changes when a lost bucket is recreated, which may restart its revisions. Together with a revision it is a fencing token; it
+   * contains no dot. The last value seen; empty before the first operation.
    */
   readonly incarnation: string;
-  /** Asks for it: another node may have created it again. */
+  /** Reads the incarnation from the store: another node may have recreated the bucket. */
   readIncarnation(): Promise<string>;
   get(key: string): Promise<StateRecord | null>;
-  /** `deleted` while a marker is kept. Null: it never existed, expired, or was lost. */
+  /** Returns `deleted` while the tombstone exists; null if the record never existed, expired, or was lost. */
   look(key: string): Promise<StateRecord | 'deleted' | null>;
-  /** Null if it exists. */
+  /** Returns null if the record exists. */
   create(key: string, value: Buffer): Promise<number | null>;
-  /** As `create`, for a lost record: null also while a marker of its deletion is kept. */
+  /** Like `create`, for a record lost with its bucket: also returns null while its tombstone exists. */
   restore(key: string, value: Buffer): Promise<number | null>;
-  /** Null if the revision differs or the record is gone. */
+  /** Returns null if the revision differs or the record is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
-  /** False if the revision differs. Without a revision: unconditional. Leaves a marker for the TTL. */
+  /** Returns false if the revision differs; unconditional without one. Leaves a tombstone for the TTL. */
   delete(key: string, revision?: number): Promise<boolean>;
   /**
-   * Removes the markers that are older, for users that do not need them for the whole TTL; that of the newest change stays. Returns
-   * how many.
+   * Removes older tombstones, for callers that do not need them for the whole TTL; keeps that of the newest change. Returns the
+   * number removed.
    */
   forgetMarks(olderThanMs: number): Promise<number>;
-  /** Matching keys (`*`, `>`) without deleted ones. */
+  /** Lists matching keys (`*`, `>`), without deleted ones. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
-   * `onBegin`, then everything there is that matches, as `put`s, and what is kept of deleted ones, as `gone`s, then
-   * `onReady`, then changes in order; of several changes of one record in quick succession perhaps only the last. After an
-   * outage it begins anew, with `onBegin`: what is not put before `onReady` is not there any more. Not every implementation
-   * reports records that ran out of time: a user that needs to know, watches the time. `newest`: of a larger bucket, about as
-   * many that were changed last are listed.
+   * Calls `onBegin`, then `put` for every matching record and `gone` for every tombstone, then `onReady`; then reports changes in
+   * order, perhaps only the last of several quick changes of one record. After an outage it restarts with `onBegin`: a record
+   * without a `put` before a `whole` `onReady` no longer exists. Not every implementation reports expired records: a watcher that
+   * needs them runs its own timer. `newest`: of a larger bucket, lists at most this many records, those changed last.
    */
   watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }>;
 }
@@ -59,7 +58,7 @@ export interface Bucket {
 export interface StateRecord {
   readonly key: string;
   readonly value: Buffer;
-  /** Grows with every change in the bucket. */
+  /** Increases with every change in the bucket. */
   readonly revision: number;
 }
 
@@ -67,8 +66,8 @@ export interface StateRecord {
 export interface StateWatcher {
   put(record: StateRecord): void;
   gone(key: string, revision: number): void;
-  /** The listing begins, for the first time or again. */
+  /** The initial listing begins, for the first time or after an outage. */
   onBegin?(): void;
-  /** The listing is over, of this incarnation; not `whole`: older records were left out. */
+  /** The initial listing of this incarnation is complete. `whole` is false if it omitted older records. */
   onReady?(incarnation: string, whole: boolean): void;
 }

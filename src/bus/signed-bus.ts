@@ -33,10 +33,10 @@ interface SignedBusDeps {
 }
 
 const REFUSALS_APART_MS = 1_000;
-/** Calls survive an outage this long; their servers count as lost after as long without heartbeats. */
+/** How long calls survive an outage; the cluster declares a peer lost after the same time without heartbeats. */
 const OUTAGE_MS = 1_500;
 
-/** Verifies what arrives and passes it to a call or subscriber. See `Bus`. */
+/** Implements `Bus` on a `Wire`: verifies each message and dispatches it to a call or subscriber. */
 export class SignedBus implements Bus {
   readonly peer: string;
   readonly #deps: SignedBusDeps;
@@ -50,7 +50,6 @@ export class SignedBus implements Bus {
   readonly #own: readonly { close(): Promise<void> }[];
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
-  /** Messages that were not accepted. */
   #refused = 0;
   #refusalToldAt = Number.NEGATIVE_INFINITY;
   #closed: Promise<void> | null = null;
@@ -140,9 +139,9 @@ export class SignedBus implements Bus {
     this.#stopOutage?.();
     this.#outgoing.lost(reason);
     this.#incoming.leave('the node that served the call leaves the bus');
-    // What was sent before others knew still arrives and is answered.
+    // Until the subscriptions are drained, requests of peers that do not know yet arrive and get an answer.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
-    // What was called meanwhile gets no answer.
+    // Calls begun meanwhile get no answer.
     this.#outgoing.lost(reason);
     this.#transport.stop();
     this.#post.flush();

@@ -1,8 +1,8 @@
 export const INTERNAL = 'trunkline';
 
 /**
- * Subjects and buckets of a named cluster: `trunkline-NAME` and `mcp-NAME` in place of `trunkline` and `mcp`. Null: the cluster
- * without a name, which has the plain ones. Everything else stays as it is.
+ * Adds the name of the cluster to a subject or bucket: `trunkline-NAME` and `mcp-NAME` in place of `trunkline` and `mcp`. Returns
+ * others unchanged, and all of them if `cluster` is null (a cluster without a name).
  */
 export function scoped(cluster: string | null, subject: string): string {
   return cluster === null ? subject : subject.replace(/^(trunkline|mcp)(?=[._])/, `$1-${cluster}`);
@@ -20,12 +20,12 @@ export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** Where the messaging system reports that a bundle (`*`: any) has no subscriber. Clients need not publish there. */
+/** Where the messaging system reports that a bundle (`*`: any) has no subscriber. No client may publish there. */
 export function noResponderSubject(peer: string, bundle: number | '*'): string {
   return `${INTERNAL}.unheard.${peer}.b.${bundle}`;
 }
 
-/** Bytes outside `[A-Za-z0-9_-]` as `=XX` of UTF-8. Reversible. */
+/** Escapes UTF-8 bytes outside `[A-Za-z0-9_-]` as `=XX`. Reversible. */
 export function subjectWord(text: string): string {
   if (PLAIN.test(text)) return text;
   let word = '';

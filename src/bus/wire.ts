@@ -1,19 +1,19 @@
-/** Inner port: the messaging system under a `Bus`. At most once, in order per publisher and subject; losses are noticed above. */
+/** Inner port: the messaging system below a `Bus`. Delivers at most once, in order per publisher and subject. */
 export interface Wire {
   readonly status: WireStatus;
-  /** Cheap. */
+  /** Cheap to read, unlike `status`. */
   readonly connected: boolean;
   readonly maxPayload: number;
-  /** Never blocks or throws; dropped without a connection. Without a subscriber `reply` gets a message without responders. */
+  /** Never blocks or throws; drops the message without a connection. Without a subscriber, `reply` gets a no-responders reply. */
   publish(subject: string, payload: Buffer, reply?: string): void;
-  /** Resolves when all that was published before has arrived; rejects or never settles if the connection is lost. */
+  /** Resolves when the server has all earlier messages; rejects or never settles if the connection is lost. */
   flush(): Promise<void>;
-  /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes. */
+  /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves after the last delivery. */
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> };
   onChange(listener: (change: WireChange) => void): () => void;
-  /** Since the connection was made; null without one; absent if not counted. */
+  /** Totals of the current connection; null before the first one; absent if the wire does not count. */
   traffic?(): WireTraffic | null;
-  /** Sends what was published. Idempotent. */
+  /** Flushes published messages first. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -28,18 +28,18 @@ export interface WireMessage {
   readonly subject: string;
   readonly payload: Buffer;
   readonly reply: string;
-  /** Sent by the messaging system. */
+  /** The messaging system sent this reply, because no subscriber matched. */
   readonly noResponders: boolean;
   header(name: string): string | null;
 }
 
 export interface WireStatus {
   readonly state: 'connecting' | 'connected' | 'disconnected' | 'closed';
-  /** Without credentials; empty for memory. */
+  /** Address without credentials; empty without a connection and for memory. */
   readonly server: string;
-  /** Empty while unknown. */
+  /** Version of the server; empty while unknown. */
   readonly version: string;
-  /** For operators; empty if nothing. */
+  /** What the server lacks, as messages for operators. */
   readonly lacks: readonly string[];
   readonly lastError: string;
   readonly reconnects: number;

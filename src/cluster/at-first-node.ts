@@ -1,7 +1,7 @@
 import type { Bucket } from '../bus/shared-state.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
-/** Marks of deleted records are kept for so long. */
+/** How long tombstones are kept at least. */
 export const MARKS_MS = 3_600_000;
 const FORGET_MS = 10 * 60_000;
 
@@ -9,7 +9,7 @@ export interface FirstNodeDeps extends Pick<ClusterDeps, 'bus' | 'clock' | 'logg
   readonly nodes: { others(): Iterable<{ readonly peer: string }> };
 }
 
-/** Runs a task every so often at one node, the one with the first name. The returned function ends that. `failed`: is logged. */
+/** Runs `task` every `everyMs` on the node with the lowest peer id. Logs `failed` if it rejects. Returns a function to stop. */
 export function atFirstNode(
   { bus, clock, logger, nodes }: FirstNodeDeps,
   everyMs: number,
@@ -33,7 +33,7 @@ export function atFirstNode(
   };
 }
 
-/** The returned function ends that. */
+/** Removes old tombstones from the bucket, on one node. Returns a function to stop. */
 export function forgettingMarks(deps: FirstNodeDeps, bucket: Bucket): () => void {
   return atFirstNode(deps, FORGET_MS, 'deletion_marks_not_forgotten', async () => {
     const marks = await bucket.forgetMarks(MARKS_MS);

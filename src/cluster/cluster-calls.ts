@@ -37,22 +37,22 @@ import { notStarted, type OwnServers } from './ownership/own-servers.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
-/** Longer than it takes to end the lease of a dead node. */
+/** How long a call looks for a node: longer than it takes to end the lease of a dead node. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
 const ENDING = 'its process at this node has not ended yet';
 
-/** What calls need of this node. */
+/** The parts of this node that calls use. */
 export interface CallParts {
   readonly deps: ClusterDeps;
-  /** Reaches the clients of all nodes. */
+  /** Relays events to the clients of all nodes. */
   readonly events: UpstreamEvents;
   readonly self: OwnNode;
   readonly known: KnownServers;
   readonly servers: OwnServers;
 }
 
-/** Sends each call to the node that serves it. A call that has not begun is tried elsewhere; one that may have run is UNKNOWN. */
+/** Routes each call to the node that serves it. Retries a call that has not started; one that may have run ends UNKNOWN. */
 export class ClusterCalls {
   readonly left: LeftCalls;
   readonly #parts: CallParts;
@@ -63,7 +63,7 @@ export class ClusterCalls {
   readonly shared: SharedInstances;
   readonly #remote: RemoteCalls;
   sentElsewhere = 0;
-  /** What did not begin at a leaving node may begin elsewhere. */
+  /** While this node drains, the calling node retries a call that did not start here on another node. */
   readonly #unlessLeaving = (served: Served): Served => {
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
     return unbegun && this.#parts.self.draining ? elsewhere(served.error.message) : served;
@@ -100,7 +100,7 @@ export class ClusterCalls {
     return this.#callSomewhere(server, request, exchange);
   }
 
-  /** A call of another node; never forwarded to a third. */
+  /** Serves a call from another node; never forwards it to a third one. */
   serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     return this.#serveHere(server, request, exchange, epoch, by).then(this.#unlessLeaving);
   }
@@ -142,7 +142,7 @@ export class ClusterCalls {
     );
   }
 
-  /** Null if that is this node, or unknown. */
+  /** The peer that the client's calls go to; null if it is this node or unknown. */
   peerOf(place: Place, client: ClientProfile): string | null {
     const key = claimKey(place, client, this.#lists);
     if (key === null && place.here) return null;
@@ -150,13 +150,13 @@ export class ClusterCalls {
     return own === null ? null : (this.#instances.known(place, own)?.instance.node.peer ?? null);
   }
 
-  /** Null if the client's calls need no owner. */
+  /** The instance at another node that owns the client's process; null if none does, or if calls need no owner. */
   async ownerElsewhere(place: Place, client: ClientProfile): Promise<RemoteInstance | null> {
     const key = claimKey(place, client, this.#lists);
     return key === null || key === SINGLETON ? null : this.#parts.servers.instanceOfOwner(place, key);
   }
 
-  /** Returns the nodes that its calls went to. */
+  /** Returns the peers that the session's calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
     this.shared.forgetSession(sessionId);
     return this.#instances.forgetSession(sessionId);
@@ -176,18 +176,18 @@ export class ClusterCalls {
     return this.#runningInstead(place).length === 0;
   }
 
-  /** The instances that serve instead of this node; none without the bus: then a failing server is tried here. */
+  /** The instances that serve instead of this node; none while the bus is down: then this node tries a failing server. */
   #runningInstead(place: Place, triedFor: ClientProfile | null = null): readonly RemoteInstance[] {
     return this.reached ? instancesInstead(place, this.#parts.deps.local, triedFor) : [];
   }
 
-  /** Without instances that do not run, while this node cannot start the server. */
+  /** While this node cannot start the server, keeps only the instances that run. */
   #instead(place: Place): Place {
     const instead = this.#runningInstead(place);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
-  /** A call that did not begin because the server does not start here goes where it runs. */
+  /** Sends a call that did not start, because the server does not start here, to a node that runs the server. */
   #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
     const since = this.#parts.deps.clock.now();
     return tried.then((outcome) => {
@@ -197,7 +197,7 @@ export class ClusterCalls {
     });
   }
 
-  /** The other instances are looked up after the failure: a start takes time. */
+  /** Looks up the other instances after the failure, because a start takes time. */
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#parts.known.place(server);
@@ -220,15 +220,15 @@ export class ClusterCalls {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
-      // If it cannot be started for this client, the reason helps more than a second try elsewhere.
+      // If the start fails for this client only, the reason helps more than a retry on another node.
       const why = await this.#letGo(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
   }
 
   /**
-   * Gives the claim up if its process could not be started, and returns the reason; null if it stays. With `triedFor` also if it
-   * could not be started for that client alone.
+   * Releases the claim if its process could not be started; with `triedFor`, also if only the start for that client failed.
+   * Returns why another node should serve the call; null if the claim stays.
    */
   async #letGo(
     claim: Claim,
@@ -243,9 +243,9 @@ export class ClusterCalls {
     const { server, client, processes } = claim;
     if (!claims.still(claim) || handingOver.isBarred(claim))
       return `what it owned of ${server} is to be another node's`;
-    // Only the node of a singleton decides on it.
+    // `OwnServers` decides when this node gives up a singleton.
     if (client === null || processes > 0) return null;
-    // Room does not depend on the client.
+    // The process limit does not depend on the client.
     const tried = isRoomless(outcome) ? client : triedFor;
     if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
@@ -306,7 +306,7 @@ export class ClusterCalls {
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
     exchange.begunAt ??= now;
-    // A call without a deadline is not tried by slow instances without end.
+    // Without a deadline, time spent on attempts counts too: slow instances must not prolong the search forever.
     const triedMs = timeoutMs > 0 ? (exchange.triedMs ?? 0) : 0;
     const soughtMs = now - Math.min(exchange.begunAt + triedMs, this.#awaitedSince(place));
     const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
@@ -336,7 +336,7 @@ export class ClusterCalls {
     }
   }
 
-  /** To the instance that has the key, otherwise to one with room. */
+  /** Sends the call to the instance that has the key, otherwise to one with room. */
   #callForeign(
     place: Place,
     key: string | null,
@@ -357,7 +357,7 @@ export class ClusterCalls {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);
-      // The instance takes the key over if its owner is dead.
+      // The chosen instance takes over the key if its owner is dead.
       instance =
         this.#instanceOfState(place, request) ??
         this.shared.elsewhere(place, exchange.client) ??

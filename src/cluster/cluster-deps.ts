@@ -20,64 +20,64 @@ import type { Claim } from './ownership/own-claims.ts';
 
 export interface LocalUpstreams extends Upstreams {
   apply(servers: ReadonlyMap<string, Server>): Promise<void>;
-  /** It is down and its last start failed; for this client, if one is given. */
+  /** Whether the server is down after a failed start, or (with `client`) cannot be started for that client. */
   failing(server: string, client?: ClientProfile | null): boolean;
   readonly inFlight: number;
   room(server: string): Room;
-  /** Lists the server again. Resolves when that succeeded or failed. */
+  /** Lists the server again. Resolves when the listing has succeeded or failed. */
   relist(server: string): Promise<void>;
-  /** At once, over the client's own connection if it has one. */
+  /** Lists the server again over the connection that serves this client, if the server is up. Never rejects. */
   relistFor(server: string, client: ClientProfile): Promise<void>;
-  /** By session key: lists of single clients' processes that differ from a fresh process's. */
+  /** Lists of single clients' processes that differ from a fresh process's, by session key. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog>;
-  /** Ends at once what serves this client, the warm connection (`spare`), or everything (null). */
+  /** Closes at once the connections of this client, the warm one (`spare`), or all (null). */
   surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void>;
-  /** Ends what serves this client, or everything (null), after its calls. Resolves when nothing is left. */
+  /** Closes the connections of this client, or all (null), after their calls. Resolves when they are closed. */
   handOver(server: string, whose: ClientProfile | null): Promise<void>;
 }
 
-/** Which process of a node opened a session, and counts it. */
+/** Which node process opened a session and counts it. */
 export interface SessionOpeners {
-  /** Null: unknown. */
+  /** Null if unknown. */
   openerOf(sessionId: string): string | null;
-  /** Where that process is gone, another one has the session from now on, the same for all nodes. */
+  /** If that process is gone, assigns the session to another one; all nodes choose the same. */
   passOn(sessionId: string): void;
 }
 
 export interface ClusterDeps {
   readonly bus: Bus;
   readonly state: SharedState;
-  /** Keeps copies of client streams; without it they end with the node. */
+  /** Keeps copies of client streams; without it, streams end with their node. */
   readonly log?: SharedLog;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** The operator's name for it. */
+  /** Configured name of this node; by default the host name. */
   readonly node: string;
   readonly version: string;
-  /** The process of this node before this one, which has ended; absent and null: unknown. */
+  /** Peer id of this node's previous process, which has ended; absent or null if unknown. */
   readonly formerPeer?: string | null;
-  /** `serve`: without the bus, go on serving what is owned, at the risk of two owners. Default: fence. */
+  /** `serve`: while the bus is down, keep serving owned processes, at the risk of two owners. Default: `fence`. */
   readonly onBusLoss?: 'fence' | 'serve';
-  /** Where other nodes reach the listener of this one; empty before it is open. */
+  /** Addresses at which other nodes reach this node's listener; empty before it is open. */
   readonly addresses?: readonly string[];
-  /** Asks a node without the bus whether it holds its lease. Never rejects. Absent: it cannot be asked. */
+  /** Asks a node over HTTP whether it holds its lease. Never rejects. Absent: nodes cannot be asked. */
   readonly serves?: (peer: string, addresses: readonly string[]) => Promise<boolean>;
-  /** Of this process. */
+  /** Memory use of this process. */
   readonly memory: { readonly level: MemoryLevel };
-  /** Whether the nodes have the secret of this one; absent where they cannot have another. */
+  /** Checks that this node has the cluster's secret; absent if nodes cannot have different secrets. */
   readonly identity?: { readonly refused: string | null; confirm(): Promise<void>; restore(): Promise<void> };
-  /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
+  /** The sealing key of all nodes, 32 bytes derived from the cluster's secret. Also keys the digests of definitions. */
   readonly key: Buffer;
-  /** Accepted while the secret changes. */
+  /** Keys of previous secrets, accepted during a secret rotation. */
   readonly previousKeys?: readonly Buffer[];
   readonly sealing: Sealing;
   readonly events: UpstreamEvents;
-  /** Which node opened a session, where a session keeps its shared process. Absent: each node uses its own process. */
+  /** Present if a session keeps its shared process (`cluster.sharedProcesses`). Absent: each node uses its own process. */
   readonly openers?: (() => SessionOpeners | null) | undefined;
-  /** The servers of this node. They and the cluster need each other: it is read when the first call or event comes. */
+  /** The servers of this node. They and the cluster depend on each other: constructors must not read it. */
   readonly local: LocalUpstreams;
-  /** Not in tests with an injected clock. */
+  /** Default true; false in tests with an injected clock. */
   readonly watchLoop?: boolean;
 }
 
@@ -88,11 +88,11 @@ export interface OwnClients extends ClientStreams {
   listeners(): Iterable<string>;
   /** Continues a call waiting for input. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
-  /** Null if the session is not here. */
+  /** Null if this node does not have the session. */
   clientOf(sessionId: string): ClientProfile | null;
   posted(post: StreamPost): PostAnswer;
   fromElsewhere(sessionId: string, message: Message): void;
-  /** False if it did not begin here. */
+  /** Returns false if the stream did not begin at this node. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
@@ -106,7 +106,7 @@ export interface SubscribedResource {
 /** `later`: the server could not be asked. */
 export type SubscribedAgain = 'agreed' | 'refused' | 'later';
 
-/** The gateway of this node. */
+/** The subscriptions of this node's gateway. */
 export interface OwnSubscriptions {
   givenUp(sessionId: string, server: string, uri: string): void;
   /** Takes another node's subscription over and reports the resource as changed. Never rejects. */
@@ -114,7 +114,7 @@ export interface OwnSubscriptions {
   mayHaveChanged(sessionId: string, exposed: string): void;
 }
 
-/** The rooms that the cluster leads others to need it to be constructed; they are read when the first call or event comes. */
+/** With the parts of this node that other nodes reach. They depend on the cluster: constructors must not read them. */
 export interface ClusterParts extends ClusterDeps {
   readonly downstream: OwnClients;
   readonly gateway: OwnSubscriptions;
@@ -123,33 +123,33 @@ export interface ClusterParts extends ClusterDeps {
 /** Whether other nodes may have taken what the lease covers (`anew`) or not (`in time`). */
 export type Regained = 'in time' | 'anew';
 
-/** What happens to this node and concerns several parts. `Cluster` implements it. */
+/** Events of this node that concern several of its parts. `Cluster` implements it. */
 export interface ThisNode {
   readonly view: NodeView;
-  /** By this node's clock. */
+  /** The lease has expired by this node's monotonic clock. */
   leaseOver(): void;
-  /** What the lease covers counts only after this has resolved. */
+  /** The node may use what the lease covers only after this has resolved. */
   leaseRegained(how: Regained): Promise<void>;
   leaseHeld(how: Regained): void;
   claimLost(claim: Claim): void;
-  /** A node came or went. */
+  /** A node was found or lost. */
   nodesChanged(): void;
-  /** A node is in another state. */
+  /** A node's state or lease epoch changed. */
   nodeChanged(node: NodeView): void;
-  /** Not heard of, or `left` in good order. */
+  /** A node is lost: its heartbeats stopped, or (`left`) it announced that it leaves. */
   nodeGone(node: NodeView, left: boolean): void;
-  /** A node already gone announces that it leaves. */
+  /** A node that this one does not know, or has already lost, announces that it leaves. */
   nodeLeaves(node: NodeView): void;
-  /** Other nodes may have considered this one gone. */
+  /** This node is back after other nodes may have considered it lost. */
   backAgain(): void;
-  /** For so long that other nodes may have considered it gone. */
+  /** This process was paused for so long that other nodes may have considered it lost. */
   stoodStill(): void;
   /** Messages may have been lost. */
   missed(): void;
-  /** They came, went or changed, here or at the other node; none: nodes came or went. */
+  /** Servers were added, removed or changed, at this node or at `peer`. Without `servers`: only nodes changed. */
   serversChanged(servers?: Iterable<string>, peer?: string): void;
-  /** What follows is decided by the servers that are known. */
+  /** Runs a pending update of the routing table now, because the caller depends on it. */
   serversNeeded(): void;
-  /** A node advertises more than this one knows. */
+  /** A heartbeat of the node arrived; its `offer` may be newer than the advertisement that this node has read. */
   offerChanged(node: NodeView): void;
 }

@@ -40,10 +40,7 @@ interface UpstreamParts extends CallParts {
   readonly users: Users;
 }
 
-/**
- * The upstreams of the whole cluster: catalogs of other nodes' servers come from there; calls go to the node that serves the
- * client.
- */
+/** The upstreams of all nodes. Reads catalogs from the nodes of the servers; routes calls to the node that serves the client. */
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly calls: ClusterCalls;
   readonly reading: FirstReading;
@@ -148,7 +145,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#catalogs.owns(server, client);
   }
 
-  /** A client's calls to its process go to one node, and so do its lists, also before its first call. */
+  /** A client's calls to its own process go to one node, and so do its list requests, even before its first call. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#parts.known.place(server);
     const instance = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
@@ -184,10 +181,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /**
-   * Restarts every instance, also if one fails; afterwards the status shown here is that of the restarted. Ends none where one
-   * could not be started again.
-   */
+  /** Restarts all instances, even if one fails, and then reads their new status. Stops none if one could not start again. */
   async restart(server: string): Promise<void> {
     const local = this.#local;
     const place = this.#parts.known.place(server);
@@ -204,7 +198,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     if (!here) await this.#parts.advertisements.readNow(others.map(({ node }) => node.peer));
   }
 
-  /** Before anything is ended: it would stay down for as long as there is no lease. */
+  /** Throws before any instance is stopped if one could not start again for lack of a lease. */
   #refuseUnleased(place: Place, here: boolean, others: readonly RemoteInstance[]): void {
     const { name } = place.server;
     const lack = this.#parts.self.lack ?? (this.calls.reached ? null : 'this node does not reach NATS');
@@ -245,14 +239,14 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#parts.known.place(server)?.server;
   }
 
-  /** The instance whose catalog clients see. */
+  /** The remote instance whose catalog clients see; null if this node lists the server, or if there is none. */
   instanceOf(server: string): RemoteInstance | null {
     const place = this.#parts.known.place(server);
     if (place === undefined) return null;
     return this.#listedHere(place) ? null : instanceToRead(place);
   }
 
-  /** The same for a client whose catalog came from this peer: while this node has none, it is read there again. */
+  /** Like `instanceOf`, for a client whose catalog came from `peer`, which stays the source while this node has no catalog. */
   sourceFor(server: string, client: ClientProfile, peer: string): RemoteInstance | null {
     const place = this.#parts.known.place(server);
     if (place === undefined || !this.#listedHere(place)) return this.instanceOf(server);
@@ -260,7 +254,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return place.otherInstances.find(({ node }) => node.peer === peer) ?? null;
   }
 
-  /** Clients that the node served lose what was set up there. */
+  /** Reports that the clients of the node lost what was set up there. */
   nodeSilent(peer: string): void {
     const { known } = this.#parts;
     const had = ({ otherInstances }: Place): boolean => otherInstances.some(({ node }) => node.peer === peer);
@@ -273,7 +267,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     });
   }
 
-  /** After these servers came, went or changed, here or at other nodes. */
+  /** Called after these servers were added, removed or changed, at any node. */
   refresh(servers: ReadonlySet<string>): void {
     const { known } = this.#parts;
     if (servers.size === 0) return;
@@ -287,7 +281,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     this.#catalogs.refresh((server) => known.isLost(server), servers);
   }
 
-  /** A node that starts shows what others list until it has listed its own servers. */
+  /** A starting node shows the lists of other nodes until it has listed its own servers. */
   #lookFirst(place: Place): void {
     const { name } = place.server;
     const { first } = this.#catalogs;
@@ -300,24 +294,24 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#parts.deps.local;
   }
 
-  /** Null where it is listed here. */
+  /** Null if this node lists the server. */
   #statusElsewhere(place: Place | undefined): ServerStatus | null {
     return place === undefined || this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
   }
 
-  /** The node that serves the client; null if that is this one, or unknown. */
+  /** The peer that serves the client; null if it is this node or unknown. */
   #peer(server: string, client: ClientProfile): string | null {
     const place = this.#parts.known.place(server);
     return place === undefined ? null : this.calls.peerOf(place, client);
   }
 
-  /** A singleton is listed where it runs. */
+  /** Whether this node lists the server. The node that runs a singleton lists it. */
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
     return !runsOnce(place) || this.#local.state(place.server.name) !== null;
   }
 
-  /** Whose catalogs a client sees while this node has none: it cannot start the server, or is not signed in there. */
+  /** The instances whose catalogs a client sees while this node cannot start the server, or has no login for it. */
   #readInstead(place: Place, client: ClientProfile): readonly RemoteInstance[] {
     const local = this.#local;
     if (place.here && local.state(place.server.name, client) === 'auth_required') return place.otherInstances;

@@ -32,15 +32,15 @@ import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-se
 
 const CLAIMS = 'trunkline_claims';
 
-/** What the rest of the gateway learns from its cluster. */
+/** Events that the cluster reports to the rest of the gateway. */
 export interface ClusterListener {
-  /** The set of servers changed, on whichever node. */
+  /** A server was added, removed or redefined, at any node. */
   serversChanged?(): void;
-  /** A node came, went, or is in another state. */
+  /** A node was found or lost, or the state of a node (also of this one) changed. */
   nodesChanged?(): void;
   /** An operator drains this node. */
   drainAsked?(): void;
-  /** Runs a public call, answered at `reply`, for the node `by`; calls the returned function when it ends. */
+  /** This node serves a public call for the node `by`, answered at `reply`; the returned function takes its outcome. */
   publicCall?(reply: string, server: string, by: string): (outcome: Served) => void;
 }
 
@@ -123,17 +123,17 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return this.#self.state;
   }
 
-  /** Null if it may get new calls. */
+  /** Why load balancers should not send new calls to this node; null if they may. */
   get notReady(): string | null {
     return this.#self.notReady ?? this.#router.reading.lack;
   }
 
-  /** Why it serves only what needs no owner; null if it serves everything. */
+  /** Why this node serves only calls that need no owner; null if it serves all calls. */
   get lack(): string | null {
     return this.#self.lack;
   }
 
-  /** What its callers may notice, also while it is ready. */
+  /** Restrictions that callers may notice, even while the node is ready. */
   get degraded(): readonly string[] {
     return this.#self.degraded;
   }
@@ -154,13 +154,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.reading.begin(this.#updating);
   }
 
-  /** Waits at most `waitMs` for the lease, and at most 5 s until what the other nodes have is read. */
+  /** Waits at most `waitMs` for the lease, then for the first reading, at most until 5 s after the start. */
   async joined(waitMs: number): Promise<void> {
     await this.#self.joined(waitMs);
     await this.#router.reading.started;
   }
 
-  /** Accepts nothing new; what is owned is served until it is handed over, or until `close`. */
+  /** Accepts no new work. Serves owned processes until they are handed over, or until `close`. */
   drain(): void {
     if (this.#self.draining) return;
     this.#self.drain();
@@ -169,7 +169,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#tellNodes();
   }
 
-  /** Calls of other nodes, and claims being handed over. */
+  /** Number of calls from other nodes and of claims being handed over. */
   get inFlight(): number {
     return this.#served.inFlight + this.#servers.handingOver.inFlight;
   }
@@ -178,15 +178,15 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#servers.handingOver.begin();
   }
 
-  /** What only this node may run at the moment. */
+  /** The claims that this node holds. */
   get owned(): readonly Claim[] {
     return this.#owned.claims.all();
   }
 
-  /** Counts are since the start. */
+  /** Counters start with the process. */
   get figures() {
     return {
-      /** Since the sending of the last acknowledged renewal; null without a lease. */
+      /** Milliseconds since the last acknowledged renewal was sent; null without a lease. */
       leaseAgeMs: this.#lease.ageMs,
       owned: this.#owned.claims.size,
       takenOver: this.#owned.claims.takenOver,
@@ -195,7 +195,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     };
   }
 
-  /** By name or peer. False if there is none. Rejects with GatewayError if it does not answer. */
+  /** Drains the node with this name or peer id; false if there is none. Rejects with GatewayError if it does not answer. */
   async drainNode(id: string): Promise<boolean> {
     const node = this.peers.get(id) ?? this.peers.named(id);
     const isThis = id === this.#deps.node || id === this.#deps.bus.peer;
@@ -242,8 +242,8 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   /**
-   * After a pause of this process other nodes own everything: it ends. If only the store is unreachable, processes are kept
-   * without calls.
+   * After a pause of this process, other nodes may own its claims: it abandons them and ends their processes. If only the store
+   * is unreachable, it keeps claims and processes, and ends the calls.
    */
   leaseOver(): void {
     const { claims } = this.#owned;
@@ -274,7 +274,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const had = this.#advertisements.of(peer);
     this.#lost.add(gone, had, left);
     this.known.changed(had?.keys() ?? [], peer);
-    // First, because it asks which clients the node served.
+    // Before the routing table is updated, because it looks up which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
     this.#users.forgetPeer(peer);
     this.streams.gone(peer);
@@ -282,12 +282,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
-    // A node that stood still loses all others at one look.
+    // After a pause this node loses all other nodes in one check: update once for all of them.
     this.#updating.atOnce();
   }
 
   nodeChanged({ peer, state }: NodeView): void {
-    // Its lists are read at another node from now on.
+    // From now on this node reads the lists of those servers at another node.
     if (state === 'draining') this.serversChanged(this.#advertisements.of(peer)?.keys());
     this.#tellNodes();
   }
@@ -352,7 +352,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     return this.#listeners.find(({ publicCall }) => publicCall)?.publicCall?.(reply, server, by) ?? null;
   }
 
-  /** After the servers of this node have ended: others may have at once what it owned. */
+  /** Called after the servers of this node have stopped, so that other nodes can take over its claims at once. */
   async close(): Promise<void> {
     this.#router.reading.close();
     this.#self.drain();

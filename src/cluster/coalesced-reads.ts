@@ -1,4 +1,4 @@
-/** The running task of the key, or a new one. */
+/** Returns the running task of the key, or starts one. */
 export function joined<T>(running: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
   let task = running.get(key);
   if (task === undefined) running.set(key, (task = begin().finally(() => running.delete(key))));
@@ -10,10 +10,7 @@ interface Reading<T> {
   next: Promise<T> | null;
 }
 
-/**
- * Coalesces reads by key so that each caller gets what was there when it asked, or later: callers during a read share the one
- * after it.
- */
+/** Coalesces reads by key. A value is never older than the request for it: callers during a read share the next one. */
 export class CoalescedReads<T> {
   readonly #readings = new Map<string, Reading<T>>();
 

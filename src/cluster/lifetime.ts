@@ -1,10 +1,10 @@
 import type { Bus, Registration } from '../bus/bus.ts';
 import type { Clock } from '../model/clock.ts';
 
-/** Longer than a call looks for a node. */
+/** How long waits still work after `close`: longer than a call looks for a node. */
 const LAST_WAITS_MS = 10_000;
 
-/** The bus and the clock of a cluster: what is registered there and its timers end with it. A call that waits comes to its end. */
+/** The bus and the clock of a cluster. `close` ends their registrations and timers; calls that wait can still finish. */
 export class Lifetime {
   readonly bus: Bus;
   readonly clock: Clock;

@@ -1,15 +1,15 @@
 /**
- * An LRU map in two halves: a hit in the older half moves to the younger; when that is full, the older half is dropped. A look-up
- * costs no more than in a `Map`.
+ * An approximate LRU map with two generations. A hit in the old one moves the entry to the young one; when that is full, the old
+ * one is dropped. A look-up costs no more than in a `Map`.
  */
 export class LruMap<Value, Key = string> {
   readonly #max: number;
   #young = new Map<Key, Value>();
   #old = new Map<Key, Value>();
-  /** It is not known any more that something was never set. */
+  /** Entries were dropped: a missing key may have been set before. */
   dropped = false;
 
-  /** Keeps the last `max` used entries, and at most twice as many. */
+  /** Keeps at least the `max` most recently used entries, and at most twice as many. */
   constructor(max: number) {
     this.#max = max;
   }

@@ -12,15 +12,15 @@ interface ReplicationBarrierDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
   readonly others: () => readonly string[];
 }
 
-/** What was written. A node of an earlier version waits until it has followed the records up to that revision. */
+/** The written record. A node of an earlier version ignores `key` and waits until its watch has reached `revision`. */
 interface WrittenRecord {
   readonly key?: string;
   readonly revision: number;
 }
 
 /**
- * Waits until all nodes know a session's record: they read it. Nodes follow records within a moment; a client whose next request goes
- * to another node must not arrive before.
+ * Waits until all nodes have read a session's record. Watches deliver it with a short delay, and a client's next request must not
+ * reach another node before it.
  */
 export class ReplicationBarrier {
   readonly #deps: ReplicationBarrierDeps;
@@ -36,7 +36,7 @@ export class ReplicationBarrier {
     });
   }
 
-  /** At the latest after a second. Never rejects. */
+  /** Resolves after at most a second. Never rejects. */
   async put(key: string): Promise<void> {
     const { bus, clock, table, others } = this.#deps;
     const end = clock.now() + MOST_MS;

@@ -1,20 +1,20 @@
 import type { Bucket, StateRecord } from '../bus/shared-state.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
-/** Long, because nodes with the other secret may still write; the last one restarted finds the rest. */
+/** Long, because nodes with the other secret may still write; the node restarted last finds the remaining records. */
 const LOOK_MS = 600_000;
 const AGAIN_MS = 10_000;
 const MAX_READS = 32;
 
 interface ResealingDeps extends Pick<ClusterDeps, 'sealing' | 'clock' | 'logger'> {
   readonly bucket: Bucket;
-  /** Null if the secret in force sealed it. */
+  /** Null if the record is not sealed with a previous secret. */
   readonly reseal: (record: StateRecord) => Buffer | null;
 }
 
 /**
- * While the secret changes, seals all records with the one in force, and logs when none of the old one is left. Nodes with different
- * secrets in force undo each other's work, which all can read.
+ * During a secret rotation, reseals all records with the current secret, and logs when none of a previous secret is left. Nodes
+ * with different current secrets undo each other's work, but all of them can read the records.
  */
 export class Resealing {
   readonly #deps: ResealingDeps;
@@ -49,7 +49,7 @@ export class Resealing {
     if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
   }
 
-  /** `left`: changed by another node meanwhile. */
+  /** `left`: number of records that another node changed in the meantime. */
   async #sealAll(keys: readonly string[]): Promise<{ sealed: number; left: number }> {
     let sealed = 0;
     let left = 0;

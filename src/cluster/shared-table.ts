@@ -7,64 +7,64 @@ import type { TableOwner, TableSettings } from './table-owner.ts';
 
 const AGAIN_MS = 1_000;
 const LAST_AGAIN_MS = 100;
-/** Three seconds for a node that ends: the store may just be returning. */
+/** Waits of `close` for pending writes, three seconds in all: the store may just be recovering. */
 const LAST_LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
 const MAX_AT_ONCE = 64;
-/** For concurrent writers of one record. */
+/** Attempts of a write while other nodes write the same record. */
 const ATTEMPTS = 8;
 const MAX_WAITING = 10_000;
 
 type Deps = FirstNodeDeps & Pick<ClusterDeps, 'state'>;
 
-/** A change that was received during a write of this node; null: deleted. */
+/** A change received while this node writes the record; `record` is null for a deletion. */
 interface LateChange {
   readonly revision: number;
   readonly record: StateRecord | null;
 }
 
 /**
- * A bucket that every node follows, so that a look-up costs nothing; of a large one, the part that was changed last. Written
- * behind: each record in order with the newest value last, a few at a time, again after an outage; a node never receives what is
- * older than what it wrote. A record that is not listed after an outage was deleted or lost, or the store ended its listing too
- * early: the first node that knows it writes it again, over nothing only, and a refused node reads what is there.
+ * A bucket that every node watches, so that look-ups cost nothing; of a large one, only the records changed last. Writes are
+ * write-behind: in order per record, the newest value last, a few at a time, retried after an outage. A node never receives a
+ * value older than its own write. A record that is not listed after an outage was deleted or lost, or the store ended its listing
+ * too early: the first node that knows it restores it, never over another record, and a refused node reads the stored one.
  */
 export class SharedTable {
   readonly bucket: Bucket;
   readonly #deps: Deps;
   readonly #settings: TableSettings;
   readonly #owner: TableOwner;
-  /** Null deletes; the newest value wins. */
+  /** Writes that wait; null deletes. The newest value wins. */
   readonly #waiting = new Map<string, Buffer | null>();
   readonly #writing = new Map<string, Buffer | null>();
-  /** Since the last listing began: the newest revision that was received or written, by key. */
+  /** Newest revision received or written since the last listing began, by key. */
   #received = new Map<string, number>();
-  /** Known before the last listing began and not received since. */
+  /** Keys known before the last listing began and not received since. */
   readonly #unconfirmed: Set<string>;
-  /** Those of them that the complete listing lacked, and that nothing was done about yet. */
+  /** Unconfirmed keys that the finished listing lacked and that are not handled yet. */
   readonly #missing = new Set<string>();
-  /** Those that the store did not take; tried again after a pause, which delays no other record. */
+  /** Missing keys whose restore failed; retried after a pause that delays no other record. */
   readonly #failing = new Set<string>();
   readonly #late = new Map<string, LateChange>();
-  /** Revisions that this node wrote in this listing and has not received. */
+  /** Revisions that this node wrote since the last listing began and has not received, by key. */
   readonly #unheard = new Map<string, number>();
-  /** Not all that there is was listed, or some was dropped. */
+  /** A listing was incomplete, or the owner dropped records. */
   #lacks = false;
   #incarnation = '';
-  /** The last listing was of the newest of the bucket that was known before. */
+  /** The last listing left out older records of the same bucket: a record that it lacks need not be lost. */
   #older = false;
-  /** By the wall clock, which goes on while a machine is suspended: when the bucket was heard of, or listed, last. */
+  /** When a change or a listing was received last. Wall clock, because it runs while the machine is suspended. */
   #heardAt = 0;
   #follows = false;
   #followedTo = 0;
-  /** The last listing came so late that marks of what ended meanwhile may be gone: what the bucket has not is not restored. */
+  /** The last listing came so late that tombstones may have been removed: records that the bucket lacks are not restored. */
   #lacksMarks = false;
-  /** Revisions of different listings do not compare. */
+  /** Number of the listing; revisions of different listings cannot be compared. */
   #listing = 0;
   #restoring = 0;
   #restored = 0;
   #stopFollowing = (): void => {};
   readonly #stopForgetting: () => void;
-  /** Since a write failed. */
+  /** A write failed, and the retry is pending. */
   #paused = false;
   #stopAgain: (() => void) | null = null;
   #againMs = AGAIN_MS;
@@ -80,7 +80,6 @@ export class SharedTable {
     void this.#follow();
   }
 
-  /** Null deletes. */
   put(key: string, value: Buffer | null): void {
     this.#waiting.delete(key);
     this.#waiting.set(key, value);
@@ -92,12 +91,12 @@ export class SharedTable {
     this.#work();
   }
 
-  /** Null: to be deleted; undefined: nothing waits. */
+  /** The value that waits to be written; null for a deletion, undefined if none waits. */
   waiting(key: string): Buffer | null | undefined {
     return this.#waiting.has(key) ? this.#waiting.get(key) : this.#writing.get(key);
   }
 
-  /** False if the bucket has records that this node does not follow, or none has been listed yet. */
+  /** False before the first listing, and once records were left out or dropped. */
   get whole(): boolean {
     return !this.#lacks && this.#incarnation !== '';
   }
@@ -106,7 +105,7 @@ export class SharedTable {
     return this.#waiting.size + this.#writing.size;
   }
 
-  /** Takes what is stored; `old`: what was followed too. Returns its revision, or null. Rejects with GatewayError. */
+  /** Returns the stored record's revision; the owner gets the record if it is new, or with `old`. Rejects with GatewayError. */
   async read(key: string, old = false): Promise<number | null> {
     const listing = this.#listing;
     const record = await this.bucket.get(key);
@@ -116,7 +115,7 @@ export class SharedTable {
     return record?.revision ?? null;
   }
 
-  /** The owner keeps it no longer, until it is changed again. */
+  /** The owner has evicted the record, until it changes again. */
   drop(key: string): void {
     this.#lacks = true;
     this.#received.delete(key);
@@ -124,7 +123,7 @@ export class SharedTable {
     this.#unheard.delete(key);
   }
 
-  /** What is written while a node ends may be known to it alone: it has a moment. */
+  /** Waits up to three seconds for pending writes: only this node may know them. */
   async close(): Promise<void> {
     this.#againMs = LAST_AGAIN_MS;
     this.#again();
@@ -197,7 +196,7 @@ export class SharedTable {
 
   #heard(record: StateRecord): void {
     const { key, revision } = record;
-    // A newer one was read.
+    // A newer revision was read.
     if (revision < (this.#received.get(key) ?? 0)) return;
     this.#received.set(key, revision);
     const again = this.#unconfirmed.delete(key);
@@ -208,14 +207,14 @@ export class SharedTable {
 
   #gone(key: string, revision: number): void {
     const renews = this.#settings.reusesKeys === true && this.#writes(key);
-    // Most deletions concern records never seen here, or no longer kept.
+    // Most deletions concern records that this node never received or no longer keeps.
     if (!this.#isKnown(key) && !this.whole && !renews) this.#owner.gone(key);
     if (!this.#isKnown(key) || this.#isOld(key, revision)) return;
     if (renews) this.#late.set(key, { revision, record: null });
     else this.#forget(key);
   }
 
-  /** Before the last write of this node. */
+  /** Whether the revision is older than this node's last write of the record. */
   #isOld(key: string, revision: number): boolean {
     const written = this.#unheard.get(key);
     if (written !== undefined && revision < written) return true;
@@ -238,7 +237,7 @@ export class SharedTable {
     this.#owner.gone(key);
   }
 
-  /** What was put comes first. A failed write pauses everything. */
+  /** Writes before it restores. A failed write pauses both. */
   #work(): void {
     for (const [key, value] of this.#waiting) {
       if (this.#isBusy) return;
@@ -275,7 +274,7 @@ export class SharedTable {
     this.#work();
   }
 
-  /** `comparable`: by revision with what was received. */
+  /** `comparable`: the revision can be compared with received ones. */
   #wrote(key: string, written: number | 'deleted', value: Buffer | null, comparable: boolean): void {
     const { reusesKeys = false } = this.#settings;
     const late = this.#late.get(key);
@@ -292,7 +291,7 @@ export class SharedTable {
     }
   }
 
-  /** Unless it waits again, what was received meanwhile counts. */
+  /** Takes the change that was received during the write, unless the record waits again. */
   #notWritten(key: string): void {
     const late = this.#late.get(key);
     if (late === undefined || this.#writes(key)) return;
@@ -305,11 +304,11 @@ export class SharedTable {
     else this.#owner.heard(record, false);
   }
 
-  /** Returns the revision; `deleted` if another node has deleted what is not used again. */
+  /** Returns the revision; `deleted` if another node has deleted the record and keys are not reused. */
   async #update(key: string, value: Buffer): Promise<number | 'deleted'> {
     const { bucket } = this;
     const { reusesKeys = false, mergesUnread = this.#owner.merged === undefined } = this.#settings;
-    // One round trip instead of two, where no other node has written since.
+    // One round trip instead of two if no other node has written since.
     const known = mergesUnread ? this.#received.get(key) : undefined;
     const direct = known === undefined ? null : await bucket.update(key, value, known);
     if (direct !== null) return direct;
@@ -325,13 +324,13 @@ export class SharedTable {
   }
 
   async #delete(key: string): Promise<0> {
-    // A deletion leaves a record for as long: where it is not final, none is made of what never existed.
+    // A deletion leaves a tombstone for the TTL. If it is not final, leave none for a record that never existed.
     const final = this.#settings.reusesKeys !== true;
     if (final || this.#isKnown(key) || (await this.bucket.get(key)) !== null) await this.bucket.delete(key);
     return 0;
   }
 
-  /** Only a write over nothing shows whether it exists; mostly it was lost, or is older than those that were listed. */
+  /** Only a write over nothing shows whether the record exists; usually it was lost, or is older than the listed ones. */
   async #restore(key: string, value: Buffer): Promise<void> {
     const { bucket } = this;
     const listing = this.#listing;

@@ -1,6 +1,6 @@
 import type { Bucket, StateRecord } from '../bus/shared-state.ts';
 
-/** Null if it is no JSON object. */
+/** Null if the value is not a JSON object. */
 export function jsonIn<T extends object>(value: Buffer): T | null {
   try {
     const json: unknown = JSON.parse(value.toString());
@@ -10,12 +10,12 @@ export function jsonIn<T extends object>(value: Buffer): T | null {
   }
 }
 
-/** Orders the owners of a claim: incarnation of the store and revision. */
+/** Orders the owners of a claim: incarnation of the store, then revision. */
 export function fencingToken(incarnation: string, revision: number): string {
   return `${incarnation}.${revision}`;
 }
 
-/** Over the record that was read, null: over none. Null if there is another one. */
+/** Writes over the record that was read, or (null) where there was none. Returns null if the record has changed since. */
 export function writeOver(
   bucket: Bucket,
   key: string,

@@ -4,28 +4,28 @@ export interface TableSettings {
   readonly bucket: string;
   readonly ttlMs: number;
   readonly maxValueBytes?: number;
-  /** Limit of waiting writes during an outage; beyond it the oldest is not written. */
+  /** Limit of pending writes during an outage; beyond it the oldest is dropped. */
   readonly maxWaiting?: number;
-  /** Of a larger bucket, about as many records that were changed last are listed. The owner may `drop` records then. */
+  /** Of a larger bucket, only about this many records, those changed last, are listed. The owner may then `drop` records. */
   readonly newest?: number;
-  /** Keys of records that the owner had before: they are compared with the bucket. */
+  /** Keys of records that the owner already has; the first listing is compared with them. */
   readonly known?: readonly string[];
-  /** `merged` concerns only what another node may have written since this one last received or wrote the record. */
+  /** Calls `merged` only if another node has written since this node last received or wrote the record. */
   readonly mergesUnread?: boolean;
-  /** A deleted key may be put again. Otherwise a deletion is final, also of a record that this node never received. */
+  /** A deleted key may be put again. Otherwise a deletion is final, even of a record that this node never received. */
   readonly reusesKeys?: boolean;
 }
 
 export interface TableOwner {
   /**
-   * Written here or at another node. `again`: known before an outage and received again; it may have been lost and written again
-   * by a node that knew less.
+   * A record was received, written by any node. `again`: it was known before an outage; it may have been lost, and restored by a
+   * node with an older value.
    */
   heard(record: StateRecord, again: boolean): void;
   gone(key: string): void;
-  /** All records were listed, for the first time or again. */
+  /** A listing has ended, the first or a later one. */
   heardAll?(): void;
-  /** Not listed after an outage: what to write again; null: forgotten. `lost` false: perhaps it is older than what is listed. */
+  /** The value to write again for a record that was not listed; null forgets it. `lost` false: it may be too old for the list. */
   recall(key: string, lost: boolean): Buffer | null;
   /** Merges this node's value with the stored one. */
   merged?(key: string, value: Buffer, there: Buffer): Buffer;

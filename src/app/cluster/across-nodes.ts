@@ -6,7 +6,7 @@ import type { DesiredState } from '../../model/desired-state.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 
-/** A change or the end of a session at one node holds at the others. */
+/** Applies changes and ends of sessions at other nodes to this node. */
 export function followSessions(records: SharedSessionRecords, downstream: Downstream, gateway: Gateway): void {
   records.follow({
     changed: (record) => downstream.sessions.heard(record),
@@ -20,7 +20,7 @@ export function followSessions(records: SharedSessionRecords, downstream: Downst
   });
 }
 
-/** What the clients' side reports to the other nodes. */
+/** Returns how the downstream side reaches the other nodes. */
 export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'streaming' | 'others' | 'copies'> {
   return {
     relay: (sessionId, message) => cluster.streams.forward(sessionId, message),
@@ -30,7 +30,7 @@ export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 's
   };
 }
 
-/** The desired state, with the servers of all nodes in place of those of this one. The same object while nothing changed. */
+/** The desired state with the servers of all nodes in place of those of this one. Returns the same object until it changes. */
 export function stateEverywhere(own: () => DesiredState, everywhere: Upstreams): () => DesiredState {
   let state: DesiredState | null = null;
   let servers: readonly Server[] = [];

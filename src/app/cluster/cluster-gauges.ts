@@ -2,7 +2,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 
-/** Registers what /metrics shows of the cluster and its bus; on a lone gateway they have no series. */
+/** Registers the metrics of the cluster and its bus; outside a cluster they have no series. */
 export function registerClusterGauges(
   metrics: Metrics,
   cluster: Cluster | null,

@@ -7,12 +7,12 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
 const NAME = 'trunkline.control';
-/** A restart takes as long as its server does. */
+/** Deadline of an answer; a restart takes as long as its server needs. */
 const ANSWER_MS = 2 * 60_000;
-/** Then a stream of another node is opened again. */
+/** Deadline of a stream, whose reader then opens it again. */
 const STREAM_MS = 24 * 60 * 60_000;
 
-/** What one node asks of the control API of another: over the bus, which only nodes with the cluster's secret can use. */
+/** Sends a request to the control API of another node over the bus, which only nodes with the cluster secret can use. */
 export function askNode(
   bus: Bus,
   cluster: Cluster,
@@ -56,7 +56,7 @@ function told(payload: Buffer, tell: (id: string | null, json: Buffer) => void):
   tell(end === 0 ? null : payload.toString('latin1', 0, end), payload.subarray(end + 1));
 }
 
-/** Answers other nodes from now on; the returned registration ends that. Logs what may have changed something here. */
+/** Answers other nodes until the returned registration is closed. Logs requests that may have changed something. */
 export function serveNodes(bus: Bus, plane: ControlPlane, logger: Logger): { close(): void } {
   return bus.serve(NAME, (serving) => serve(serving, plane, logger));
 }
@@ -94,7 +94,7 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
     const sink = new SinkElsewhere(serving, (id, parts) => [Buffer.from(`${id ?? ''}\n`), ...parts]);
     const stream = answer.stream(sink, () => {});
     await sink.over;
-    // The asker may have left before the stream began.
+    // The caller may have left before the stream began.
     stream.close();
     serving.answer(packed(200, ''));
   } else if ('steps' in answer) {

@@ -1,10 +1,10 @@
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 
-/** By then the other nodes have said what they have. */
+/** By then the other nodes have announced their servers. */
 const HEARD_MS = 60_000;
 
-/** The names of the servers there should be, at all nodes; null while that cannot be known yet. */
+/** Returns the names of the servers that any node should have; null until the other nodes have announced theirs. */
 export function desiredNames(
   { servers }: Pick<DesiredState, 'servers'>,
   cluster: { readonly upstreams: Pick<Cluster['upstreams'], 'servers'> } | null,

@@ -4,8 +4,8 @@ import type { DataFolder } from '../../store/data-folder.ts';
 import type { StateFile } from '../../store/state-file.ts';
 
 /**
- * The peer that this node was before, in the same data folder of the same running system: the lock of the folder shows that it has
- * ended. Null where that is not certain. Keeps `peer` for the next start.
+ * Returns the peer id of the previous process that used this data folder on the same running system: the lock of the folder shows
+ * that it has ended. Null if that is not certain. Stores `peer` for the next start.
  */
 export function formerPeer(state: StateFile, folder: DataFolder | null, peer: string): string | null {
   const system = runningSystem();
@@ -17,7 +17,7 @@ export function formerPeer(state: StateFile, folder: DataFolder | null, peer: st
   return kept === `${former} ${place}` && former !== '' ? former : null;
 }
 
-/** Another one after each boot, and on each machine and in each container. */
+/** Identifies the running system: differs after each boot, on each machine and in each container. Null if unknown. */
 function runningSystem(): string | null {
   try {
     return `${hostname()} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;

@@ -28,8 +28,8 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
 }
 
 /**
- * Connects to NATS. Returns after the first attempt, whatever came of it: without NATS a node serves what it may without, and
- * goes on trying (F28). What went wrong, and what the server lacks, is said at once and in clear words.
+ * Connects to NATS. Returns after the first attempt, also if it failed: the node then serves what it can without NATS and retries
+ * (F28). Logs the failure, or what the server lacks.
  */
 export async function openNats(
   {
@@ -62,7 +62,7 @@ export async function openNats(
   return { wire, state, log, name: cluster, secrets: secrets.map((secret) => secret.reveal()) };
 }
 
-/** Makes this node one of those that reach each other by the messenger. Throws RangeError for a secret that is too short. */
+/** Joins this node to the cluster that the messenger reaches. Throws RangeError for a secret that is too short. */
 export function joinCluster(
   { wire, state, log, name = null, secrets }: Messenger,
   settings: Pick<ClusterConnection, 'node' | 'onBusLoss' | 'sharedProcesses' | 'publicSubjects'>,

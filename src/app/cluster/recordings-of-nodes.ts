@@ -6,7 +6,7 @@ import type { Recorder, RecordingPart } from '../../telemetry/recorder/recorder.
 const NAME = 'trunkline.recordings';
 const ANSWER_MS = 5_000;
 
-/** Has all other nodes keep their part of a recording. Resolves when they do, or have not answered in time. */
+/** Makes all other nodes apply their part of a recording. Resolves once each has answered or timed out. */
 export async function shareRecording(bus: Bus, cluster: Cluster, part: RecordingPart, logger: Logger): Promise<void> {
   const payload = Buffer.from(JSON.stringify(part));
   const shared = [...cluster.peers.others()].map(async ({ id, peer }) => {
@@ -17,7 +17,7 @@ export async function shareRecording(bus: Bus, cluster: Cluster, part: Recording
   await Promise.all(shared);
 }
 
-/** Keeps this node's part of what other nodes record, from now on. */
+/** Applies this node's part of the recordings of other nodes, from now on. */
 export function serveRecordings(bus: Bus, recorder: Recorder): void {
   bus.serve(NAME, (serving) => {
     serving.answer(Buffer.from(recorder.applyPart(JSON.parse(serving.payload.toString()) as RecordingPart) ?? ''));

@@ -6,7 +6,7 @@ const PATIENCE_MS = 500;
 const MAX_ADDRESSES = 4;
 const MAX_BYTES = 4_096;
 
-/** Where other nodes reach a listener: on a wildcard, at the addresses of this machine. `mcpUrl` has the port and the scheme. */
+/** URLs at which other nodes reach a listener; for a wildcard, at the addresses of this machine. `mcpUrl` has scheme and port. */
 export function reachableAt(mcpUrl: string, host: string): readonly string[] {
   if (mcpUrl === '') return [];
   const url = new URL('/health', mcpUrl);
@@ -19,16 +19,16 @@ export function reachableAt(mcpUrl: string, host: string): readonly string[] {
   });
 }
 
-/** Whether the node answers at one of its addresses that it holds its lease. Never rejects. */
+/** Returns whether the node answers at one of its addresses that it holds its lease. Never rejects. */
 export async function serves(peer: string, addresses: readonly string[]): Promise<boolean> {
   const states = await Promise.all(addresses.map((address) => stateAt(address, peer).catch(() => null)));
   return states.includes('ready');
 }
 
-/** Another gateway may have that address as seen from here: only the answer of this peer counts. */
+/** Returns null if another gateway answers: seen from here, the address may belong to it. */
 async function stateAt(address: string, peer: string): Promise<string | null> {
   const url = new URL(address);
-  // The certificate need not be for an address; nothing secret is sent, and the answer decides only about readiness.
+  // The certificate need not match an address: the request has no secret, and the answer affects only readiness.
   const options = { headers: { host: 'localhost' }, signal: AbortSignal.timeout(PATIENCE_MS), agent: false } as const;
   const request =
     url.protocol === 'https:'

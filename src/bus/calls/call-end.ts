@@ -2,29 +2,29 @@ import { type CallTransport, type Look, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES } fro
 import { Channel, type ChannelEnds } from './channel.ts';
 import type { AckFrame, CallId, DataFrame, Framed, Part } from './frames.ts';
 
-/** The table of a call. */
+/** The table that holds a call. */
 export interface CallKeeper {
   readonly transport: CallTransport;
-  /** It must be looked at then. */
+  /** Schedules a tick of the call at this time. */
   wake(call: CallEnd, at: number): void;
   ended(call: CallId): void;
 }
 
-/** What both ends of a call have. */
+/** Base of both ends of a call. */
 export abstract class CallEnd implements ChannelEnds, CallId {
   readonly family: number;
   readonly number: number;
-  /** At the other end. */
+  /** Peer at the other end. */
   readonly peer: string;
   protected readonly owner: CallKeeper;
   protected readonly transport: CallTransport;
-  /** When it has `expired`. */
+  /** Time of `expired`. */
   protected endsAt = 0;
-  /** When something is `due` before. */
+  /** Time of `due`, if that is earlier. */
   protected dueAt = Number.POSITIVE_INFINITY;
-  /** Only for more than one request and one short answer. */
+  /** Null while one request and one short answer suffice. */
   protected made: Channel | null = null;
-  /** A look at it is due before the next beat. */
+  /** A tick is scheduled before the next beat. */
   soon = false;
   over = false;
 
@@ -36,7 +36,7 @@ export abstract class CallEnd implements ChannelEnds, CallId {
     this.transport = owner.transport;
   }
 
-  /** Returns when it must be called again. */
+  /** Returns the time at which it must be called again. */
   tick({ now, beat }: Look): number {
     if (this.over) return Number.POSITIVE_INFINITY;
     if (now >= this.endsAt) this.expired();
@@ -71,9 +71,9 @@ export abstract class CallEnd implements ChannelEnds, CallId {
 
   abstract data(frame: DataFrame): void;
   abstract ack(frame: AckFrame): void;
-  /** Every other frame. */
+  /** Handles all other frames. */
   abstract told(kind: number, frame: Framed): void;
-  /** After a reconnect. */
+  /** Called after a reconnect. */
   abstract resync(): void;
   abstract transmit(frame: Buffer): void;
   abstract received(part: Part, ref: number, payload: Buffer): void;

@@ -4,29 +4,29 @@ import type { FramePost } from './frame-post.ts';
 import { FRAME_OVERHEAD } from './frames.ts';
 
 const CHUNK_BYTES = 512 * 1024;
-/** Of a request, an answer and everything between them. */
+/** Limit of each payload: request, answer, emit, ask. */
 export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
-/** The longest that frames and timers take: 24 days. */
+/** Longest deadline that frames and timers can hold: 24 days. */
 export const MAX_DEADLINE_MS = 0x7fff_ffff;
 
-/** Between two looks at all calls. */
+/** Interval between beats, which visit all calls. */
 const BEAT_MS = 1_000;
-/** Between two looks: what falls due meanwhile waits so long. */
+/** Shortest interval between two ticks; what falls due meanwhile waits. */
 const APART_MS = 20;
-/** A timer this late says that this process stood still. */
+/** A timer this late means that this process was stalled. */
 const STALL_MS = 400;
 
 export interface Look {
   readonly now: number;
-  /** At all calls; channels are ticked. */
+  /** Visits all calls and ticks their channels. */
   readonly beat: boolean;
-  /** This process stood still: what has come meanwhile is not read yet. */
+  /** This process was stalled: it has not read yet what arrived meanwhile. */
   readonly stood: boolean;
 }
 
 /**
- * What incoming and outgoing calls use of the bus: frames, limits, and one timer for all of them. Most calls end before anything is
- * due, and need none.
+ * What incoming and outgoing calls use of the bus: frames, limits, and one timer for all calls, because most calls end before
+ * anything is due.
  */
 export class CallTransport {
   readonly post: FramePost;
@@ -37,11 +37,11 @@ export class CallTransport {
   #stop: (() => void) | null = null;
   #firesAt = Number.POSITIVE_INFINITY;
   #notBefore = 0;
-  /** The next look at or after it is at all calls. */
+  /** The first tick at or after this time is a beat. */
   nextBeat = 0;
   #stopped = false;
 
-  /** `slow`: a call was cut because its other end does not keep up. `tick` looks at the calls; returns when to do it again. */
+  /** `slow` reports a call that was cut because its peer does not keep up. `tick` visits the calls and returns its next time. */
   constructor(
     wire: Wire,
     clock: Clock,
@@ -76,7 +76,7 @@ export class CallTransport {
     this.#arm();
   }
 
-  /** From now on calls are not sent, and nothing falls due. */
+  /** From now on, calls fail as not sent and the timer does not fire. */
   stop(): void {
     this.#stopped = true;
     this.#stop?.();
@@ -88,7 +88,7 @@ export class CallTransport {
 
   #fire(): void {
     const { now } = this;
-    // Timers count from the beginning of a turn, so that they may be early.
+    // Timers count from the start of the event loop turn, so they may fire early.
     if (now < this.#firesAt) {
       this.#arm();
       return;

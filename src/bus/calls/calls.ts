@@ -7,7 +7,7 @@ import { type CallId, FRAME, type Framed, keyOf, readAck, readData } from './fra
 export abstract class Calls<Call extends CallEnd> implements CallKeeper {
   readonly transport: CallTransport;
   protected readonly open = new ByNumber<Call>();
-  /** Those that are looked at before the next beat; at a beat all are. */
+  /** Calls that `tick` visits before the next beat; a beat visits all calls. */
   #soon: CallEnd[] = [];
 
   constructor(transport: CallTransport) {
@@ -43,7 +43,7 @@ export abstract class Calls<Call extends CallEnd> implements CallKeeper {
     this.#soon.push(call);
   }
 
-  /** Returns when it must be called again. */
+  /** Returns the time at which it must be called again. */
   tick(look: Look): number {
     const calls = look.beat ? this.open.values() : this.#soon;
     this.#soon = [];
@@ -64,6 +64,6 @@ export abstract class Calls<Call extends CallEnd> implements CallKeeper {
     this.open.delete(keyOf(call));
   }
 
-  /** A frame of a call that is not open. */
+  /** Handles a frame of a call that is not open. */
   protected abstract unknown(id: CallId, from: string, kind: number): void;
 }

@@ -3,13 +3,13 @@ import { type AckFrame, ackFrame, type DataFrame, dataFrame, PART, type Part, Pi
 
 const WINDOW_FRAMES = 256;
 const WINDOW_CHUNKS = 4;
-/** Larger frames are acknowledged every `chunkBytes`. */
+/** Acknowledges after this many frames or `chunkBytes` bytes. */
 const ACK_FRAMES = 64;
-/** Without an acknowledgement this long, frames count as lost. */
+/** Frames count as lost after this many ticks without an acknowledgement. */
 const SILENT_TICKS = 3;
 /** Above it `send` returns false. */
 const HIGH_BYTES = 1024 * 1024;
-/** Above it the call is cut: the other side does not read. */
+/** Above it `send` cuts the call: the peer does not keep up. */
 const HARD_BYTES = 4 * 1024 * 1024;
 const HARD_FRAMES = 16_384;
 
@@ -17,7 +17,7 @@ export interface ChannelEnds {
   transmit(frame: Buffer): void;
   received(part: Part, ref: number, payload: Buffer): void;
   drained(): void;
-  /** The other side is slow, or breaks the protocol. */
+  /** The peer does not keep up (`slow`), or violates the protocol. */
   broken(reason: string, slow: boolean): void;
 }
 
@@ -27,8 +27,8 @@ interface Queued {
 }
 
 /**
- * One end of a call, both directions: payloads in order and once over a lossy bus. Large ones go in chunks within a window; lost
- * frames are sent again on request.
+ * One end of a call, in both directions: delivers each payload once and in order over a lossy bus. Sends large ones in chunks
+ * within a window, and lost frames again on request.
  */
 export class Channel {
   readonly #ends: ChannelEnds;
@@ -51,7 +51,7 @@ export class Channel {
   #paused = false;
   readonly #waiting: DataFrame[] = [];
 
-  /** Nothing is sent before `open`. */
+  /** Queues everything until `open`. */
   constructor(ends: ChannelEnds, chunkBytes: number, maxBytes: number) {
     this.#ends = ends;
     this.#chunkBytes = chunkBytes;
@@ -66,14 +66,14 @@ export class Channel {
     return this.#queue.length === 0;
   }
 
-  /** The other side knows the call. */
+  /** Starts sending; called once the peer knows the call. */
   open(): void {
     if (this.#open) return;
     this.#open = true;
     this.#push();
   }
 
-  /** False: wait for `drained`. */
+  /** Returns false if the sender must wait for `drained`. */
   send(part: Part, ref: number, payload: Payload | Pieces): boolean {
     const pieces = payload instanceof Pieces ? payload : new Pieces(payload);
     const last = part !== PART.emit && part !== PART.ask;
@@ -94,11 +94,11 @@ export class Channel {
   data(frame: DataFrame): void {
     if (frame.seq !== this.#expected + this.#waiting.length) {
       if (frame.seq < this.#expected + this.#waiting.length) {
-        // Received before: its acknowledgement was lost.
+        // A duplicate: the next tick acknowledges it again.
         this.#sinceAckFrames++;
         return;
       }
-      // A gap: requested once; what follows is dropped and comes again.
+      // A gap: requests the missing frame once and drops what follows, because the peer sends all of it again.
       if (this.#askedFor !== this.#expected) this.#ends.transmit(ackFrame(this.#expected, true));
       this.#askedFor = this.#expected;
       return;
@@ -126,7 +126,7 @@ export class Channel {
     for (const { frame } of this.#unacked) this.#ends.transmit(Buffer.from(frame));
   }
 
-  /** `resync`: the rest may be lost. */
+  /** `resync` asks the peer to send all later frames again. */
   acknowledge(resync: boolean): void {
     this.#sinceAckBytes = 0;
     this.#sinceAckFrames = 0;
@@ -134,7 +134,7 @@ export class Channel {
     this.#ends.transmit(ackFrame(this.#expected, resync));
   }
 
-  /** Every second: acknowledges again, and repeats what is unacknowledged for long. */
+  /** Called every second: acknowledges what arrived, and repeats frames that stay unacknowledged. */
   tick(): void {
     if (!this.#open) return;
     if (this.#sinceAckFrames > 0 || this.#waiting.length > 0 || this.#askedFor > 0)

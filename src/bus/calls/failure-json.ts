@@ -16,7 +16,7 @@ export function failureJson(error: GatewayError): Buffer {
 
 const OUTCOMES: readonly string[] = ['NOT_SENT', 'UNKNOWN', 'REFUSED'] satisfies readonly FailureOutcome[];
 
-/** An unknown code becomes its outcome; a malformed failure is UNKNOWN. */
+/** Replaces an unknown code by its outcome (REFUSED: by OVERLOADED). Text that is not JSON becomes UNKNOWN. */
 export function readFailure(bytes: Buffer): GatewayError {
   let json: FailureJson;
   try {

@@ -3,7 +3,7 @@ import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
 import { type CallId, ENTRY_AT, type End, writeEntry } from './frames.ts';
 
-/** A longer frame goes alone. */
+/** A longer frame is sent alone. */
 const BUNDLE_BYTES = 64 * 1024;
 
 interface Bundle {
@@ -11,18 +11,18 @@ interface Bundle {
   readonly number: number;
   readonly frames: Buffer[];
   bytes: number;
-  /** A call begins in it: a missing subscriber matters. */
+  /** A call begins in it, so a missing subscriber must be reported. */
   begins: boolean;
 }
 
 /**
- * Everything that leaves a bus, signed. Frames to one peer within one turn of the loop leave as one message: one signature,
- * subject and write for all. In order.
+ * Signs and sends everything that leaves a bus, in order. Sends the frames to one peer within one turn of the event loop as one
+ * message (a bundle): one signature, subject and write for all.
  */
 export class FramePost {
   readonly #wire: Wire;
   readonly #signer: Signer;
-  /** One for each peer. */
+  /** At most one per peer. */
   #waiting: Bundle[] = [];
   readonly #flush = (): void => this.flush();
   #numbers = 0;
@@ -32,7 +32,7 @@ export class FramePost {
     this.#signer = signer;
   }
 
-  /** Takes the frame over. Returns the number of its message, bundled or alone; 0 without a connection. */
+  /** Takes ownership of the frame. Returns the number of the message that carries it; 0 without a connection. */
   transmit(peer: string, end: End, call: CallId, frame: Buffer): number {
     if (!this.#wire.connected) return 0;
     writeEntry(frame, end, call);
@@ -50,12 +50,12 @@ export class FramePost {
     bundle.bytes += bytes;
     bundle.begins ||= end === 'new';
     if (bytes > limit) this.#send(bundle);
-    // After all input of this turn, before the loop waits.
+    // Runs after all input of this turn, before the event loop waits.
     else if (first && this.#waiting.push(bundle) === 1) setImmediate(this.#flush);
     return bundle.number;
   }
 
-  /** After everything queued before it. */
+  /** Sends a message after everything queued before it. */
   publish(subject: string, message: Buffer): void {
     if (!this.#wire.connected) return;
     this.flush();
@@ -67,7 +67,7 @@ export class FramePost {
     for (const bundle of this.#taken()) this.#send(bundle);
   }
 
-  /** Returns the numbers of the lost messages. */
+  /** Drops the queued messages and returns their numbers. */
   lost(): ReadonlySet<number> {
     return new Set(this.#taken().map(({ number }) => number));
   }

@@ -1,7 +1,7 @@
 import type { Payload } from '../bus.ts';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 
-/** On the wire: never change a meaning. */
+/** Values on the wire: their meaning must never change. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
 
 export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, result: 6, failure: 7 } as const;
@@ -11,14 +11,14 @@ export type Part = (typeof PART)[keyof typeof PART];
 const FRAMES_VERSION = 1;
 
 /**
- * A bundle has one entry per frame: length, end of the call, call id, frame. Every frame leaves room for that and for the
- * signature at its front; a request is followed by its subject and the length of that.
+ * A bundle has one entry per frame: length, end of the call, call id, frame. Every frame reserves space for the entry head and
+ * the signature at its front. A request is followed by its subject and the subject's length.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
 const ENTRY_HEAD = 4 + 1 + 8;
 export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
 
-/** `new`: begins the serving end. */
+/** The end of the call that a frame addresses; `new` begins the serving end. */
 export const ENDS = ['new', 'caller', 'serving'] as const;
 export type End = (typeof ENDS)[number];
 
@@ -31,7 +31,7 @@ export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT + 1;
 
 export interface RequestFrame extends CallId {
   readonly deadlineMs: number;
-  /** Bytes of the whole payload; the first are here. */
+  /** Bytes of the whole payload, which begins with `first`. */
   readonly total: number;
   readonly first: Buffer;
 }
@@ -39,19 +39,19 @@ export interface RequestFrame extends CallId {
 export interface DataFrame {
   readonly seq: number;
   readonly part: Part;
-  /** The ask that it belongs to; 0: none. */
+  /** Number of the ask that the frame belongs to; 0 if none. */
   readonly ref: number;
   readonly more: boolean;
   readonly bytes: Buffer;
 }
 
-/** `seq`: all data frames before it have arrived. `resync`: send the following again. */
+/** `seq`: all data frames before it have arrived. `resync`: the peer must send the others again. */
 export interface AckFrame {
   readonly seq: number;
   readonly resync: boolean;
 }
 
-/** Takes so many bytes of the payload. Throws RangeError for a subject that is too long. */
+/** Consumes `bytes` bytes of `pieces`. Throws RangeError if the subject is too long. */
 export function requestFrame(
   subject: string,
   { family, number }: CallId,
@@ -67,7 +67,7 @@ export function requestFrame(
   frame.writeUInt32BE(number, FRAME_AT + 6);
   frame.writeUInt32BE(deadlineMs, FRAME_AT + 10);
   frame.writeUInt32BE(total, FRAME_AT + 14);
-  // Once: whether it was offered to several peers.
+  // Reserved; formerly whether the request was offered to several peers.
   frame[FRAME_AT + 18] = 0;
   pieces.copy(frame, FRAME_AT + REQUEST_HEAD, bytes);
   frame.write(subject, FRAME_AT + REQUEST_HEAD + bytes, 'latin1');
@@ -81,7 +81,7 @@ export interface Framed {
   readonly to: number;
 }
 
-/** `to`: its subject may follow. */
+/** `to`: the end of the request, which its subject may follow. */
 export function readRequest({ bytes, from }: Framed, to: number): RequestFrame | null {
   if (to - from < REQUEST_HEAD || bytes[from] !== FRAME.request || bytes[from + 1] !== FRAMES_VERSION) return null;
   return {
@@ -93,7 +93,7 @@ export function readRequest({ bytes, from }: Framed, to: number): RequestFrame |
   };
 }
 
-/** Where the request ends. */
+/** Returns the offset of the subject, where the request ends. */
 export function subjectAt({ bytes, from, to }: Framed): number {
   return Math.max(from, to - 1 - (bytes[to - 1] ?? 0));
 }
@@ -142,7 +142,7 @@ export function readAck({ bytes, from, to }: Framed): AckFrame | null {
   return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
-/** At the front of the frame. */
+/** Writes the entry head in front of the frame. */
 export function writeEntry(frame: Buffer, end: End, { family, number }: CallId): void {
   frame.writeUInt32BE(frame.length - ENTRY_AT - 4, ENTRY_AT);
   frame[ENTRY_AT + 4] = ENDS.indexOf(end);
@@ -150,12 +150,12 @@ export function writeEntry(frame: Buffer, end: End, { family, number }: CallId):
   frame.writeUInt32BE(number, ENTRY_AT + 9);
 }
 
-/** `accept`, `cancel`, `gone`, `unserved`. */
+/** For `accept`, `cancel`, `gone` and `unserved`, with a text. */
 export function plainFrame(kind: number, words = ''): Buffer {
   return kindAndBytes(FRAME_AT, kind, Buffer.from(words));
 }
 
-/** A publication: a message of its own. */
+/** A published hint, which is never bundled. */
 export function hintMessage(payload: Payload): Buffer {
   return kindAndBytes(ENTRY_AT, FRAME.hint, payload);
 }
@@ -168,15 +168,15 @@ function kindAndBytes(at: number, kind: number, bytes: Payload): Buffer {
   return frame;
 }
 
-/** Numbers, because every frame has one: a random family of the caller, and its count. */
+/** Two numbers, because every frame has an id: a random family of the caller, and its call counter. */
 export interface CallId {
   readonly family: number;
   readonly number: number;
 }
 
 /**
- * One number for a table: 20 random bits of the family are enough among the calls of one moment. The count is scattered, because
- * `ByNumber` is slow where the rows of several families meet.
+ * Packs a call id into one number, the key of a table. 20 random bits of the family distinguish the calls open at one time. The
+ * multiplication scatters the counter, because `ByNumber` is slow where consecutive numbers of several families collide.
  */
 export function keyOf({ family, number }: CallId): number {
   return (family % 2 ** 20) * 2 ** 32 + (Math.imul(number, 0x9e37_79b1) >>> 0) + 1;
@@ -193,7 +193,7 @@ export class Pieces {
     for (const buffer of this.#buffers) this.left += buffer.length;
   }
 
-  /** There must be that many left. */
+  /** At least `bytes` bytes must be left. */
   copy(target: Buffer, at: number, bytes: number): void {
     this.left -= bytes;
     while (bytes > 0) {
@@ -211,7 +211,7 @@ export class Pieces {
   }
 }
 
-/** The entries of a bundle. Its members describe the current one, so that no object is made for each. */
+/** Iterates over the entries of a bundle. Its fields describe the current entry, to avoid an object for each. */
 export class Entries implements CallId, Framed {
   readonly bytes: Buffer;
   end: End = 'new';
@@ -224,7 +224,7 @@ export class Entries implements CallId, Framed {
     this.bytes = bytes;
   }
 
-  /** False after the last one, or if the lengths are wrong. */
+  /** Returns false after the last entry, or if the lengths are wrong. */
   next(): boolean {
     const { bytes, to: at } = this;
     if (at + ENTRY_HEAD >= bytes.length) return false;
@@ -239,7 +239,7 @@ export class Entries implements CallId, Framed {
     return true;
   }
 
-  /** After the last one: the lengths were right. */
+  /** After `next` returned false: whether the lengths were right. */
   get whole(): boolean {
     return this.to === this.bytes.length;
   }

@@ -16,11 +16,11 @@ import {
   wordsOf,
 } from './frames.ts';
 
-/** An answer within this time costs two messages; later ones are preceded by an acceptance. */
+/** An answer within this time needs no acceptance, so the call takes two messages. */
 const ACCEPT_MS = 20;
-/** How long a caller may take to send the whole request. */
+/** Time for the caller to send the whole request. */
 const REQUEST_MS = 5_000;
-/** How long an answer is kept for a caller that does not acknowledge it. */
+/** How long the serving end keeps an answer that the caller does not acknowledge. */
 const KEEP_MS = 30_000;
 
 interface PendingAnswer {
@@ -30,9 +30,9 @@ interface PendingAnswer {
 
 export interface ServedSubject {
   readonly concurrency: number;
-  /** Calls that count towards it. */
+  /** Open calls that count towards `concurrency`. */
   running: number;
-  /** The whole request has arrived. */
+  /** Called when the whole request has arrived. */
   begin(call: IncomingCall): void;
 }
 
@@ -69,14 +69,14 @@ export class IncomingCall extends CallEnd implements BusServing {
     return this.peer;
   }
 
-  /** Once it can be found by its id. */
+  /** Called once the call is in the table, where its frames find it. */
   start(): void {
     this.#served.running++;
     this.#counts = true;
     this.#begin();
   }
 
-  /** Once the whole request has arrived. */
+  /** Runs the handler once the whole request has arrived. */
   #begin(): void {
     if (this.#began || !this.#isWhole || this.answered) return;
     this.#began = true;
@@ -84,7 +84,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     this.#served.begin(this);
   }
 
-  /** Sent, or not wanted. */
+  /** The handler has answered, or the call is over. */
   get answered(): boolean {
     return this.#answered || this.over;
   }
@@ -140,7 +140,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     if (begun) this.onCancel?.(reason, callerLost);
   }
 
-  /** This node gives it up: the caller gets the reason. */
+  /** Gives the call up and sends the reason to the caller. */
   leave(reason: string, callerLost = false): void {
     if (this.over) return;
     this.transmit(plainFrame(FRAME.gone, reason));
@@ -209,7 +209,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     const pieces = new Pieces(payload);
     const { chunkBytes, connected } = this.transport;
     if (!this.#acceptedIt && this.made === null && pieces.left <= chunkBytes && connected) {
-      // Without an acceptance this message is the whole answer, and never repeated.
+      // Without an acceptance, this message is the whole answer and is never sent again.
       this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
       this.#end();
       return;

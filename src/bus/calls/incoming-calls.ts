@@ -29,7 +29,7 @@ export class IncomingCalls extends Calls<IncomingCall> {
     this.#logger = logger;
   }
 
-  /** A call goes to the first that serves its subject. When that is closed, running calls continue. */
+  /** The first registration of a subject gets its calls. After it is closed, in-flight calls continue. */
   serve(subject: string, handler: ServingHandler, concurrency = CONCURRENCY): Registration {
     const served: ServedSubject = { concurrency, running: 0, begin: (call) => this.#begin(call, handler) };
     if (!this.#subjects.has(subject)) this.#subjects.set(subject, served);
@@ -69,12 +69,12 @@ export class IncomingCalls extends Calls<IncomingCall> {
   }
 
   peerLost(peer: string, reason: string): void {
-    // If only its way to us is cut, it receives us and would wait for ever.
+    // If only the path from that peer to this node is cut, it still receives the reason and need not wait.
     const givenUp = `the node that served the call gave it up: ${reason}`;
     for (const call of this.open.values()) if (call.peer === peer) call.leave(givenUp, true);
   }
 
-  /** Later calls are answered as not served. */
+  /** Gives up all calls, and answers later ones as not served. */
   leave(reason: string): void {
     this.#leaving = true;
     for (const call of this.open.values()) call.leave(reason);
@@ -87,7 +87,7 @@ export class IncomingCalls extends Calls<IncomingCall> {
     };
     try {
       handler(call)?.then(() => {
-        // An error costs more than a short call.
+        // Created only if needed: an error costs more than a short call.
         if (!call.answered) failed(new GatewayError('INTERNAL', 'the handler ended without an answer'));
       }, failed);
     } catch (error) {

@@ -17,27 +17,27 @@ import {
   wordsOf,
 } from './frames.ts';
 
-/** A call not taken by then has failed: a silent peer counts as gone. */
+/** Time for the peer to accept a call; without acceptance or answer the call fails. */
 const TAKE_MS = 1_500;
-/** What came while this process stood still is read within this time, and timers run before that. */
+/** Grace period after a stall of this process: timers run before the input that arrived meanwhile is read. */
 const HEAR_MS = 500;
 
 export class OutgoingCall extends CallEnd implements BusCall {
   readonly outcome: Promise<BusOutcome>;
   taken = false;
-  /** 0: it has not left. */
+  /** Number of the message that carries the request; 0 if it was not sent. */
   bundle = 0;
   readonly #subject: string;
   readonly #options: BusCallOptions;
   readonly #deadlineMs: number;
-  /** 0: only the deadline counts. */
+  /** 0: only the deadline applies. */
   readonly #quietMs: number;
   #questions = 0;
   #paused = false;
   readonly #settle: (outcome: BusOutcome) => void;
   #rest: Pieces | null = null;
   #restSent = false;
-  /** The serving side has sent what only a running call sends. */
+  /** The serving side has sent data, so the call may be running. */
   #begun = false;
 
   constructor(owner: CallKeeper, id: CallId, subject: string, options: BusCallOptions) {
@@ -97,7 +97,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   told(kind: number, frame: Framed): void {
     if (kind === FRAME.accept) this.#accepted();
     else if (kind === FRAME.unserved) this.notSent(wordsOf(frame));
-    // The serving side does not know it, or gave it up.
+    // The serving side does not know the call, or gave it up.
     else if (kind === FRAME.gone)
       this.lost(wordsOf(frame) || 'the node that served the call does not know it any more');
   }
@@ -117,7 +117,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 
   data(frame: DataFrame): void {
-    // Short answers come without an acceptance.
+    // A short answer arrives without an acceptance.
     const { part, seq, more } = frame;
     const short = !this.taken && this.made === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
@@ -130,7 +130,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   ack(frame: AckFrame): void {
     if (!this.taken) return;
     this.channel.ack(frame);
-    // Taking parts of a long request says nothing about the call.
+    // An acknowledgement restarts the quiet timer only while data is still queued.
     if (this.#rest !== null || !this.channel.sent) this.#heard();
   }
 
@@ -140,12 +140,12 @@ export class OutgoingCall extends CallEnd implements BusCall {
     else this.endIn(this.#quietMs);
   }
 
-  /** It cannot have reached a peer. */
+  /** Ends the call if the request cannot have reached a peer. */
   notSent(reason: string, retryable = true): void {
     if (!this.taken) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
   }
 
-  /** A call that was taken may continue after a reconnect. */
+  /** An accepted call may continue after a reconnect. */
   disconnected(): void {
     if (!this.taken) this.lost('the bus lost its connection before the call was taken');
   }
@@ -233,7 +233,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 }
 
-/** In own memory: the caller's is free when `call` returns. */
+/** Copies the rest, because the caller may reuse its buffers once `call` returns. */
 function copied(pieces: Pieces): Pieces {
   const rest = Buffer.allocUnsafe(pieces.left);
   pieces.copy(rest, 0, rest.length);

@@ -8,7 +8,7 @@ import { type CallId, FRAME, keyOf, plainFrame } from './frames.ts';
 import { OutgoingCall } from './outgoing-call.ts';
 
 export class OutgoingCalls extends Calls<OutgoingCall> {
-  /** Random. */
+  /** Random, so that the calls of different callers have different ids. */
   readonly #family: number;
   #lastNumber: number;
   readonly #noResponders: { close(): Promise<void> };
@@ -21,7 +21,7 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
   }
 
   begin(subject: string, payload: Payload, options: BusCallOptions): OutgoingCall {
-    // Four bytes, not 0.
+    // An unsigned 32-bit number, never 0.
     this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
     const id = { family: this.#family, number: this.#lastNumber };
     const call = new OutgoingCall(this, id, subject, options);
@@ -35,7 +35,7 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
     this.transport.post.transmit(from, 'serving', id, plainFrame(FRAME.cancel, 'the caller has left'));
   }
 
-  /** `left`: it announced that; calls that it has not taken end as not served. */
+  /** `left`: the peer announced its leaving; the calls that it has not accepted end by its answer as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
     for (const call of this.open.values()) {
       if (call.peer === peer && (call.taken || !left)) call.lost(reason);
@@ -46,7 +46,7 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
     for (const call of this.open.values()) call.lost(reason);
   }
 
-  /** The bundles with these numbers never left. */
+  /** `unsent`: numbers of the bundles that were never sent. */
   disconnected(unsent: ReadonlySet<number>): void {
     for (const call of this.open.values()) {
       if (unsent.has(call.bundle)) call.notSent('the bus lost its connection before the call was sent');
@@ -59,8 +59,8 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
   }
 
   /**
-   * Requests that certainly reached no peer. The messaging system reports them unsigned, on subjects that no client may publish
-   * to (docs/cluster.md); the same elsewhere is not believed.
+   * Ends the requests of a bundle that certainly reached no peer. The messaging system reports it unsigned, on subjects to which
+   * no client may publish (docs/cluster.md); reports on other subjects are ignored.
    */
   #noResponder({ subject, noResponders }: WireMessage): void {
     if (!noResponders) return;

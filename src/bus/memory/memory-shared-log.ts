@@ -16,7 +16,7 @@ interface NameGroup {
   bytes: number;
 }
 
-/** Nothing expires. */
+/** In memory; entries do not expire. */
 export class MemorySharedLog implements SharedLog {
   readonly maxEntryBytes = MAX_ENTRY_BYTES;
   readonly #lists = new Map<string, KeptEntry[]>();
@@ -54,7 +54,7 @@ export class MemorySharedLog implements SharedLog {
 
   close(): void {}
 
-  /** The oldest of its name. */
+  /** Drops an entry, which must be the oldest of its name. */
   #drop(entry: KeptEntry, group: NameGroup): void {
     this.#lists.get(entry.name)!.shift();
     group.entries.delete(entry);

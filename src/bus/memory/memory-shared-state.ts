@@ -14,7 +14,7 @@ interface Deletion {
   readonly at: number;
 }
 
-/** Shared records in the memory of one process: tests, and nodes that share it. */
+/** Shared records in the memory of one process, for tests and for nodes that share the process. */
 export class MemorySharedState implements SharedState {
   readonly #clock: Clock;
   readonly #buckets = new Map<string, MemoryBucket>();
@@ -121,7 +121,7 @@ class MemoryBucket implements Bucket {
       revision,
       expires: ttlMs === 0 ? () => {} : this.#clock.after(ttlMs, () => this.#records.delete(key)),
     };
-    // Listed in the order of their changes.
+    // Re-inserted, so that `watch` lists records in the order of their changes.
     this.#records.delete(key);
     this.#records.set(key, kept);
     this.#deletions.delete(key);

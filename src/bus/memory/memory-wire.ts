@@ -10,7 +10,7 @@ interface MemorySubscription {
 
 const MAX_PAYLOAD = 1024 * 1024;
 
-/** A messaging system in the memory of one process, for nodes that share it: tests, and embedded clusters. */
+/** A messaging system in the memory of one process, for tests and for embedded clusters whose nodes share it. */
 export class MemoryHub {
   readonly maxPayload: number;
   readonly subscriptions = new Set<MemorySubscription>();
@@ -61,7 +61,7 @@ export class MemoryWire implements Wire {
     return !this.#closed;
   }
 
-  /** Messages pass. */
+  /** Whether messages get through; a test overrides it to cut the connection. */
   get reaches(): boolean {
     return this.connected;
   }
@@ -88,13 +88,13 @@ export class MemoryWire implements Wire {
     this.#hub.subscriptions.add(subscription);
     const close = (): Promise<void> => {
       this.#hub.subscriptions.delete(subscription);
-      // What was published before has arrived by then.
+      // By then, the microtasks have delivered earlier messages.
       return new Promise((resolve) => setImmediate(resolve));
     };
     return { close };
   }
 
-  /** A connection within the process is never lost. */
+  /** Never calls the listener: a connection within the process is never lost. */
   onChange(_listener: (change: WireChange) => void): () => void {
     return () => {};
   }

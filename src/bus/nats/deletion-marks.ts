@@ -2,16 +2,16 @@ import type { JsMsg } from '@nats-io/jetstream';
 import { apiCode, NO_SEQUENCE, NOT_DELETED, type Reach } from './jetstream.ts';
 import { readStream } from './pending-records.ts';
 
-/** Marks deleted records. */
+/** Header that marks tombstones. */
 export const OPERATION = 'KV-Operation';
 const MAX_MARKS = 10_000;
 const AT_ONCE = 16;
 
-/** What a bucket's stream keeps of deleted records. */
+/** The tombstones in the stream of a bucket. */
 export class DeletionMarks {
   readonly #stream: string;
   readonly #subject: string;
-  /** Before it there are no marks in this making of the stream. */
+  /** Sequence number below which this incarnation of the stream has no tombstones. */
   #from = 1;
   #made = '';
 
@@ -20,7 +20,7 @@ export class DeletionMarks {
     this.#subject = subject;
   }
 
-  /** Each record is passed once, whatever the number of calls. The newest change is kept. Returns how many were removed. */
+  /** Reads each record once over all calls. Keeps the newest change. Returns the number of tombstones removed. */
   async forget(reach: Reach, olderThanMs: number): Promise<number> {
     const { created, state } = await reach.manager.streams.info(this.#stream);
     if (created !== this.#made) [this.#made, this.#from] = [created, 1];
@@ -42,7 +42,7 @@ export class DeletionMarks {
     return forgotten;
   }
 
-  /** Marks do not count. Reads no more than the answer needs. */
+  /** Does not count tombstones. Reads no more than the answer needs. */
   async hasAtMost(reach: Reach, records: number): Promise<boolean> {
     let found = 0;
     await this.#scan(reach, 1, (message) => isMark(message) || ++found <= records);
@@ -59,14 +59,14 @@ export class DeletionMarks {
     return readStream(reach, this.#stream, config, take);
   }
 
-  /** By their sequence numbers, which stay unique: of several nodes one removes each. */
+  /** Deletes by sequence number, which is never reused: of several nodes, one removes each tombstone. */
   async #delete({ manager }: Reach, marks: readonly number[]): Promise<number> {
     let deleted = 0;
     const remove = async (mark: number): Promise<void> => {
       try {
         if (await manager.streams.deleteMessage(this.#stream, mark, false)) deleted++;
       } catch (error) {
-        // Another node was faster, or the key was written again.
+        // Another node removed it first, or the key was written again.
         if (![NO_SEQUENCE, NOT_DELETED].includes(apiCode(error))) throw error;
       }
     };

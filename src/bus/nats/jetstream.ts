@@ -28,21 +28,21 @@ export const NO_STREAM = 10_059;
 export const NO_MESSAGE = 10_037;
 export const NOT_DELETED = 10_057;
 export const NO_SEQUENCE = 10_043;
-/** A single server knows no replicas, even with the name of a cluster. */
+/** A single server supports no replicas, even if it has a cluster name. */
 const NO_REPLICAS = 10_074;
 
-/** 0 if it is no answer of JetStream's. */
+/** Returns 0 if the error is not an answer of the JetStream API. */
 export function apiCode(error: unknown): number {
   const code = (error as { readonly code?: unknown } | null)?.code;
   return typeof code === 'number' ? code : 0;
 }
 
-/** An answer means that nothing was done; without one, a write may have been. */
+/** An error answer means that JetStream did nothing; without an answer, it may have done a write. */
 export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayError {
   if (error instanceof GatewayError) return error;
   const lack = jetStreamLack(error);
   const text = lack ?? (error instanceof Error ? error.message : String(error));
-  // An operation whose answer cannot be received may have been done.
+  // If the node may not subscribe to the answer, JetStream may still have done the operation.
   const unheard = lack?.includes('may not subscribe') === true;
   const answered = (lack !== null && !unheard) || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
   const outcome = doing === 'read' || answered ? 'NOT_SENT' : 'UNKNOWN';
@@ -58,14 +58,14 @@ const NOT_FOR_ACCOUNT =
   'set jetstream: enabled for it, or give it limits (nsc edit account --js-disk-storage -1 --js-mem-storage -1 --js-streams -1 --js-consumer -1)';
 
 /**
- * Why JetStream refused, for operators; null if the error does not show it. What the connected server announces does not count:
- * another server of its cluster may have JetStream, and an account none.
+ * Returns why JetStream refused, for operators; null if the error does not show it. Ignores the INFO of the connected server:
+ * another server of its cluster may have JetStream, and the account may have none.
  */
 function jetStreamLack(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
   if (nameOf(error) === 'JetStreamNotEnabled') {
     if (nameOf(cause) === 'JetStreamApiError') return NOT_FOR_ACCOUNT;
-    // A stream without a leader takes no writes either.
+    // A write to a stream without a leader fails in the same way.
     return cause instanceof Error && cause.message.includes('$JS.API') ? OFF : null;
   }
   const refused = [error, cause].find((one) => nameOf(one) === 'PermissionViolationError');
@@ -75,7 +75,7 @@ function jetStreamLack(error: unknown): string | null {
   return `these credentials may not ${act} ${subject}: docs/cluster.md says what a node has to be permitted`;
 }
 
-/** Null: available, or unknown; credentials that may do everything but ask are sufficient. */
+/** Returns null if JetStream is available or the answer unknown. Credentials that lack only this request are sufficient. */
 export async function askForLack(manager: JetStreamManager): Promise<string | null> {
   try {
     await manager.getAccountInfo();
@@ -86,17 +86,17 @@ export async function askForLack(manager: JetStreamManager): Promise<string | nu
   }
 }
 
-/** By name, because the client is loaded only in a cluster. */
+/** Returns the class name, because the classes of the client are loaded only in a cluster. */
 function nameOf(error: unknown): string {
   return error instanceof Error ? error.constructor.name : '';
 }
 
-/** Answer of nats-server 2.9 for a stream that is being created. */
+/** Creation time that nats-server 2.9 reports for a stream that is being created. */
 const NOT_YET = '0001-01-01T00:00:00Z';
 const AGAIN_MS = 10;
 const ATTEMPTS = 100;
 
-/** Waits until it was created: that time is its incarnation. */
+/** Waits until the stream has a creation time, which is its incarnation. */
 export async function onceMade(
   { manager, clock }: Pick<Reach, 'manager' | 'clock'>,
   seen: StreamInfo,
@@ -111,7 +111,7 @@ export async function onceMade(
 }
 
 /**
- * Creates a stream, or updates its settings if one that is compared differs; several nodes may do so at once. Resolves with its
+ * Creates a stream, or updates its settings if one in `compared` differs; several nodes may do so concurrently. Resolves with its
  * creation time; rejects with GatewayError.
  */
 export async function makeStream(
@@ -150,7 +150,7 @@ async function made({ manager, connection }: Reach, name: string, wanted: Partia
     try {
       return await manager.streams.add({ ...wanted, name, num_replicas: REPLICAS });
     } catch (error) {
-      // It may have been created, or the servers have not met yet: the caller asks again.
+      // It may have been created, or the servers have not formed a cluster yet: the caller tries again.
       if (apiCode(error) === 0) throw stateFailure(error, 'read');
     }
   }
@@ -167,8 +167,8 @@ async function made({ manager, connection }: Reach, name: string, wanted: Partia
 const RAISE_AGAIN_MS = 60_000;
 
 /**
- * Raises streams with fewer replicas than intended: JetStream may not have met all servers at the start. Looks at each reading,
- * connection and minute.
+ * Raises the replicas of streams with fewer than intended: at the start, JetStream may not know all servers yet. Tries again on
+ * each `look`, on each connection and every minute.
  */
 export class StreamReplicas {
   readonly #deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>;
@@ -186,7 +186,7 @@ export class StreamReplicas {
     });
   }
 
-  /** In the background. */
+  /** Raises the replicas of a stream in the background if it has too few. */
   look({ connection }: Reach, { config }: StreamInfo): void {
     if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
       this.#few.delete(config.name);
@@ -196,7 +196,7 @@ export class StreamReplicas {
     void this.#raiseAll();
   }
 
-  /** One by one: a stream has no leader for a moment. */
+  /** Raises one stream at a time, because it has no leader for a moment. */
   async #raiseAll(): Promise<void> {
     const { wire, clock } = this.#deps;
     if (this.#raising) return;

@@ -1,11 +1,11 @@
 import { type Clock, pause } from '../../model/clock.ts';
 
-/** Of what all logs may hold. */
+/** Largest share of one group, as a fraction of `maxBytes`. */
 const LARGEST_SHARE = 1 / 16;
-/** Of a group that is faster than its oldest entries are deleted; further entries are dropped. */
+/** A group above this fraction of `maxBytes` grows faster than its oldest entries are deleted: its new entries are dropped. */
 const MOST = 1 / 8;
 const SMALLEST_SHARE_BYTES = 64 * 1024;
-/** Of what all logs may hold. */
+/** A part below this fraction of `maxBytes` takes the next entries too. */
 const SMALLEST_PART = 1 / 2_048;
 const LOOK_BYTES = 256 * 1024;
 const PAUSE_MS = 25;
@@ -15,26 +15,26 @@ const MAX_GROUPS = 65_536;
 export interface StoredLogs {
   readonly maxBytes: number;
   readonly maxAgeMs: number;
-  /** Rejects if unknown. */
+  /** Rejects if the state is unknown. */
   state(): Promise<LogsState>;
-  /** Deletes entries of a group up to this position. */
+  /** Deletes the entries of a group up to and including this position. */
   drop(group: string, upTo: number): Promise<void>;
 }
 
 export interface LogsState {
-  /** Another one: all positions are others. */
+  /** Changes when the store is recreated, which invalidates all positions. */
   readonly incarnation: string;
   readonly bytes: number;
-  /** Of the newest entry. */
+  /** Position of the newest entry. */
   readonly position: number;
 }
 
-/** A moment, with the position of the newest entry then; 0: not known yet. */
+/** A point in time, with the position of the newest entry then; 0 if not known yet. */
 interface LogMark {
   position: number;
 }
 
-/** Entries in a row: after the position `from`, and before the mark. */
+/** Consecutive entries of a group: after the position `from`, up to the mark. */
 interface LogPart {
   from: number;
   mark: LogMark;
@@ -48,8 +48,8 @@ interface LogGroup {
 }
 
 /**
- * Deletes the oldest entries of each group that has more than its share of the bytes. The share becomes smaller while the logs are
- * nearly full, so that those with the most make room. Counts what this node wrote: JetStream itself limits no bytes per subject.
+ * Deletes the oldest entries of each group that exceeds its share of the bytes. The share shrinks while the logs are nearly full,
+ * so that the largest groups make room. Counts what this node wrote, because JetStream has no limit of bytes per subject.
  */
 export class LogShares {
   readonly #stored: StoredLogs;
@@ -60,7 +60,7 @@ export class LogShares {
   #mark: LogMark = { position: 0 };
   #incarnation: string | null = null;
   #position = 0;
-  /** Bytes since the mark. */
+  /** Bytes since the last look. */
   #since = 0;
   #looking = false;
   #stopTimer: (() => void) | null = null;
@@ -73,12 +73,12 @@ export class LogShares {
     this.#share = this.#largest;
   }
 
-  /** For an entry that is about to be written. */
+  /** Counts an entry that is about to be written; returns false if it must be dropped. */
   take(name: string, bytes: number): boolean {
     const group = this.#groups.get(name) ?? { parts: [], bytes: 0, at: 0 };
     const { maxBytes } = this.#stored;
     if (group.bytes > maxBytes * MOST) return false;
-    // The map is in the order of the last entries.
+    // Re-inserted, so that the map is in the order of the last entries.
     this.#groups.delete(name);
     this.#groups.set(name, group);
     group.at = this.#clock.now();
@@ -120,14 +120,14 @@ export class LogShares {
       this.#adapt(bytes);
       await this.#trim();
     } catch {
-      // The next mark is after these entries too.
+      // A mark of a later look covers these entries too.
     }
     await pause(this.#clock, PAUSE_MS);
     this.#looking = false;
     this.#lookSoon();
   }
 
-  /** Their entries are too old. */
+  /** Forgets groups without unexpired entries, and the oldest ones above MAX_GROUPS. */
   #forget(): void {
     const before = this.#clock.now() - this.#stored.maxAgeMs;
     for (const [name, { at }] of this.#groups) {
@@ -147,14 +147,14 @@ export class LogShares {
     for (const [name, upTo] of drops) if (upTo > 0) await this.#stored.drop(name, upTo);
   }
 
-  /** The position up to which entries have to go; 0: none. */
+  /** Reduces the group to its share. Returns the position up to which to delete its entries; 0 if none. */
   #dropped(group: LogGroup): number {
     let upTo = 0;
     while (group.bytes > this.#share && group.parts[0]!.mark.position > 0) {
       const part = group.parts[0]!;
       const { position } = part.mark;
       const bytes = Math.min(group.bytes - this.#share, part.bytes);
-      // The entries of a part are taken to be at equal distances.
+      // Assumes that the bytes of a part are spread evenly over its positions.
       upTo = part.from + Math.ceil(((position - part.from) * bytes) / part.bytes);
       part.from = upTo;
       part.bytes -= bytes;

@@ -11,14 +11,14 @@ const MAX_AGE_MS = 5 * 60_000;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 1_024;
 const ROOM_BYTES = 1_024;
-/** Of an entry in the store of nats-server, without name and content. */
+/** Overhead of an entry in the store of nats-server, beside name and content. */
 const ENTRY_BYTES = 16;
 const NANOS = 1_000_000;
 const RETRY_MS = 1_000;
-/** Beyond it entries are dropped. */
+/** `append` drops entries beyond it. */
 const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
 
-/** All shared logs are one JetStream stream in memory, a subject each. Appending is plain publishing without acknowledgement. */
+/** Keeps all shared logs in one in-memory JetStream stream, a subject each. `append` publishes without acknowledgement. */
 export class NatsSharedLog implements SharedLog, StoredLogs {
   readonly maxBytes: number;
   readonly maxAgeMs = MAX_AGE_MS;
@@ -31,13 +31,13 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
   #closed = false;
   #refused = '';
 
-  /** `maxBytes`: of all logs, in the memory of NATS. */
+  /** `maxBytes`: limit of all logs together, in the memory of NATS. */
   constructor(nats: Pick<NatsSharedState, 'deps' | 'reach'>, maxBytes = DEFAULT_MAX_BYTES) {
     const { wire, clock } = nats.deps;
     this.#nats = nats;
     this.maxBytes = maxBytes;
     this.#shares = new LogShares(this, clock);
-    // A restarted server has lost what was in memory.
+    // A restarted server has lost the in-memory stream.
     this.#unfollow = wire.onChange(({ type }) => {
       if (type === 'connected') void this.#make();
     });
@@ -94,13 +94,13 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
     this.#unfollow();
   }
 
-  /** One flush at a time covers everything before it. */
+  /** Flushes until nothing is unsent. One flush at a time covers everything before it. */
   async #sent(): Promise<void> {
     if (this.#flushing) return;
     this.#flushing = true;
     while (this.#unsent > 0) {
       const asked = this.#unsent;
-      // A lost connection has dropped what waited.
+      // If the connection is lost, the client has dropped what it had queued.
       await this.#nats.deps.wire.connection?.flush().catch(() => {});
       this.#unsent -= asked;
     }

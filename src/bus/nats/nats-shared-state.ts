@@ -21,13 +21,13 @@ const MAX_VALUE_BYTES = 64 * 1024;
 const RETRY_MS = 500;
 
 const REQUEST_MS = 2_000;
-/** For JetStream's header. */
+/** Space for the headers of JetStream. */
 const HEADER_BYTES = 512;
 const NANOS = 1_000_000;
 /** Deduplication window; must not exceed the TTL. */
 const DUPLICATES_MS = 120_000;
 
-/** Buckets in JetStream's own key-value layout. Reads ask the leader, never a replica that may be behind: leases depend on it. */
+/** Buckets in the key-value layout of JetStream. Reads ask the leader, never a replica that may lag: leases depend on it. */
 export class NatsSharedState implements SharedState {
   readonly deps: NatsStateDeps;
   readonly #replicas: StreamReplicas;
@@ -49,14 +49,14 @@ export class NatsSharedState implements SharedState {
     if (connection === null || !wire.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
     if (this.#reach?.connection === connection) return this.#reach;
     const options = { timeout: REQUEST_MS };
-    // The check asks for account limits; without that permission the next operation reports the reason.
+    // Skips the check, which reads account limits: without that permission, the next operation reports the reason.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
     const client = jetStream.jetstream(connection, options);
     this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
     return this.#reach;
   }
 
-  /** For operators; null if nothing, or unknown. */
+  /** Returns what JetStream lacks, for operators; null if nothing, or unknown. */
   async lack(): Promise<string | null> {
     try {
       return await askForLack((await this.reach()).manager);
@@ -65,7 +65,7 @@ export class NatsSharedState implements SharedState {
     }
   }
 
-  /** Creates the stream of a bucket or updates its settings. Returns when it was created. */
+  /** Creates the stream of a bucket or updates its settings. Returns its creation time. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
     return makeStream(await this.reach(), `KV_${name}`, streamConfig(name, options), ['max_age', 'max_msg_size']);
   }
@@ -106,7 +106,7 @@ export class NatsBucket implements Bucket {
   }
 
   readIncarnation(): Promise<string> {
-    // A read does not show that another node has created it again.
+    // Only opening the bucket shows that another node has recreated it; a read does not.
     this.#opening = null;
     return this.withStream('read', async () => this.incarnation);
   }
@@ -129,7 +129,7 @@ export class NatsBucket implements Bucket {
   async create(key: string, value: Buffer): Promise<number | null> {
     const revision = await this.restore(key, value);
     if (revision !== null) return revision;
-    // A deletion leaves a marker, whose revision must be followed.
+    // A deletion leaves a tombstone, and the write must expect its revision.
     const stored = await this.#last(key);
     if (stored !== null && !stored.removed) return null;
     const after = stored === null ? null : await this.#write(key, value, stored.revision);
@@ -172,7 +172,7 @@ export class NatsBucket implements Bucket {
     return watch;
   }
 
-  /** Creates a lost bucket and repeats. */
+  /** Runs an operation. Recreates a lost bucket and repeats the operation once. */
   async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>, repeats = true): Promise<T> {
     this.#opening ??= this.#open();
     const opening = this.#opening;
@@ -190,7 +190,7 @@ export class NatsBucket implements Bucket {
     this.incarnation = incarnationOf(await this.state.makeStream(this.name, this.#options));
   }
 
-  /** Subjects of a lost bucket have no subscriber. */
+  /** A write to a lost bucket gets no responders, because its subjects have no subscriber. */
   #gone(error: unknown): boolean {
     return apiCode(error) === NO_STREAM || (error instanceof Error && error.name === 'JetStreamNotEnabled');
   }
@@ -209,7 +209,7 @@ export class NatsBucket implements Bucket {
     });
   }
 
-  /** Null if the revision differs. `expected` null: any. */
+  /** Returns null if the revision differs. `expected` null: unconditional. */
   async #write(key: string, value: Buffer, expected: number | null, operation?: 'DEL'): Promise<number | null> {
     const most = this.#options.maxValueBytes ?? MAX_VALUE_BYTES;
     if (value.length > most) {
@@ -238,7 +238,7 @@ interface Running {
   readonly first: PendingRecords;
 }
 
-/** Begins anew after every lost connection: what it missed is unknown. */
+/** Restarts after every reconnect, because it does not know what it missed. */
 export class NatsWatch {
   readonly #bucket: NatsBucket;
   readonly #pattern: string;
@@ -250,7 +250,7 @@ export class NatsWatch {
   #unfollow: (() => void) | null = null;
   #stopRetry: (() => void) | null = null;
 
-  /** `newest`: of a larger stream, about as many records that were changed last. */
+  /** `newest`: of a larger bucket, lists at most this many records, those changed last. */
   constructor(bucket: NatsBucket, pattern: string, watcher: StateWatcher, newest = Number.POSITIVE_INFINITY) {
     this.#bucket = bucket;
     this.#pattern = pattern;
@@ -258,7 +258,7 @@ export class NatsWatch {
     this.#newest = newest;
   }
 
-  /** Rejects with GatewayError if it cannot begin; later it retries until closed. */
+  /** Rejects with GatewayError if it cannot begin. Once begun, it retries until closed. */
   async start(): Promise<void> {
     await this.#begin();
     if (this.#closed) return;
@@ -288,16 +288,16 @@ export class NatsWatch {
     const live = (): boolean => !this.#closed && round === this.#round;
     await this.#bucket.withStream('read', async (reach) => {
       const { client, manager } = reach;
-      // Another node may have created it again.
+      // Another node may have recreated the stream.
       const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
       const newest = this.#newest;
       const whole = state.messages <= newest || (await this.#bucket.marks.hasAtMost(reach, newest));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
-        // A bucket has one message for each record.
+        // The stream keeps one message per record.
         ...(whole
           ? { deliver_policy: 'last_per_subject' as const }
           : { deliver_policy: 'by_start_sequence' as const, opt_start_seq: state.last_seq - newest + 1 }),
-        // A list would need NATS 2.10.
+        // An array of filters would need nats-server 2.10.
         filter_subjects: this.#bucket.subject(this.#pattern),
       });
       const left = (await consumer.info(true)).num_pending;
@@ -341,7 +341,7 @@ function incarnationOf(created: string): string {
   return String(Date.parse(created));
 }
 
-/** Copied: a slice would keep the whole text, and keys are kept. */
+/** Copies the key: a slice would retain the whole subject, and watchers keep keys. */
 function keyOf({ subject }: JsMsg, bucket: NatsBucket): string {
   return Buffer.from(subject.slice(bucket.subject('').length)).toString();
 }

@@ -16,11 +16,11 @@ import { unlinkRequests } from './unlinked-requests.ts';
 
 const MAX_PAYLOAD = 1024 * 1024;
 const CONNECT_MS = 5_000;
-/** How long leaving a subscription waits for the server. */
+/** How long closing a subscription waits for the server. */
 const DRAIN_MS = 1_000;
 const RETRY_MS = 250;
 const MAX_RETRY_MS = 5_000;
-/** Two unanswered ones end a dead connection. */
+/** Two unanswered pings end a dead connection. */
 const PING_MS = 2_000;
 
 interface Registered {
@@ -30,14 +30,14 @@ interface Registered {
   live: Subscription | null;
 }
 
-/** Connects and reconnects until closed. */
+/** A connection to NATS that reconnects until closed. */
 export class NatsWire implements Wire {
   readonly #core: NatsCore;
   readonly #options: NatsOptions;
   readonly #clock: Clock;
   readonly #registered = new Set<Registered>();
   readonly #listeners = new Set<(change: WireChange) => void>();
-  /** Resolves after the first attempt; see `status`. */
+  /** Resolves after the first attempt, also if it failed; see `status`. */
   readonly firstAttempt: Promise<void>;
   #connection: NatsConnection | null = null;
   #state: WireStatus['state'] = 'connecting';
@@ -57,7 +57,7 @@ export class NatsWire implements Wire {
     return this.#connection?.info?.max_payload ?? MAX_PAYLOAD;
   }
 
-  /** Null before the first. */
+  /** Null before the first connection. */
   get connection(): NatsConnection | null {
     return this.#connection;
   }
@@ -78,7 +78,7 @@ export class NatsWire implements Wire {
     };
   }
 
-  /** As NATS has it: names of subjects and buckets contain that of the cluster. */
+  /** Returns the name in NATS of a subject or bucket, which contains the name of the cluster. */
   scoped(subject: string): string {
     return scoped(this.#options.cluster ?? null, subject);
   }
@@ -187,7 +187,7 @@ export class NatsWire implements Wire {
         if (/slow consumer/i.test(this.#lastError)) this.#tell({ type: 'slow_consumer', subject: '>' });
       }
     }
-    // The client gives up by itself, for instance when its credentials are refused.
+    // The client can close by itself, for instance if its authenticator throws.
     if (this.#connection !== connection || this.#state === 'closed') return;
     const error = await connection.closed();
     if (error instanceof Error) this.#lastError = reasonOf(error);
@@ -225,12 +225,12 @@ export class NatsWire implements Wire {
       maxReconnectAttempts: -1,
       reconnectTimeWait: RETRY_MS,
       reconnectJitter: RETRY_MS / 2,
-      // Otherwise every request makes an error with a stack in advance.
+      // Otherwise the client creates an error with a stack for every request in advance.
       noAsyncTraces: true,
       pingInterval: PING_MS,
       maxPingOut: 2,
       ignoreAuthErrorAbort: true,
-      // Of this cluster alone, so that a user of another one in the same account needs no right to read its answers.
+      // One per cluster, so that users of other clusters in the same account need no permission to read its replies.
       inboxPrefix: this.scoped('trunkline.inbox'),
       ...(encrypted ? { tls: { ...files, checkServerIdentity: natsIdentity(servers) } as TlsOptions } : {}),
       ...this.#credentials(credentials),
@@ -266,14 +266,14 @@ function reasonOf(error: unknown): string {
     : error.message;
 }
 
-/** The client decodes texts at each access: only what is needed is read. */
+/** Reads fields only when needed, because the client decodes text at each access. */
 class NatsMessage implements WireMessage {
   readonly payload: Buffer;
   readonly #message: Msg;
   readonly #subject: string | null;
   readonly #cluster: string | null;
 
-  /** `subject`: if the subscription has no wildcard; else null. */
+  /** `subject`: null if the subscription has a wildcard. */
   constructor(message: Msg, subject: string | null, cluster: string | null) {
     const { data } = message;
     this.payload = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -301,18 +301,18 @@ class NatsMessage implements WireMessage {
 }
 
 export interface NatsOptions {
-  /** Servers of one cluster, without credentials. */
+  /** URLs of the servers of one NATS cluster, without credentials. */
   readonly servers: readonly string[];
   readonly name: string;
-  /** Absent and null: the cluster without a name. */
+  /** Name of the cluster; null or absent if it has none. */
   readonly cluster?: string | null;
   readonly credentials: NatsCredentials | null;
   readonly tls: NatsTls | null;
 }
 
 /**
- * For servers addressed by IP, the client gives TLS no name and the check would ask for `localhost`: the certificate must match
- * one of the configured addresses.
+ * For servers addressed by IP, the client passes no name to TLS and Node checks for `localhost`: this check also accepts a
+ * certificate for one of the configured addresses.
  */
 function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCertificate) => Error | undefined {
   const addresses = servers
@@ -325,10 +325,10 @@ function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCert
   };
 }
 
-/** The oldest version tested. */
+/** Oldest version of nats-server that is tested. */
 const OLDEST = [2, 9] as const;
 
-/** For operators, by what the server announces. */
+/** Returns what the server lacks by its INFO, as messages for operators. */
 export function serverLacks(info: ServerInfo): readonly string[] {
   const lacks: string[] = [];
   const [major = 0, minor = 0] = info.version.split('.').map((part) => Number.parseInt(part, 10));
@@ -342,7 +342,7 @@ export function serverLacks(info: ServerInfo): readonly string[] {
 export type NatsCore = typeof import('@nats-io/transport-node');
 export type NatsJetStream = typeof import('@nats-io/jetstream');
 
-/** Loaded only in a cluster, because it costs start time. */
+/** Loads the NATS client, only in a cluster because it costs start time. */
 export async function loadNats(): Promise<{ readonly core: NatsCore; readonly jetStream: NatsJetStream }> {
   const [core, jetStream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]);
   return { core, jetStream };

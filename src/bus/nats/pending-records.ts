@@ -4,21 +4,18 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Reach } from './jetstream.ts';
 
 const LOOK_MS = 1_000;
-/** Without a record. A consumer whose connection was lost may deliver the rest much later. */
+/** Longest wait for a record: after a lost connection, a consumer may deliver the rest much later. */
 const SILENT_MS = 5_000;
 
-/**
- * The records that a stream has when a consumer of it begins, until all of them came or it is certain that the rest never
- * will.
- */
+/** Counts the records that a stream holds when a consumer starts, until all have arrived or the rest certainly never will. */
 export class PendingRecords {
   readonly #consumer: Pick<PushConsumer, 'info'>;
   readonly #clock: Clock;
   readonly #ready: () => void;
   #left: number;
-  /** The last that came. */
+  /** Delivery info of the last record. */
   #last: JsMsg['info'] | null = null;
-  /** All came, or the consumer was stopped. */
+  /** All records have arrived, or the consumer was stopped. */
   over = false;
   #stopLook: (() => void) | null = null;
 
@@ -29,7 +26,7 @@ export class PendingRecords {
     this.#ready = ready;
   }
 
-  /** From now on records come. */
+  /** Called once the consumer delivers records. */
   begin(): void {
     if (this.#left === 0) this.#end();
     else this.#lookLater();
@@ -39,7 +36,7 @@ export class PendingRecords {
     if (this.over) return;
     this.#last = info;
     this.#left--;
-    // A record that ran out of time, fell out or was written again meanwhile never comes.
+    // A record that expired, was evicted or was overwritten meanwhile never arrives.
     if (this.#left === 0 || info.pending === 0) this.#end();
   }
 
@@ -53,8 +50,8 @@ export class PendingRecords {
   }
 
   /**
-   * A record that ran out of time after the last of the others came is in no message, and nats-server 2.9 says in messages
-   * what was pending when the consumer began. The consumer's own state is right.
+   * No message reports a record that expired after the last of the others arrived, and nats-server 2.9 reports in messages what
+   * was pending when the consumer started. The state of the consumer itself is right.
    */
   async #look(): Promise<void> {
     try {
@@ -62,7 +59,7 @@ export class PendingRecords {
       const came = this.#last?.consumer === name ? this.#last.deliverySequence : 0;
       if (!this.over && pending === 0 && delivered.consumer_seq <= came) this.#end();
     } catch {
-      // It is asked again, or the watch begins anew.
+      // The next look asks again, or the watch restarts.
     }
     this.#lookLater();
   }
@@ -75,8 +72,8 @@ export class PendingRecords {
 }
 
 /**
- * Passes the records that a stream has now to `take`, in order, until it returns false. Rejects with GatewayError NOT_SENT if
- * nothing comes for 5 s.
+ * Passes the records that a stream holds now to `take`, in order, until it returns false. Rejects with GatewayError NOT_SENT if
+ * no record arrives for 5 s.
  */
 export async function readStream(
   { client, clock }: Reach,
@@ -86,7 +83,7 @@ export async function readStream(
 ): Promise<void> {
   const consumer = await client.consumers.getPushConsumer(stream, config);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  // The time may run out before it is awaited.
+  // The timeout may reject it before it is awaited.
   promise.catch(() => {});
   let heardAt = clock.now();
   const wait = (): (() => void) => clock.after(SILENT_MS - (clock.now() - heardAt), look);

@@ -3,8 +3,8 @@ interface Mux {
 }
 
 /**
- * Replaces the `Map` of the NATS client for its requests: a Map's old tables link to the new ones, so that requests outlive young
- * collections, tens of KiB per session (decision 009).
+ * Replaces the `Map` in which the NATS client keeps its requests: the tables that a V8 `Map` discards point to the new ones, so
+ * finished requests survive young-generation collections, tens of KiB per session (decision 009).
  */
 class UnlinkedRequests {
   size = 0;
@@ -35,7 +35,7 @@ class UnlinkedRequests {
   }
 }
 
-/** A client with another layout stays as it is. */
+/** Replaces the table of requests; does nothing if the client has another layout. */
 export function unlinkRequests(connection: object): void {
   const { protocol } = connection as { protocol?: { muxSubscriptions?: Mux } };
   const mux = protocol?.muxSubscriptions;

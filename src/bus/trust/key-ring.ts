@@ -1,10 +1,10 @@
 import { hkdfSync } from 'node:crypto';
 
-/** A key for one use is worthless for another. */
+/** Each use has its own derived key. */
 type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing' | 'identity';
 
 interface ClusterKey {
-  /** Eight hexadecimal digits; reveals nothing of the key. */
+  /** Eight hexadecimal digits, derived apart from the key: it reveals nothing of the key. */
   readonly id: string;
   readonly key: Buffer;
 }
@@ -15,14 +15,14 @@ const ID_BYTES = 4;
 export const SHORTEST_SECRET = 32;
 
 /**
- * Keys derived from the cluster secret by HKDF (RFC 5869). The first secret signs; the others are accepted, so that the secret
- * changes without a moment in which nodes do not understand each other.
+ * Keys derived from the cluster secret by HKDF (RFC 5869). The first secret signs; the others are accepted, so that a rotation
+ * of the secret does not separate the nodes.
  */
 export class KeyRing {
   readonly #secrets: readonly Buffer[];
   readonly #cluster: string | null;
 
-  /** Messages of a named cluster are not those of another one with the same secret. Throws RangeError for less than 32 bytes. */
+  /** The cluster name separates clusters with the same secret. Throws RangeError for no secret, or one of less than 32 bytes. */
   constructor(secrets: readonly string[], cluster: string | null = null) {
     this.#cluster = cluster;
     this.#secrets = secrets.map((secret) => Buffer.from(secret));
@@ -35,9 +35,9 @@ export class KeyRing {
     }
   }
 
-  /** The one in force first. */
+  /** The keys of all secrets; the current one first. */
   keys(use: KeyUse): readonly ClusterKey[] {
-    // What is sealed at rest can be opened after the cluster got a name.
+    // Sealing keys ignore the name, so that data sealed at rest stays readable after the cluster gets one.
     const scope = this.#cluster === null || use === 'sealing' ? use : `${use} of ${this.#cluster}`;
     return this.#secrets.map((secret) => ({
       id: derive(secret, `${scope} id`, ID_BYTES).toString('hex'),

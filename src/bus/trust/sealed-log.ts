@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
 import type { LogReading, SharedLog } from '../shared-log.ts';
 import type { KeyRing } from './key-ring.ts';
 
-/** version 1 · key id 4 · peer 8 · counter 6; then what is sealed, then the tag 16. */
+/** Bytes: version 1 · key id 4 · peer 8 · counter 6; then the ciphertext, then the tag 16. */
 const KEY_AT = 1;
 const PEER_AT = 5;
 const COUNTER_AT = 13;
@@ -14,8 +14,8 @@ const VERSION = 1;
 const MAX_KEYS = 256;
 
 /**
- * Seals entries (AES-256-GCM, bound to their name), because they leave the cluster. Each process has its own key from the secret
- * and its peer name, so that a counter is a unique nonce. What cannot be opened does not exist.
+ * Encrypts entries with AES-256-GCM, because they leave the cluster; their name is authenticated. Each process derives its own
+ * key from the secret and its peer id, so that a counter is a unique nonce. `read` omits entries that it cannot decrypt.
  */
 export class SealedLog implements SharedLog {
   readonly maxEntryBytes: number;

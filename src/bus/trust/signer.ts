@@ -2,9 +2,9 @@ import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'no
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 
-/** Counters this far behind are indistinguishable from replays. */
+/** The window rejects counters this far behind the highest, because it cannot tell them from replays. */
 const WIDTH = 4096;
-/** Evicted when all that it may have signed is too old. */
+/** A full window evicts senders that were silent for `rememberMs`; it rejects new senders if there are none. */
 const MAX_SENDERS = 4096;
 
 interface Sender {
@@ -13,7 +13,7 @@ interface Sender {
   readonly seen: Uint8Array;
 }
 
-/** Accepts each numbered message of a sender once. */
+/** Replay protection: accepts each counter of a sender once. */
 export class ReplayWindow {
   readonly #senders = new Map<string, Sender>();
   readonly #rememberMs: number;
@@ -64,7 +64,7 @@ function marked(seen: Uint8Array, counter: number): boolean {
 
 const MAC_BYTES = 32;
 
-/** version 1 · key id 4 · peer 8 · counter 6 · wall clock in ms 6 · HMAC-SHA-256 32; then what is signed. */
+/** Bytes: version 1 · key id 4 · peer 8 · counter 6 · wall clock in ms 6 · HMAC-SHA-256 32; then the signed frame. */
 const KEY_AT = 1;
 const PEER_AT = 5;
 const COUNTER_AT = 13;
@@ -73,7 +73,7 @@ const MAC_AT = 25;
 const VERSION = 1;
 
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
-/** How far clocks may differ, and how long a message may be replayed to a peer that has not seen it. */
+/** Maximum clock difference. Within it, a message can be replayed to a peer that has not seen it. */
 export const MAX_SKEW_MS = 60_000;
 
 interface Signed {
@@ -81,7 +81,7 @@ interface Signed {
   readonly frame: Buffer;
 }
 
-/** Signs and verifies: sender, subject, time and first arrival. Does not encrypt: that is TLS. */
+/** Signs messages and verifies their sender, subject, time and first arrival. Does not encrypt: TLS does. */
 export class Signer {
   readonly peer: string;
   readonly #clock: Clock;
@@ -111,7 +111,7 @@ export class Signer {
     mac(this.#signing, subject, frame).copy(frame, MAC_AT);
   }
 
-  /** Returns a text with the reason if it is not accepted. `seen` belongs to one subscription. */
+  /** Returns the reason as text if it rejects the message. Each subscription has its own `seen`. */
   open(bytes: Buffer, subject: string, seen: ReplayWindow): Signed | string {
     if (bytes.length < SIGNATURE_BYTES || bytes[0] !== VERSION) return 'it is not signed';
     const key = this.#keys.get(bytes.readUInt32BE(KEY_AT));
@@ -128,12 +128,12 @@ export class Signer {
   }
 }
 
-/** By the wall clock of the sender. */
+/** Returns the time of signing by the sender's wall clock. */
 export function signedAt(bytes: Buffer): number {
   return bytes.readUIntBE(TIME_AT, 6);
 }
 
-/** Of the subject, a zero, and the bytes without the place of the MAC itself. */
+/** Computes the HMAC of the subject, a zero byte, and the message without its MAC field. */
 function mac(key: KeyObject, subject: string, bytes: Buffer): Buffer {
   const hmac = createHmac('sha256', key).update(`${subject}\0`).update(bytes.subarray(0, MAC_AT));
   return hmac.update(bytes.subarray(SIGNATURE_BYTES)).digest();

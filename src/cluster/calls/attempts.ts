@@ -15,7 +15,6 @@ export function elsewhere(reason: string): Served {
   return { kind: 'elsewhere', reason };
 }
 
-/** The same as a promise. */
 export function notHere(reason: string): Promise<Served> {
   return Promise.resolve(elsewhere(reason));
 }
@@ -30,13 +29,13 @@ export function isRoomless(outcome: Outcome): boolean {
   return outcome.kind === 'failure' && outcome.error instanceof NoRoom;
 }
 
-/** The deadline counts on while a node tried it. */
+/** Adds the time since `since` to `triedMs`, which counts against the deadline but not against the search for a node. */
 export function wasTried(exchange: Exchange, since: number, clock: Clock): void {
   exchange.begunAt ??= since;
   exchange.triedMs = (exchange.triedMs ?? 0) + clock.now() - since;
 }
 
-/** What the owner of its process takes to be found counts as an attempt. Rejects with GatewayError NOT_SENT at the deadline. */
+/** Waits for the look-up of the owner and adds its time to `triedMs`. Rejects with GatewayError NOT_SENT at the deadline. */
 export async function inTime<T>(
   work: Promise<T>,
   place: Place,
@@ -54,7 +53,7 @@ export async function inTime<T>(
   return found;
 }
 
-/** It did not begin here, and its next attempt does. */
+/** Records a failed attempt at this node, where the call did not begin, and begins the next attempt. */
 export function wasTriedHere(exchange: Exchange, since: number, clock: Clock, error: GatewayError): void {
   wasTried(exchange, since, clock);
   failedAttempt(exchange, clock, error).begins(clock.turnNow());
@@ -62,7 +61,7 @@ export function wasTriedHere(exchange: Exchange, since: number, clock: Clock, er
 
 type Failing = Pick<GatewayError, 'outcome' | 'message'>;
 
-/** Records an attempt that another one is to follow. */
+/** Records a failed attempt that another attempt follows. */
 export function failedAttempt(exchange: Exchange, clock: Clock, error: Failing): CallAttempts {
   const attempts = (exchange.attempts ??= new CallAttempts());
   const now = clock.turnNow();
@@ -71,13 +70,13 @@ export function failedAttempt(exchange: Exchange, clock: Clock, error: Failing):
   return attempts;
 }
 
-/** The node that answered had more than one attempt. `since`: when it was asked. */
+/** Adds the attempts of the node that answered. `since`: when this node sent it the call. */
 export function triedThere(exchange: Exchange, since: number, node: string, attempts: readonly CallAttempt[]): void {
   exchange.attempts ??= new CallAttempts();
   exchange.attempts.there(since, node, attempts);
 }
 
-/** Errors on the way to another node; rejects with errors that are no outcome of a call. */
+/** Resolves with a failure for a GatewayError other than UNKNOWN; rejects with any other error. */
 export function notPassedOn(error: unknown): Promise<Outcome> {
   if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return Promise.resolve(failure(error));
   return Promise.reject(error);
@@ -87,7 +86,7 @@ export function isListen({ method }: Message): boolean {
   return method === LISTEN;
 }
 
-/** The deadline as the serving node keeps it; 0 for streams, waits for a task, and what only its node knows. */
+/** The timeout that the serving node enforces; 0 (none) for streams, waits for a task, and servers without a place. */
 export function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
   const { method } = request;
   if (isListen(request) || method === 'tasks/result' || exchange.waitsForTask === true) return 0;

@@ -4,7 +4,7 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** Of `Exchange`: what the other node has to do in the same way. */
+/** The options of `Exchange` that the serving node applies too. */
 export interface ForwardedOptions {
   readonly takesInputRequired: boolean;
   readonly sealsInput: boolean;
@@ -26,7 +26,7 @@ export function forwardedOptionsOf({
   };
 }
 
-/** What stays the same between calls of a client to one server instance. */
+/** The fields that are the same in all calls of a client to one server instance. */
 interface CallContext extends ForwardedOptions {
   readonly server: string;
   readonly nodeEpoch: string;
@@ -38,9 +38,9 @@ export interface SentContext {
   readonly peer: string;
   readonly number: number;
   readonly context: CallContext;
-  /** Null between calls that send it: many contexts are kept, and the text is most of each. */
+  /** The context as JSON. Null when no call is sending it, because the text takes most of the memory of a context. */
   text: Buffer | null;
-  /** The other node has it: calls need the number only. */
+  /** Whether the other node has the context, so that calls send only its number. */
   known: boolean;
 }
 
@@ -56,12 +56,12 @@ const MAX_OF_CLIENT = 8;
 const MAX_PEERS = 1_024;
 const MAX_TEXT = 4_096;
 
-/** The caller's side. */
+/** The contexts that this node sends with its calls. */
 export class OutgoingContexts {
   readonly #sent = new LruMap<SentContext[], ClientProfile>(MAX_CONTEXTS);
   #last = 0;
 
-  /** Null if the context is not kept. */
+  /** Returns null if the client is stateless or its context is too long to keep. */
   of(
     { peer, epoch: nodeEpoch }: NodeView,
     server: string,
@@ -104,14 +104,14 @@ export class OutgoingContexts {
   }
 }
 
-/** The serving side. */
+/** The contexts that this node received with calls. */
 export class IncomingContexts {
   readonly #heard = new LruMap<ReceivedContext, number>(MAX_CONTEXTS);
-  /** A number is found faster than a text that contains the peer. */
+  /** A number for each peer, so that `#heard` has numeric keys: they are found faster than strings. */
   readonly #peers = new LruMap<number>(MAX_PEERS);
   #lastPeer = 0;
 
-  /** Undefined if it was never received or was evicted. */
+  /** Returns undefined if this node never received the context or has evicted it. */
   get(peer: string, number: number): ReceivedContext | undefined {
     return this.#heard.get(this.#keyOf(peer, number));
   }

@@ -9,13 +9,13 @@ import { isListen, type Served } from './attempts.ts';
 import type { ServedExchange } from './served-exchange.ts';
 
 const NAME = 'trunkline.left';
-/** As long as a client can return to its stream. */
+/** The time in which a client can resume its stream. */
 const KEPT_MS = 5 * 60_000;
 const LONGEST_MS = 7 * 24 * 3_600_000;
 const MAX_WAITING = 1_000;
-/** Outcomes of ended calls. */
+/** Limit of all kept outcomes. */
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
-/** Of an outcome without an answer. */
+/** Overhead that counts for each kept outcome. */
 const LEAST_BYTES = 1024;
 const GONE = 'the node that passed this call on is gone, and how the call ended is unknown';
 
@@ -23,29 +23,29 @@ interface CallName {
   readonly server: string;
   readonly sessionId: string;
   readonly principal: string;
-  /** Of the request, as its client wrote it. */
+  /** The request id as the client wrote it. */
   readonly id: string;
 }
 
 interface CallForOther {
   readonly exchange: ServedExchange;
-  /** A client asks for it, perhaps before this node knows that the other one is gone. */
+  /** Whether a client asks for the outcome, possibly before this node detects that the calling node is gone. */
   wanted: boolean;
-  /** Null: it was not made here, or no client needs it. */
+  /** Null if the call did not run here, ended with an internal error, or no client needs its outcome. */
   readonly outcome: Promise<Outcome | null>;
 }
 
 type FoundHeader = { readonly kind: 'none' } | { readonly kind: 'answer'; readonly message: MessageHead };
 
 /**
- * Calls that other nodes pass on for clients of sessions. If such a node dies, the call goes on here, and its outcome is kept for the
- * client, which returns to any node (decision 089).
+ * Calls that other nodes send here for clients with sessions. If the calling node dies, the call continues, and this node keeps
+ * its outcome for the client, which may reconnect to any node (decision 089).
  */
 export class LeftCalls {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #known: Pick<KnownServers, 'others'>;
   readonly #calls = new Map<string, CallForOther>();
-  /** Of ended calls, the oldest first. */
+  /** Outcomes of ended calls, the oldest first. */
   readonly #kept = new Map<string, { readonly outcome: Outcome; readonly stop: () => void }>();
   #keptBytes = 0;
 
@@ -72,7 +72,7 @@ export class LeftCalls {
     void call.outcome.then((outcome) => this.#ended(key, call, outcome));
   }
 
-  /** Of a call that its client returned for. Never rejects. */
+  /** Finds the outcome of a call, here or at another node, for a client that reconnected. Never rejects. */
   async outcomeOf(server: string, exchange: Exchange): Promise<Outcome> {
     const name = nameOf(server, exchange);
     const here = await this.#find(name);
@@ -92,7 +92,7 @@ export class LeftCalls {
     }
   }
 
-  /** The client takes no answers any more. */
+  /** Cancels calls of the session whose calling node is gone: no client takes their answers. */
   sessionEnded(sessionId: string): void {
     for (const { exchange } of this.#calls.values()) {
       if (exchange.callerLost && exchange.client.sessionId === sessionId) exchange.cancel('the session was ended');
@@ -152,14 +152,14 @@ function bytesOf(outcome: Outcome): number {
   return outcome.kind === 'answer' ? outcome.message.bytes.length + LEAST_BYTES : LEAST_BYTES;
 }
 
-/** A copy: the memory that an answer came in is used again. */
+/** Copies the answer, because its buffer is reused. Returns null if the call did not run here. */
 function copyOf(served: Served): Outcome | null {
   if (served.kind !== 'answer') return served.kind === 'failure' ? served : null;
   const { message } = served;
   return answer(messageOf(headOf(message), Buffer.from(message.bytes)));
 }
 
-/** Rejects where the node has no such call. */
+/** Throws if the node does not have the call. */
 function foundIn(outcome: BusOutcome): Outcome {
   if (outcome.kind === 'failure') {
     if (outcome.fromServer === true) return failure(outcome.error);

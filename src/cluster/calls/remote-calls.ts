@@ -31,7 +31,7 @@ export interface CallHeader extends ExchangeHeader {
   readonly nodeEpoch: string;
   /** Epoch of the claim that the call needs; null if it needs none. */
   readonly epoch: string | null;
-  /** How long the client has waited; part of the deadline. Absent from nodes of an earlier version. */
+  /** Milliseconds that the client has waited; they count against the deadline. Nodes of an earlier version omit it. */
   readonly waitedMs?: number;
 }
 
@@ -41,7 +41,7 @@ export type ReplyHeader =
       readonly message: MessageHead;
       readonly key: string | null;
       readonly own: boolean;
-      /** Since the call came there; absent where the first was the only one, and from nodes of an earlier version. */
+      /** Attempts since the call arrived there; absent if there was only one, and from nodes of an earlier version. */
       readonly attempts?: readonly CallAttempt[];
     }
   | { readonly kind: 'elsewhere'; readonly reason: string };
@@ -57,18 +57,17 @@ type RemoteOutcome =
       readonly outcome: Outcome;
       readonly key: string | null;
       readonly own: boolean;
-      /** At that node; null where the first was the only one. */
+      /** Attempts at the serving node; null if there was only one. */
       readonly attempts: readonly CallAttempt[] | null;
     }
-  /** `unheard`: it did not reach the node. */
+  /** `unheard`: the call did not reach the node. */
   | { readonly kind: 'elsewhere'; readonly reason: string; readonly unheard?: boolean };
 
-/** A week, for what has no deadline of its own. */
+/** Deadline of every call on the bus: a week. The serving node enforces the deadline of the call itself. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
-/** The serving node reports the end of the deadline; the caller's node does so this much later. */
+/** If the serving node does not report a timeout, the calling node does so this much later. */
 const GRACE_MS = 500;
 const ATTEMPTS = list(CALL_ATTEMPT);
-/** On the bus. */
 export const CALLS = 'trunkline.calls';
 
 export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHeader {
@@ -141,7 +140,7 @@ export class RemoteCalls {
     this.#bus = bus;
   }
 
-  /** The serving node keeps the deadline, `timeoutMs` from `waitedMs` ago (0: none). Never rejects. */
+  /** Calls another node, which enforces the deadline: `timeoutMs` minus `waitedMs`, none if `timeoutMs` is 0. Never rejects. */
   run(
     node: NodeView,
     server: string,
@@ -166,7 +165,7 @@ export class RemoteCalls {
       if (contextText !== null) sent!.text = null;
       if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
       const reply = readReply(outcome.payload, sent, known, node, server);
-      // The node no longer has the context and did nothing.
+      // The node has evicted the context and did not run the call: send it again with the context.
       return reply ?? this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
     });
   }
@@ -176,13 +175,13 @@ export class RemoteCalls {
     node: NodeView,
     server: string,
   ): RemoteOutcome {
-    // The node has just left without the call: find the one that serves it now.
+    // The node left without taking the call: find the node that serves it now.
     const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
     if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message, unheard };
     return ended(at(error, node, server));
   }
 
-  /** Null if the node, or the request, needs the JSON form. */
+  /** Returns null if the node or the request needs the JSON form. */
   #contextFor(
     node: NodeView,
     server: string,
@@ -196,7 +195,7 @@ export class RemoteCalls {
   }
 }
 
-/** Null if the context must be sent again. */
+/** Returns null if the caller must send the context again. */
 function readReply(
   payload: Buffer,
   sent: SentContext | null,

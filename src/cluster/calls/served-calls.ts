@@ -18,7 +18,7 @@ import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 
 const MAX_CALLS = 10_000;
 
-/** How long a leaving node waits for calls on their way to it. */
+/** How long a leaving node waits for messages in transit to it and for its in-flight calls. */
 const FLUSH_MS = 5_000;
 const POLL_MS = 10;
 
@@ -35,7 +35,7 @@ interface ReceivedCall {
   readonly short: boolean;
 }
 
-/** Runs a public call for the node `by`; calls the returned function when it ends. Null: none are served. */
+/** Registers a public call of the node `by`; `ServedCalls` passes its outcome to the returned function. Null: none are served. */
 export interface PublicCalls {
   publicCall(reply: string, server: string, by: string): ((outcome: Served) => void) | null;
 }
@@ -43,7 +43,7 @@ export interface PublicCalls {
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'local'>;
 type Calls = Pick<ClusterCalls, 'left' | 'serve'>;
 
-/** Calls of other nodes for what this node owns. */
+/** Serves the calls that other nodes send to this node. */
 export class ServedCalls {
   readonly #deps: Deps;
   readonly #self: Pick<OwnNode, 'epoch'>;
@@ -70,7 +70,7 @@ export class ServedCalls {
     return this.load - this.#listens;
   }
 
-  /** Accepts no more calls. Resolves when the callers on their way have been redirected. */
+  /** Stops accepting calls. Resolves when messages in transit have arrived and in-flight calls have ended, within `FLUSH_MS`. */
   async close(): Promise<void> {
     const { bus, clock } = this.#deps;
     this.#serving.close();
@@ -87,7 +87,7 @@ export class ServedCalls {
       return undefined;
     }
     const { exchange, server, epoch, short } = call;
-    // Addressed to an earlier epoch of this node: the caller's view is outdated.
+    // The call names another epoch of this node: the caller's view is outdated.
     if (call.nodeEpoch !== this.#self.epoch) {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
       return undefined;
@@ -135,7 +135,7 @@ export class ServedCalls {
     if (listens) this.#listens--;
   }
 
-  /** Null if the caller must send the context again. Throws GatewayError for malformed frames. */
+  /** Returns null if the caller must send the context again. Throws GatewayError for malformed frames. */
   #read(serving: BusServing): ReceivedCall | null {
     const { payload, from } = serving;
     const short = unpackRequest(payload);
@@ -156,7 +156,7 @@ export class ServedCalls {
   }
 }
 
-/** The short form has no attempts. */
+/** Packs an answer with attempts as JSON, because the short form has no field for them. */
 function packReply(
   message: Message,
   connection: KnownConnection,
@@ -171,7 +171,7 @@ function packReply(
 }
 
 /**
- * Resolves when everything sent to this node before has arrived: its own message arrives after that. Waits at most `withinMs`.
+ * Resolves when all messages sent to this node so far have arrived: its own message arrives last. Waits at most `withinMs`.
  */
 function flushIncoming(bus: Bus, clock: ClusterDeps['clock'], withinMs: number): Promise<void> {
   if (bus.status.state !== 'connected') return Promise.resolve();

@@ -9,7 +9,7 @@ import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
 type HeaderOptions = ForwardedOptions & Partial<Pick<ExchangeHeader, 'paramHeaders'>>;
 
-/** A request that a client made at another node; emits and asks go there. */
+/** A request of a client of another node; its notifications and questions go through that node. */
 export class ServedExchange implements Exchange {
   readonly id: string;
   readonly request: Message;
@@ -51,12 +51,12 @@ export class ServedExchange implements Exchange {
     };
   }
 
-  /** The span of the caller's node, which the request carries. */
+  /** The `traceparent` of the calling node's span, from the request. */
   get trace(): string | undefined {
     return traceOf(this.request) ?? undefined;
   }
 
-  /** A message that cannot wait (progress, log) is dropped while the caller does not keep up. */
+  /** While the caller is slow, pauses `flow`, or drops a notification without one (progress, log). */
   emit(notification: Message, flow: Flow | null = null): void {
     if (this.#full && flow === null) return;
     const fits = this.#serving.emit(packFrame({ message: headOf(notification) }, [notification.bytes]));

@@ -10,27 +10,27 @@ import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-tabl
 interface SharedInstancesParts {
   readonly deps: Pick<ClusterDeps, 'bus' | 'local' | 'openers'>;
   readonly self: Pick<OwnNode, 'draining'>;
-  /** Other nodes that calls of a session went to, to be told of its end. */
+  /** The other nodes that served calls of each session; the cluster notifies them when it ends. */
   readonly instances: Instances;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
   readonly lists: Pick<Upstreams, 'knownCatalog'>;
 }
 
 /**
- * Which of the processes of a shared local server, one at each node, serves a session: that of the node that opened the session;
- * where it cannot, one that all nodes choose alike (decision 093). Without the bus, and where `cluster.sharedProcesses` does not ask
- * for it, each node uses its own.
+ * Chooses which process of a shared local server, one at each node, serves a session: that of the node that opened the session
+ * or, if it cannot, one chosen by rendezvous hashing (decision 093). Without the bus, or if `cluster.sharedProcesses` does not
+ * ask for it, each node uses its own process.
  */
 export class SharedInstances {
   readonly #parts: SharedInstancesParts;
-  /** Where calls that came to this node went last, this node included. */
+  /** The peer, possibly this node, that served the last call of each session. */
   readonly #served = new Instances();
 
   constructor(parts: SharedInstancesParts) {
     this.#parts = parts;
   }
 
-  /** For a call: a session that a process of another node, or of this one, served before is notified. */
+  /** As `elsewhere`, for a call: reports lost state if another process served the session before. */
   next(place: Place, client: ClientProfile): RemoteInstance | null {
     if (!this.#keeps(place, client)) return null;
     const { deps, instances, events, lists } = this.#parts;
@@ -44,7 +44,7 @@ export class SharedInstances {
     this.#served.remember(name, sessionId, peer, null);
     if (instance === null) instances.forget(name, sessionId);
     else instances.remember(name, sessionId, peer, null);
-    // A stateless server keeps nothing for a session.
+    // A stateless server keeps no state for a session.
     const stateless = lists.knownCatalog(name, client)?.handshake.era === 'stateless';
     if (before !== null && !stateless) events.stateLost(name, sessionId, 'restarted');
     return instance;
@@ -54,7 +54,7 @@ export class SharedInstances {
     this.#served.forgetSession(sessionId);
   }
 
-  /** Null if that is this node, or any serves the client. */
+  /** Returns the other node's instance that must serve the client; null if this node serves it or any node may. */
   elsewhere(place: Place, client: ClientProfile): RemoteInstance | null {
     const { otherInstances } = place;
     if (otherInstances.length === 0 || !this.#keeps(place, client)) return null;
@@ -81,7 +81,7 @@ export class SharedInstances {
     return client.sessionId !== null && client.passing !== true;
   }
 
-  /** As the other nodes see it. */
+  /** Judges this node as `serves` judges the others, so that all nodes choose the same process. */
   #servesHere({ here, server: { name } }: Place): boolean {
     const { deps, self } = this.#parts;
     if (!here || self.draining) return false;
@@ -95,7 +95,7 @@ function serves(instance: RemoteInstance): boolean {
   return isStarted(instance) || makesRoom(instance, instance.advertised.definition.name);
 }
 
-/** The key of a connection of another node, beside those of this one. */
+/** The key of a connection at another node, distinct from the keys of this node's connections. */
 export function keyAt(key: string, peer: string): string {
   return `${key} @${peer}`;
 }

@@ -1,17 +1,17 @@
 import { Message, type MessageKind } from '../../model/message.ts';
 import { malformed, SHORT_FORM } from '../frames/frame.ts';
 
-/** On the wire: append only. */
+/** Frames carry the index of a method: append only. */
 const METHODS = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const;
 const ERAS = ['stateful', 'stateless'] as const;
 const ANSWERS: readonly MessageKind[] = ['result', 'error'];
 const PLACES = 16;
 
-/** form 1 · method 1 · era 1 · length of the exchange's id 1 · places 16 · waited 4 · number 4 · length of the terms 4 */
+/** Bytes: form 1 · method 1 · era 1 · length of exchange id 1 · offsets 16 · waited 4 · context number 4 · context length 4 */
 const REQUEST_HEAD = 4 + PLACES + 12;
-/** form 1 · kind of answer 1 · era 1 · own 1 · places 16 · length of the key 1 */
+/** Bytes: form 1 · kind of answer 1 · era 1 · own 1 · offsets 16 · length of the key 1 */
 const ANSWER_HEAD = 4 + PLACES + 1;
-/** Kind of answer: the context is unknown here; nothing was done. */
+/** Kind of answer: the serving node lacks the context and did not run the call. */
 const TELL = 0xff;
 const NO_KEY = 0xff;
 
@@ -20,7 +20,7 @@ interface ShortRequest {
   readonly exchange: string;
   readonly waitedMs: number;
   readonly number: number;
-  /** Empty if it was sent before. */
+  /** Empty if the caller sent it before. */
   readonly context: string;
 }
 
@@ -31,15 +31,15 @@ interface ShortAnswer {
 }
 
 /**
- * The short form of a call between nodes: numbers instead of a JSON header, the call context sent once. The first byte
- * distinguishes it from the JSON form, which begins with 0. Nodes announce that they read it (`forms`); the answer has the form
- * of the request.
+ * Whether a call can use the short form: a binary header instead of JSON, and the call context sent only once. Its first byte is
+ * `SHORT_FORM`; the JSON form begins with 0. Nodes announce in `forms` that they read it. A request in short form may get an
+ * answer in either form.
  */
 export function hasShortForm(request: Message, exchange: string): boolean {
   return request.kind === 'request' && exchange.length <= 0xff && numberOf(request.method) >= 0;
 }
 
-/** Null if the request has no short form. `terms`: empty if the other node has the context. */
+/** Returns null if the request has no short form. `context`: null if the other node has it. */
 export function packRequest(
   request: Message,
   exchange: string,
@@ -61,7 +61,7 @@ export function packRequest(
   return context === null ? [head, request.bytes] : [head, context, request.bytes];
 }
 
-/** Null for the JSON form. Throws GatewayError for malformed frames. */
+/** Returns null for the JSON form. Throws GatewayError for malformed frames. */
 export function unpackRequest(bytes: Buffer): ShortRequest | null {
   if (bytes[0] !== SHORT_FORM) return null;
   const method = METHODS[bytes[1]!];
@@ -101,7 +101,7 @@ export function packTell(): Buffer {
   return head;
 }
 
-/** Null for the JSON form. */
+/** Returns null for the JSON form. */
 export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
   if (bytes[0] !== SHORT_FORM) return null;
   if (bytes.length < ANSWER_HEAD) throw malformed('cut short');

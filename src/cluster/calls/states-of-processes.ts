@@ -6,15 +6,15 @@ import { inputOf, mayRequireInput, takesInput } from '../../protocol/stateless/i
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
 
 /**
- * A `requestState` may contain what only the process that issued it understands, and each node runs its own process. So states
- * carry the name of their node, and requests with one go back there.
+ * Only the process that issued a `requestState` may understand it, and each node runs its own process. Each node therefore
+ * prefixes states with its peer id, and requests with such a state go back to it.
  */
 const MARK = 'trunkline-at.';
 const MARK_BYTES = Buffer.from(MARK);
 const NAME_CHARS = 16;
 const QUOTE = 0x22;
 
-/** Null if the state names no node. */
+/** Returns null if the state names no node. */
 export function nodeOfState(request: Message): string | null {
   const at = placeOf(request);
   return at < 0 ? null : request.bytes.toString('latin1', at + MARK.length, at + MARK.length + NAME_CHARS);
@@ -40,7 +40,7 @@ export function withNode(outcome: Outcome, node: string): Outcome {
   return answer(spliceMessage(message, [{ start, end: start, insert: `${MARK}${node}.` }]));
 }
 
-/** -1 without a mark. */
+/** Returns the offset of the mark; -1 without one. */
 function placeOf(request: Message): number {
   if (!takesInput(request.method) || !request.bytes.includes(MARK_BYTES)) return -1;
   const { state } = inputOf(request);

@@ -3,14 +3,14 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { Message, type MessageKind } from '../../model/message.ts';
 
 /**
- * The protocol between nodes; a node understands its own and the one before. It rises with what older nodes would misunderstand;
- * unknown fields they ignore. Heartbeats name it. 2: deleted claims, up to a floor; none is deleted while a node of 1 is there.
+ * Version of the protocol between nodes, named in heartbeats; a node understands its own and the one before. Raise it for changes
+ * that older nodes would misunderstand; they ignore unknown fields. 2: nodes delete claims up to a floor, unless a node speaks 1.
  */
 export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;
-/** From this one on nodes respect the floor of deleted claims. */
+/** Nodes of this protocol or a later one respect the floor of deleted claims. */
 export const FORGETS = 2;
-/** The newest form of calls (`forms` in heartbeats): 1 is a frame, this the short form, whose first byte it is. */
+/** The newest form of calls (`forms` in heartbeats), and the first byte of a call in short form. Form 1 is the JSON frame. */
 export const SHORT_FORM = 2;
 
 export interface Frame<Header> {
@@ -21,7 +21,7 @@ export interface Frame<Header> {
 const LENGTH_BYTES = 4;
 const MAX_HEADER_BYTES = 8 * 1024 * 1024;
 
-/** `protocol`: the oldest one that can read it. */
+/** `protocol`: the oldest protocol that can read the frame. */
 export function packFrame(header: object, pieces: readonly Buffer[] = [], protocol = OLDEST_PROTOCOL): Buffer[] {
   const sizes = pieces.map(({ length }) => length);
   const text = Buffer.from(JSON.stringify({ ...header, protocol, sizes }));
@@ -30,7 +30,7 @@ export function packFrame(header: object, pieces: readonly Buffer[] = [], protoc
   return [length, text, ...pieces];
 }
 
-/** Throws GatewayError if a node of this protocol, or the one before, cannot have sent it. */
+/** Throws GatewayError if the frame is malformed or of a protocol that this node does not understand. */
 export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
   const frame = unpackAnyFrame<Header & { protocol: unknown }>(bytes);
   const { protocol } = frame.header;
@@ -38,7 +38,7 @@ export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
   throw malformed(`of protocol ${String(protocol)}, and this node speaks ${OLDEST_PROTOCOL} to ${PROTOCOL}`);
 }
 
-/** Of any protocol: what distinguishes versions has the same form in all. */
+/** Reads a frame of any protocol: all have the same layout. Throws GatewayError for malformed frames. */
 export function unpackAnyFrame<Header>(bytes: Buffer): Frame<Header> {
   const length = bytes.length < LENGTH_BYTES ? -1 : bytes.readUInt32BE(0);
   if (length < 0 || length > MAX_HEADER_BYTES || LENGTH_BYTES + length > bytes.length) throw malformed('cut short');
@@ -60,7 +60,7 @@ export function unpackAnyFrame<Header>(bytes: Buffer): Frame<Header> {
   return { header: header as Header, pieces };
 }
 
-/** Places of the envelope; the message is a piece. */
+/** Envelope of a message, with offsets into its bytes, which are a piece of the frame. */
 export interface MessageHead {
   readonly kind: MessageKind;
   readonly era: Message['era'];

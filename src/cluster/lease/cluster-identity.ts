@@ -9,7 +9,7 @@ import { writeOver } from '../store-records.ts';
 const IDENTITY = 'trunkline_identity';
 const KEY = 'identity';
 const TEXT = 'trunkline cluster';
-/** Nodes that lost NATS together are back by then. */
+/** Nodes that lost NATS at the same time have reconnected by then. */
 const ABANDONED_MS = 15_000;
 const LOOK_MS = 1_000;
 
@@ -19,18 +19,18 @@ interface Seal {
 }
 
 /**
- * Tells nodes with another secret apart, by a record that is sealed with it: without that, such a node would count as ready,
- * and a share of all requests would fail. The first node writes the record. It is of a former secret, and replaced, if no node
- * has held a lease for 15 s. Checked once at the start of each node.
+ * Detects nodes with another secret by a record with a MAC of the secret. Without it such a node would count as ready, and a
+ * share of all requests would fail. The first node writes the record. A node with another secret replaces it if no node holds a
+ * lease for 15 s. Each node checks it once, at its start.
  */
 export class ClusterIdentity {
   readonly #bucket: Bucket;
   readonly #leases: Bucket;
   readonly #seals: readonly Seal[];
   readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
-  /** The record is sealed with the secret of this node. */
+  /** The record has a MAC of this node's secret. */
   confirmed = false;
-  /** Why this node cannot be one of them; null if it can, or while that is not known. */
+  /** Why this node must not join the cluster; null if it may, or while that is unknown. */
   refused: string | null = null;
   #confirming: Promise<void> | null = null;
 
@@ -59,7 +59,7 @@ export class ClusterIdentity {
       const stored = await this.#bucket.get(KEY);
       const known = stored === null ? -1 : this.#seals.findIndex((seal) => isSeal(stored.value, seal));
       if (known === 0) break;
-      // Of the secret before this one: each node that has the new one seals it anew.
+      // The record is of a previous secret: a node with the new one replaces it.
       if (known > 0 || stored === null) {
         if (await this.#write(stored)) break;
         continue;
@@ -77,7 +77,7 @@ export class ClusterIdentity {
     this.refused = null;
   }
 
-  /** After the store was lost: writes the record again if there is none. */
+  /** Writes the record again if the store has lost it. */
   async restore(): Promise<void> {
     if (this.confirmed) await this.#bucket.restore(KEY, this.#value);
   }

@@ -1,13 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import type { ClusterDeps } from '../cluster-deps.ts';
 
-/** Each beat wakes the process. */
+/** Interval of beats; each one wakes the process. */
 const BEAT_MS = 250;
 const BLOCKED_MS = 1_000;
 
 /**
- * Detects that this process did not run for a time. A thread (`LOOP_WATCHER`) reports a blocked event loop while it lasts; a stopped process
- * is noticed afterwards.
+ * Detects pauses of this process. A thread (`LOOP_WATCHER`) reports a blocked event loop while it is blocked; a stopped process
+ * is detected after it continues.
  */
 export class LoopWatch {
   readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
@@ -33,7 +33,7 @@ export class LoopWatch {
     this.#worker = worker;
   }
 
-  /** For at least `BLOCKED_MS`, ending at most `withinMs` ago. */
+  /** Whether this process was paused for at least `BLOCKED_MS`, until at most `withinMs` ago. */
   stoodStill(withinMs: number): boolean {
     this.#look();
     return this.#deps.clock.now() - this.#stillUntil <= withinMs;
@@ -61,12 +61,12 @@ export class LoopWatch {
 }
 
 /**
- * What the thread of a `LoopWatch` runs. Plain JavaScript, because it runs from its text: sources and the built package
- * alike need no file for it. It writes to standard error itself, because the process cannot while the loop is blocked.
+ * The script of `LoopWatch`'s thread. Plain JavaScript as text, so that neither the sources nor the built package need a file
+ * for it. It writes to standard error itself, because the main thread cannot while its loop is blocked.
  *
- * `event_loop_blocked`: the loop did not turn while this thread went on. Time in which this thread did not run either is
- * not counted as a blocked loop, whichever of them wakes first; of that it says `loop_watch_stood_still`. Beside a
- * `process_stood_still` of the same time it is the evidence that the whole process was stopped.
+ * `event_loop_blocked`: the loop did not run while this thread did. Time in which this thread did not run either does not
+ * count, whichever of the two wakes first; the thread logs it as `loop_watch_stood_still`. Together with a
+ * `process_stood_still` of the same time, that shows that the whole process was stopped.
  */
 export const LOOP_WATCHER = `
 const { workerData } = require('node:worker_threads');

@@ -6,13 +6,13 @@ import type { Witnesses } from '../nodes/witnesses.ts';
 
 const PATIENCE_MS = 1_000;
 const WARN_MS = 5_000;
-/** Between two renewals. Another node that an outage kept from its renewals seems to be dead after `TAKEOVER_MS`. */
+/** A longer gap between renewals means an outage. Other nodes that could not renew seem dead after `TAKEOVER_MS`. */
 const LATE_MS = 1_500;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node' | 'onBusLoss' | 'identity' | 'formerPeer'>;
 
 /**
- * One lease for everything that a node owns. Its validity counts from when the last acknowledged renewal was sent, by the
+ * The one lease for everything that a node owns. It is valid from the sending of the last acknowledged renewal, by the
  * monotonic clock, so that neither a slow network nor a pause makes the holder trust it longer than the store does.
  */
 export class NodeLease {
@@ -21,9 +21,9 @@ export class NodeLease {
   readonly #node: Pick<ThisNode, 'leaseOver' | 'leaseRegained' | 'leaseHeld'>;
   readonly #witnesses: Witnesses;
   readonly #key: string;
-  /** 0 without an entry. */
+  /** Revision of the lease record; 0 without one. */
   #revision = 0;
-  /** Revision of its beginning; 0 before. */
+  /** Revision at which the lease began; 0 before the first. */
   since = 0;
   #renewals = 0;
   #named: readonly string[] = [];
@@ -37,7 +37,7 @@ export class NodeLease {
   #failure: string | null = null;
   #failedSince: number | null = null;
   #warned = false;
-  /** `leaseRegained` has resolved. */
+  /** `leaseRegained` has resolved, and the lease has not expired since. */
   #settled = false;
   #endedFormer = false;
   #stopRenewing: () => void = () => {};
@@ -62,28 +62,28 @@ export class NodeLease {
     return this.#settled && (this.#deps.clock.now() < this.#until || this.servesOn);
   }
 
-  /** It is held without the bus for as long as that is away, although other nodes may have taken what it covers. */
+  /** The lease counts as held while the bus is down, although other nodes may have taken over what it covers. */
   get servesOn(): boolean {
     const { onBusLoss, bus } = this.#deps;
     return onBusLoss === 'serve' && bus.status.state !== 'connected';
   }
 
-  /** Why the cluster does not take this node, whatever others lack; null if it does. */
+  /** Why the cluster refuses this node for its secret; null if it does not. */
   get refused(): string | null {
     return this.#deps.identity?.refused ?? null;
   }
 
-  /** For operators; null while it is held or if unknown. */
+  /** Why the node has no lease, for operators; null while it holds one or if unknown. */
   get failure(): string | null {
     return this.held ? null : this.#failure;
   }
 
-  /** Null without a lease. */
+  /** Milliseconds since the last acknowledged renewal was sent; null without a lease. */
   get ageMs(): number | null {
     return this.#settled ? this.#deps.clock.now() - this.#renewedAt : null;
   }
 
-  /** It has just come back, as those of other nodes may after an outage of the store (F28). */
+  /** The lease was just renewed after a gap; after an outage of the store, other nodes may be about to renew theirs (F28). */
   get returning(): boolean {
     return this.#deps.clock.now() < this.#returningUntil;
   }
@@ -92,7 +92,7 @@ export class NodeLease {
     void this.#renew();
   }
 
-  /** An election of the store lasts longer than `STOP_MS`: until then heartbeats that witnesses confirm prolong the lease. */
+  /** End of the lease. Heartbeats that witnesses confirm prolong it, because an election of the store can exceed `STOP_MS`. */
   get #until(): number {
     return (
       Math.max(this.#renewedAt, Math.min(this.#witnesses.supportedAt, this.#renewedAt + LONGEST_MS - STOP_MS)) + STOP_MS
@@ -111,7 +111,7 @@ export class NodeLease {
 
   async #renew(): Promise<void> {
     const { clock } = this.#deps;
-    // What fails here, fails below too.
+    // If the store cannot be read, the write below normally fails too.
     await this.#deps.identity?.confirm().catch(() => {});
     if (this.#closed) return;
     const sentAt = clock.now();
@@ -119,7 +119,7 @@ export class NodeLease {
       if (this.refused !== null) throw new Error(this.refused);
       await this.#timely(this.#write());
       if (this.#closed) return;
-      // Other nodes may have missed renewals too, and renew in a moment.
+      // Other nodes may have missed renewals too, and may be about to renew.
       const isBack = this.#broken || sentAt - this.#renewedAt > LATE_MS;
       if (this.since > 0 && isBack) this.#returningUntil = clock.now() + TAKEOVER_MS;
       this.#renewedAt = Math.max(this.#renewedAt, sentAt);
@@ -130,7 +130,7 @@ export class NodeLease {
           .finally(() => {
             this.#regaining = null;
           });
-        // It is renewed while many claims are written.
+        // Wait no longer: the lease must be renewed while many claims are written.
         await within(clock, RENEW_MS, this.#regaining, () => {});
       }
       void this.#endFormer();
@@ -148,7 +148,7 @@ export class NodeLease {
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
   }
 
-  /** The process before this one certainly has ended: what it owned is free. */
+  /** Deletes the lease of this node's previous process, which has certainly ended, to free what it owned. */
   async #endFormer(): Promise<void> {
     const { formerPeer = null, logger, node } = this.#deps;
     if (formerPeer === null || this.#endedFormer) return;
@@ -185,7 +185,7 @@ export class NodeLease {
     }
     const created = this.#created;
     await this.#node.leaseRegained(how);
-    // If the lease is over, or was over in between, the next renewal decides.
+    // If the lease has expired, or was created again in between, the next renewal decides.
     if (this.#closed || clock.now() >= this.#until || created !== this.#created) return;
     this.#broken = false;
     this.#settled = true;
@@ -194,11 +194,11 @@ export class NodeLease {
 
   async #write(): Promise<void> {
     const key = this.#key;
-    // Read before the write gets its number: one that waits must fail after a later one.
+    // Read before `#put` numbers the write: a delayed write must fail after a later one.
     const revision = this.#revision;
     if (revision > 0) {
       if (await this.#put((value) => this.#store.update(key, value, revision))) return;
-      // An earlier write may have arrived without an answer.
+      // An earlier write may have reached the store although its answer was lost.
       if (await this.#over(await this.#store.get(key))) return;
     }
     this.#broken = true;
@@ -213,13 +213,13 @@ export class NodeLease {
     throw new Error('the lease was written by an earlier attempt meanwhile');
   }
 
-  /** Each write has a number of its own: an attempt without an answer may still be going on. */
+  /** Gives each write its own number, because an earlier attempt without an answer may still be in flight. */
   async #put(write: (value: Buffer) => Promise<number | null>): Promise<boolean> {
     const { node, bus } = this.#deps;
     const renewal = ++this.#renewals;
     const witnesses = this.#witnesses.of(renewal);
     if (witnesses !== this.#named) {
-      // A node of an earlier version may have shortened the life of its records.
+      // A node of an earlier version may have set a shorter TTL; this sets the bucket's options again.
       await this.#store.readIncarnation();
       this.#named = witnesses;
     }
@@ -253,7 +253,7 @@ export class NodeLease {
       throw new Error('the store does not answer');
     };
     const done = await within(clock, PATIENCE_MS, work, late);
-    // A process that stood still gets the answer before its timers run, that of the end of the lease too.
+    // After a pause the process gets the answer before its timers run, even before that of the end of the lease.
     return clock.now() > end ? late() : done;
   }
 }

@@ -1,15 +1,15 @@
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** Without a break: two nodes that are overloaded together know of each other by then, and balancers have seen a new node. */
+/** Others must be able for this long: by then, nodes overloaded at once know of each other, and load balancers know new nodes. */
 const RELIEVED_MS = 2_000;
-/** An overload ends when the memory has been below 90 %, or the bus has dropped no message, for so long. */
+/** An overload ends when, for this long, memory use was below 90 %, or the bus dropped no message. */
 const CALM_MS = 5_000;
 
 /**
- * Whether this node's memory is too short for requests of clients, or it does not keep up with the bus, and whether a load
- * balancer should use other nodes. It should while at least as many can take requests as cannot: the load of many would overload
- * the few.
+ * Whether this node is overloaded, because it is short of memory or does not keep up with the bus, and whether load balancers
+ * should use other nodes. They should while at least as many nodes can take requests as cannot: otherwise the load of many would
+ * overload the few.
  */
 export class Overload {
   readonly #deps: Pick<ClusterDeps, 'clock' | 'memory'>;
@@ -21,14 +21,14 @@ export class Overload {
     this.#deps = deps;
   }
 
-  /** Null without one. */
+  /** Null if the node is not overloaded. */
   get reason(): string | null {
     const now = this.#deps.clock.now();
     if (now < this.#fullUntil) return 'overloaded: the memory of this node is short';
     return now < this.#behindUntil ? 'overloaded: this node does not keep up with the bus of its cluster' : null;
   }
 
-  /** Null if it may get new calls. */
+  /** Why load balancers should use other nodes; null if they may use this one. */
   get notReady(): string | null {
     const { reason } = this;
     const relieved = this.#relievedSince !== null && this.#deps.clock.now() - this.#relievedSince >= RELIEVED_MS;

@@ -8,7 +8,7 @@ import { fencingToken } from '../store-records.ts';
 import type { NodeLease } from './node-lease.ts';
 import { Overload } from './overload.ts';
 
-/** Leases of all nodes end within about one renewal of each other when what all share goes away. */
+/** If all nodes lose the store or the bus, their leases end within about one renewal of each other. */
 const SETTLED_MS = RENEW_MS;
 const LOOK_MS = RENEW_MS / 2;
 const TWO_OWNERS =
@@ -16,7 +16,7 @@ const TWO_OWNERS =
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'serves' | 'memory'>;
 
-/** The state of this node: from its lease, drain requests, its memory, and whether it keeps up with the bus and the others. */
+/** The state of this node, from its lease, drain requests, its overload, and whether other nodes serve. */
 export class OwnNode {
   readonly #deps: Deps;
   readonly #lease: NodeLease;
@@ -26,11 +26,11 @@ export class OwnNode {
   #joined = false;
   #waiting = true;
   draining = false;
-  /** Without a lease. */
+  /** Monotonic time since when this node has had no lease; null while it has one. */
   #withoutSince: number | null = null;
   #cutOff = false;
 
-  /** `claims`: the bucket. After an outage or dropped messages (F29) the node reads again. */
+  /** `claims`: the bucket of claims. After an outage or dropped messages (F29) `node` reads again what it may have missed. */
   constructor(
     deps: Deps,
     lease: NodeLease,
@@ -42,7 +42,7 @@ export class OwnNode {
     this.#claims = claims;
     this.#overload = new Overload(deps);
     deps.bus.onEvent((event) => {
-      // A call that was cut because its other end is slow does not concern this node.
+      // With `call`, the other end of one call is slow, not this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#overload.fellBehind();
       else if (event.type !== 'connected') return;
       if (event.type === 'connected' && event.resync) node.backAgain();
@@ -64,19 +64,19 @@ export class OwnNode {
     return this.#lease.since === 0 ? '' : fencingToken(this.#claims.incarnation, this.#lease.since);
   }
 
-  /** Null if it may get new calls. What all nodes lack does not count. */
+  /** Why load balancers should not use this node; null if they may. What all nodes lack does not count. */
   get notReady(): string | null {
     if (this.draining) return 'draining';
     const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
     return (counts ? this.lack : null) ?? this.#overload.notReady;
   }
 
-  /** Other nodes that are overloaded cannot leave their requests to this one. */
+  /** Whether this node is overloaded, so that other overloaded nodes cannot rely on it. */
   get unready(): boolean {
     return this.#overload.reason !== null;
   }
 
-  /** Why it serves only what needs no owner; null if it serves everything. */
+  /** Why this node serves only calls that need no owner; null if it serves all calls. */
   get lack(): string | null {
     if (this.#lease.held) return null;
     const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
@@ -105,8 +105,8 @@ export class OwnNode {
   }
 
   /**
-   * Looks from now on whether this node has no lease, or is overloaded, while others serve: then a load balancer should use those.
-   * Heartbeats show it; without the bus a node without a lease asks the addresses that the others had announced.
+   * Checks from now on whether this node has no lease, or is overloaded, while others serve: load balancers should then use them.
+   * If no heartbeat shows a ready node, a node without a lease asks the announced addresses.
    */
   async watch(nodes: Pick<Nodes, 'others' | 'announced'>): Promise<void> {
     const { clock } = this.#deps;
@@ -121,7 +121,7 @@ export class OwnNode {
     const { serves } = this.#deps;
     for (const { state } of nodes.others()) if (state === 'ready') return true;
     if (serves === undefined) return false;
-    // A connection that is cut in one direction looks connected for a while.
+    // Also while the bus looks connected: a connection cut in one direction does for a while.
     const asked = await Promise.all(Array.from(nodes.announced, ([peer, at]) => serves(peer, at)));
     return asked.includes(true);
   }

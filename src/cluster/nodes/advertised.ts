@@ -4,22 +4,22 @@ import type { ServerText } from './foreign-server.ts';
 
 export interface AdvertisedServer {
   readonly definition: ServerText;
-  /** With the key in force. */
+  /** Digest of the definition with the current key. */
   readonly digest: string;
-  /** With all accepted keys. */
+  /** Digests with all accepted keys. */
   readonly digests: readonly string[];
   readonly status: ServerStatus | null;
-  /** Counts changes of its lists. */
+  /** Number of changes of its lists. */
   readonly catalogs: number;
-  /** Counts changes that the server announced; absent for none. */
+  /** Number of changes that the server announced; absent for none. */
   readonly changes?: number | undefined;
-  /** Digest of what the process of a shared server lists; absent for others, before its first lists, and from earlier versions. */
+  /** Digest of the lists of a shared server's process; absent for others, before its first lists, and from earlier versions. */
   readonly lists?: string | undefined;
-  /** Digests by session key: lists of single clients' processes that differ from a fresh process's. */
+  /** Digests of lists of single clients' processes that differ from a fresh process's, by session key. */
   readonly own?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Definition and status as JSON: a node parses only those that differ from what it knows, and that it shows. */
+/** Definition and status as JSON text: a node parses only definitions that it does not know, and a status when it is used. */
 export interface AdvertisedText extends Omit<AdvertisedServer, 'definition' | 'status'> {
   readonly definition: string;
   readonly status: string | null;
@@ -29,7 +29,7 @@ export function advertisedText({ definition, status, ...members }: AdvertisedSer
   return { ...members, definition: JSON.stringify(definition), status: status && JSON.stringify(status) };
 }
 
-/** What a node advertises: everything, or with `since` what changed after that version. */
+/** What a node advertises: all servers, or with `since` those that changed after that version. */
 export interface Advertisement {
   readonly version: number;
   readonly since?: number;
@@ -37,14 +37,14 @@ export interface Advertisement {
   readonly removed?: readonly string[];
 }
 
-/** What each node publishes: how the version before becomes this one. */
+/** The change that a node publishes, from the previous version to this one. */
 export interface OfferChange {
   readonly version: number;
   readonly changed: readonly ServerChange[];
   readonly removed: readonly string[];
 }
 
-/** A server that is new or has another definition, or the members that changed; of a status likewise. */
+/** The whole server if it is new, has another definition or lost members; otherwise the members that changed. */
 export type ServerChange =
   | { readonly server: AdvertisedServer | AdvertisedText }
   | { readonly name: string; readonly members: ChangedMembers };
@@ -70,7 +70,7 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
 
 export type Definition = Pick<AdvertisedServer, 'definition' | 'digests'>;
 
-/** What another node advertises. Members that change are changed in place. */
+/** A server that another node advertises. Changes are applied in place. */
 export class HeardServer implements AdvertisedServer {
   readonly definition: ServerText;
   readonly digest: string;

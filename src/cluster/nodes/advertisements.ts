@@ -19,7 +19,7 @@ import { OFFERED, type OwnAdvertisement } from './own-advertisement.ts';
 
 const NAME = 'trunkline.offer';
 const READ_MS = 5_000;
-/** How long what a lost node advertised is kept: when it is back, only what changed meanwhile is read. */
+/** How long the advertisement of a lost node is kept: if the node returns in time, only its changes are read. */
 const KEEP_LOST_MS = 60_000;
 const MAX_SERVERS = 10_000;
 export const MAX_INFLATED = 256 * 1024 * 1024;
@@ -28,22 +28,22 @@ interface OfferRequest {
   /** The version that the asking node has. */
   readonly since?: number;
   readonly deflate?: boolean;
-  /** Definitions and statuses as texts; absent from nodes of earlier versions. */
+  /** Asks for definitions and statuses as JSON text; absent from nodes of earlier versions. */
   readonly texts?: boolean;
-  /** Also what was not published yet; absent from nodes of earlier versions, which want it. */
+  /** Asks also for unpublished changes; absent from nodes of earlier versions, for which it is true. */
   readonly fresh?: boolean;
 }
 
 interface KnownAdvertisement {
   version: number;
   readonly servers: Map<string, HeardServer>;
-  /** When the node was lost; Infinity since it is back and what changed meanwhile was read. */
+  /** When the node was lost; Infinity while it is present and its changes were read. */
   lostAt: number;
 }
 
 /**
- * What the other nodes advertise: read when a node is found, then followed by the changes that it publishes. A version in a
- * heartbeat that is not known means that a change was missed: what changed since is read.
+ * The advertisements of the other nodes: read when a node is found, then updated by the changes that it publishes. A newer
+ * version in a heartbeat means that this node missed a change: it reads the changes since its version.
  */
 export class Advertisements {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
@@ -51,12 +51,12 @@ export class Advertisements {
   readonly #node: Pick<ThisNode, 'serversChanged' | 'serversNeeded'>;
   readonly #known = new Map<string, KnownAdvertisement>();
   readonly #readings = new CoalescedReads<void>();
-  /** Nodes whose last reading failed: they are read at each heartbeat, and logged once. */
+  /** Peers whose last read failed: each heartbeat retries it, and only the first failure is logged as a warning. */
   readonly #unread = new Set<string>();
-  /** Of nodes that were met; the count only grows. */
+  /** Number of complete advertisements read; it only grows. */
   wholeReadings = 0;
   #willForget = false;
-  /** By their text: many nodes have the same definitions. */
+  /** Definitions by their JSON text, because many nodes have the same ones. */
   readonly #definitions = new LruMap<Definition>(MAX_SERVERS);
 
   constructor(
@@ -83,13 +83,13 @@ export class Advertisements {
     });
   }
 
-  /** Null before the first reading, and that of a node that is back. */
+  /** The servers of the node; null before its first read, and after it returned until its changes were read. */
   of(peer: string): ReadonlyMap<string, AdvertisedServer> | null {
     const known = this.#known.get(peer);
     return known === undefined || isLost(known) ? null : known.servers;
   }
 
-  /** That of each other node was read. */
+  /** Whether the advertisements of all other nodes were read. */
   get complete(): boolean {
     return [...this.#nodes.others()].every(({ peer }) => {
       const known = this.#known.get(peer);
@@ -120,13 +120,13 @@ export class Advertisements {
     });
   }
 
-  /** Reads what this node lacks of it; again at its next heartbeat if that fails. What it published may be newer than its heartbeat. */
+  /** Reads the changes that this node lacks; the next heartbeat retries. Published changes may be newer than a heartbeat. */
   look(node: NodeView): void {
     if (this.#readings.has(node.peer) || (this.#known.get(node.peer)?.version ?? -1) >= node.offer) return;
     void this.#readings.begin(node.peer, () => this.#read(node, false));
   }
 
-  /** Never rejects. */
+  /** Reads the current advertisements of these peers and updates the routing table. Never rejects. */
   async readNow(peers: readonly string[]): Promise<void> {
     const read = async (peer: string): Promise<void> => {
       const node = this.#nodes.get(peer);
@@ -163,7 +163,7 @@ export class Advertisements {
       this.wholeReadings++;
       this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()], peer);
     } else if (known !== undefined && version >= known.version) {
-      // Otherwise what was published meanwhile is newer.
+      // Otherwise a change published in the meantime is newer.
       this.#apply(peer, known, { version, changed: servers.map((server) => ({ server })), removed });
     }
   }
@@ -172,7 +172,7 @@ export class Advertisements {
     const { version, changed } = change;
     const known = this.#known.get(peer);
     const node = this.#nodes.get(peer);
-    // What a node changed before it is met again is read when it is met.
+    // Changes of a node that is lost at the moment are read when it is found again.
     if (known === undefined || version <= known.version || node === null) return;
     const applies = version === known.version + 1;
     if (!applies || changed.some((change) => 'name' in change && !known.servers.has(change.name)))
@@ -193,7 +193,7 @@ export class Advertisements {
     if (isBack || names.size > 0) this.#node.serversChanged(names, peer);
   }
 
-  /** Returns its name. */
+  /** Returns the server's name. */
   #put({ servers }: KnownAdvertisement, server: AdvertisedServer | AdvertisedText): string {
     const heard = this.#heard(server);
     const { name } = heard.definition;

@@ -16,8 +16,8 @@ interface ListText {
 }
 
 /**
- * A catalog without its bytes, which are the pieces: the handshake result, then pages and items of each list. `hello` is the wire
- * name.
+ * A catalog without its bytes, which follow as pieces: the handshake result, then pages and items of each list. `hello` is the
+ * name of the handshake on the wire.
  */
 export interface CatalogText extends Omit<ServerCatalog, 'lists' | 'handshake'> {
   readonly hello: Omit<ServerCatalog['handshake'], 'result'>;
@@ -41,7 +41,7 @@ export function catalogText(catalog: ServerCatalog): {
   return { text: own === undefined ? text : { ...text, own }, pieces };
 }
 
-/** Where the lists do not depend on the client. */
+/** The client of requests whose lists do not depend on the client. */
 export const NO_CLIENT: ClientText = {
   principal: { id: '', name: '', servers: null },
   sessionId: null,
@@ -53,7 +53,7 @@ export const NO_CLIENT: ClientText = {
   handle: null,
 };
 
-/** Stands for the clients of all sessions; no client has this session. */
+/** A placeholder for the clients of all sessions; no client has its session id. */
 export const ANY_SESSION: ClientProfile = clientOf({ ...NO_CLIENT, sessionId: '', revision: '2025-11-25' });
 
 const NOTHING = Buffer.alloc(0);
@@ -66,7 +66,7 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
     const list = listOf(kind);
     const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page, text.hello.era).page);
     at += count;
-    // A node of an earlier version may have accepted more.
+    // A node of an earlier version may have accepted invalid items.
     const items = keys.map((key, i) => ({ key, bytes: pieces[at + i] ?? NOTHING }));
     lists[kind] = {
       items: items.filter(({ bytes }) => faultOfItem(list, bytes, text.hello.era) === ''),
@@ -82,7 +82,7 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   return { ...rest, handshake: { ...hello, result: pieces[0]! }, lists };
 }
 
-/** The lists that differ for clients; all that are not empty if `before` is unknown. */
+/** The kinds of lists whose items differ; all that are not empty if `before` is null. */
 export function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
   return LIST_KINDS.filter((kind) => {
     const [were, are] = [before?.lists[kind].items ?? [], lists[kind].items];
@@ -93,7 +93,7 @@ export function differing(before: ServerCatalog | null, { lists }: ServerCatalog
 const MAX_KINDS = 256;
 const MAX_SERVERS = 4_096;
 
-/** Keeps the keys: every call needs one, and a new string is hashed again by each map. */
+/** Caches catalog keys, because every call needs one and each map hashes a new string again. */
 export class CatalogKeys {
   readonly #shown: { definition(server: string): Server | undefined };
   readonly #keys = { stateful: kinds(), stateless: kinds() };

@@ -4,8 +4,8 @@ import { revealed } from '../../model/secret.ts';
 import type { Server, TransportSpec } from '../../model/server.ts';
 
 /**
- * Equal digests: either node can serve the other's calls. Keyed, because it covers secrets and leaves the process. Paths of
- * files, descriptions and settings of each node (processes, start, probes, drift) do not count.
+ * Nodes with equal digests can serve each other's calls. Keyed, because it covers secrets and leaves the process. Paths of files,
+ * descriptions and settings of each node (processes, start, probes, drift) do not count.
  */
 export function definitionDigest(server: Server, key: Buffer): string {
   const { name, transport, isolation, isolationHeader, timeoutMs, retry, trusted, cache, tools, limits } = server;
@@ -28,12 +28,12 @@ export function definitionDigest(server: Server, key: Buffer): string {
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }
 
-/** Null: added at run time, with the same folder for all nodes. */
+/** Null for a server added at run time, whose folder is the same for all nodes. */
 function folderOf({ origin: { file } }: Server): string | null {
   return isAbsolute(file) ? dirname(file) : null;
 }
 
-/** Must give the digests of the previous version, null for `ssh` without a host included. */
+/** Must keep the digests of the previous version, including null for an absent `ssh`. */
 function transportFacts(transport: TransportSpec, folder: string | null): unknown {
   switch (transport.type) {
     case 'memory':

@@ -9,7 +9,7 @@ import type { Place, RemoteInstance } from './routing-table.ts';
 
 const NAME = 'trunkline.catalogs';
 const READ_MS = 5_000;
-/** After a node did not answer. */
+/** Pause after a node did not answer. */
 const AGAIN_MS = 1_000;
 const MAX_SERVERS = 200;
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -21,8 +21,8 @@ interface CatalogsRequest {
 }
 
 /**
- * Each with the number of its pieces, or when it was listed where the asker has it, in the order of the request; fewer than asked
- * for if they are large.
+ * The catalogs in the order of the request, each with the number of its pieces, or (`same`) when it was listed if the asker has
+ * it; fewer than requested if they are large.
  */
 interface CatalogsReply {
   readonly catalogs: readonly (
@@ -35,20 +35,20 @@ interface CatalogsReply {
 interface FirstCatalog {
   readonly peer: string;
   readonly generation: number;
-  /** Null: the node has none, or serves none of this kind. */
+  /** Null if the node has none. */
   readonly catalog: ServerCatalog | null;
 }
 
 /**
- * One catalog of each server that this node has not listed, whichever kind of client another node listed it for. They are read
- * before a client asks, many in one message, so that the first list of a client is complete.
+ * One catalog of each server that this node has not listed, for whichever kind of client another node has listed it. They are
+ * read before a client asks, many in one message, so that the first list of a client is complete.
  */
 export class FirstCatalogs {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>;
   readonly #kept = new Map<string, FirstCatalog>();
   readonly #wanted = new Map<string, RemoteInstance>();
   readonly #reading = new Set<string>();
-  /** The count only grows. */
+  /** Number of catalogs read; it only grows. */
   readings = 0;
 
   constructor(deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>) {
@@ -60,12 +60,12 @@ export class FirstCatalogs {
     return this.#kept.get(server)?.catalog ?? null;
   }
 
-  /** Everything that was advertised was read. */
+  /** Whether all advertised catalogs were read. */
   get idle(): boolean {
     return this.#reading.size === 0;
   }
 
-  /** `instance`: whose catalog clients see; null if this node lists the server itself. */
+  /** Reads the catalog of `instance` if it changed. `instance` is null if this node lists the server itself. */
   look({ server, here, lost }: Place, instance: RemoteInstance | null): void {
     const { name } = server;
     this.#wanted.delete(name);
@@ -87,7 +87,7 @@ export class FirstCatalogs {
     this.#kept.delete(server);
   }
 
-  /** Until nothing is wanted of that node: once it is gone, it is wanted of others. */
+  /** Reads until no catalog of that node is wanted. When a node is lost, its catalogs are wanted of other nodes. */
   async #read(peer: string): Promise<void> {
     for (;;) {
       const wanted = [...this.#wanted].filter(([, { node }]) => node.peer === peer).slice(0, MAX_SERVERS);
@@ -103,7 +103,7 @@ export class FirstCatalogs {
         for (const [i, name] of answered.entries()) this.#take(name, peer, generations[i]!, catalogs[i] ?? null);
       } catch (error) {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
-        // Ends with the cluster.
+        // Never resolves once the cluster is closed, which ends this loop.
         await new Promise<void>((resolve) => void this.#deps.clock.after(AGAIN_MS, resolve));
       }
     }
@@ -121,7 +121,7 @@ export class FirstCatalogs {
   #take(name: string, peer: string, generation: number, catalog: ServerCatalog | null): void {
     const wanted = this.#wanted.get(name);
     if (wanted === undefined) return;
-    // Otherwise it has changed meanwhile, and is read again.
+    // Otherwise it has changed in the meantime and is read again.
     if (wanted.node.peer === peer && wanted.advertised.catalogs === generation) this.#wanted.delete(name);
     const seen = this.get(name);
     this.readings++;

@@ -3,25 +3,25 @@ import type { Paced } from '../../model/paced.ts';
 import type { Advertisements } from './advertisements.ts';
 import type { FirstCatalogs } from './first-catalogs.ts';
 
-/** The other nodes answer a node's first heartbeat at once. */
+/** Other nodes answer a node's first heartbeat within this time. */
 const MEET_MS = 200;
-/** Without anything more: another node may not answer. */
+/** The reading ends after this long without new data, because another node may not answer. */
 const SILENT_MS = 5_000;
 const MOST_MS = 30_000;
-/** The node's own servers are started by then. */
+/** The node's own servers are started after this long at the latest. */
 const START_MS = 5_000;
 const LOOK_MS = 20;
 
-/** What a node that starts reads of the others before it is ready: its first lists would lack servers. */
+/** What a starting node reads from other nodes before it is ready; otherwise its first lists would lack servers. */
 export class FirstReading {
-  /** From then on only servers that other nodes alone have are read there. */
+  /** From then on the node adds no first catalogs of servers that it lists itself. */
   isOver = false;
   readonly #clock: Clock;
   readonly #advertisements: Pick<Advertisements, 'complete' | 'wholeReadings'>;
   readonly #catalogs: Pick<FirstCatalogs, 'idle' | 'readings'>;
   readonly #started = Promise.withResolvers<void>();
   #begunAt = 0;
-  /** When the last of it came, and how much had come by then. */
+  /** When data last arrived, and (`#count`) how much had arrived by then. */
   #moreAt = 0;
   #count = 0;
   #updated = false;
@@ -37,7 +37,7 @@ export class FirstReading {
     this.#catalogs = catalogs;
   }
 
-  /** `updating`: due while the routing table does not have yet what was read. */
+  /** `updating` is due while the routing table lacks data that was read. */
   begin(updating: Pick<Paced, 'due' | 'run'>): void {
     this.#begunAt = this.#moreAt = this.#clock.now();
     this.#lookLater(updating);
@@ -48,12 +48,12 @@ export class FirstReading {
     this.#end();
   }
 
-  /** Why the node is not ready for it; null when it is. */
+  /** Why the node is not ready; null once the reading is over. */
   get lack(): string | null {
     return this.isOver ? null : 'this node reads what the other nodes have';
   }
 
-  /** Resolves when it is over, after at most 5 s. */
+  /** Resolves when the reading is over, or after 5 s. */
   get started(): Promise<void> {
     return this.#started.promise;
   }
@@ -69,7 +69,7 @@ export class FirstReading {
     this.#count = count;
     const { complete } = this.#advertisements;
     const quietMs = now - this.#moreAt;
-    // Not after a pause, once all nodes have been read.
+    // Do not wait for the pause of `updating` once all nodes have been read.
     if (complete && updating.due && !this.#updated && now - this.#begunAt >= MEET_MS) {
       this.#updated = true;
       updating.run();

@@ -24,26 +24,26 @@ interface CatalogRequest {
   readonly client: ClientText;
   readonly waitMs: number;
   readonly amongOthers?: boolean;
-  /** The digest that the asker has. */
+  /** Digest of the catalog that the asker has. */
   readonly known?: string;
   /** The node must not list the server for this. */
   readonly knownOnly?: boolean;
   /** Asks only for the connection key. */
   readonly keyOnly?: boolean;
-  /** Asks for what the process behind this connection lists, if it differs from a fresh one. */
+  /** Asks for the lists of the process behind this connection, if they differ from a fresh process's. */
   readonly ownOf?: string;
 }
 
 interface CatalogReply {
   readonly catalog: CatalogText | null;
   readonly key: string | null;
-  /** The connection is the client's own. Sent with the key only. */
+  /** Whether the connection is the client's own; sent only for `keyOnly`. */
   readonly own?: boolean;
-  /** The asker's catalog is current, listed at this time. */
+  /** The asker's catalog is current; the time of its listing. */
   readonly same?: number;
 }
 
-/** Of a client, at the node that serves it. */
+/** A client's connection at the node that serves it. */
 export interface KnownConnection {
   readonly key: string | null;
   readonly own: boolean;
@@ -63,7 +63,7 @@ const MAX_SHARED = 4_096;
 const SLACK_MS = 1_000;
 const MAX_READS = 1_000;
 
-/** Null: from this node. */
+/** What this node shows its clients; an instance is null if this node lists the server. */
 export interface ShownCatalogs {
   definition(server: string): Server | undefined;
   knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null;
@@ -74,8 +74,8 @@ export interface ShownCatalogs {
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>;
 
 /**
- * Catalogs of other nodes' servers: read once, kept, read again when their node advertises a change. Also the key of the
- * connection that serves a client there.
+ * Caches catalogs of other nodes' servers, and reads them again when their node advertises a change. Also caches the key of
+ * the connection that serves a client there.
  */
 export class ForeignCatalogs {
   readonly #deps: Deps;
@@ -84,9 +84,9 @@ export class ForeignCatalogs {
   readonly first: FirstCatalogs;
   readonly #kept = new LruMap<CachedForeignCatalog>(MAX_KEPT);
   readonly #catalogKeys: CatalogKeys;
-  /** By caller, then by server. */
+  /** Connections by caller, then by server. */
   readonly #connections = new LruMap<Map<string, KnownConnection>>(MAX_CALLERS);
-  /** Connections that all such clients share, by era and server. */
+  /** Keys of connections that clients share, by era and server. */
   readonly #sharedKeys = { stateful: new LruMap<string>(MAX_SHARED), stateless: new LruMap<string>(MAX_SHARED) };
   readonly #asked = new LruMap<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
@@ -104,7 +104,7 @@ export class ForeignCatalogs {
     return this.#kept.get(this.#catalogKeys.of(server, client))?.catalog ?? null;
   }
 
-  /** If unknown, it is read in the background, once per change. */
+  /** Reads an unknown catalog in the background, once per advertised change. */
   knownAt(instance: RemoteInstance, client: ClientProfile): ServerCatalog | null {
     const { name } = instance.advertised.definition;
     const key = this.#catalogKeys.of(name, client);
@@ -122,7 +122,7 @@ export class ForeignCatalogs {
     return this.#connectionOf(server, client)?.key ?? null;
   }
 
-  /** For a client without a known key, if all share one connection. */
+  /** Connection key for a client without a known one, if all clients share a connection. */
   sharedKey(server: string, client: ClientProfile): string | null {
     return this.#sharedKeys[clientEra(client)].get(server) ?? null;
   }
@@ -131,12 +131,12 @@ export class ForeignCatalogs {
     return this.#connectionOf(server, client)?.own ?? false;
   }
 
-  /** From the answer to a call. */
+  /** Learns the client's connection from an answer of the serving node. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
     const caller = callerOf(client);
     const ofCaller = this.#connections.get(caller);
     const before = ofCaller?.get(server);
-    // Every call comes here, nearly always with what is known.
+    // Every call runs this, nearly always with known values.
     if (ofCaller === undefined) this.#connections.set(caller, new Map([[server, { key, own }]]));
     else if (before === undefined || before.key !== key || before.own !== own) ofCaller.set(server, { key, own });
     if (key === null) return;
@@ -144,7 +144,7 @@ export class ForeignCatalogs {
     if (shared.get(server) !== key) shared.set(server, key);
   }
 
-  /** What is known, updated in the background if outdated; otherwise the instance's answer within `waitMs`. */
+  /** The cached catalog, updated in the background if outdated; otherwise the instance's answer within `waitMs`. */
   async get(
     instance: RemoteInstance,
     client: ClientProfile,
@@ -160,8 +160,8 @@ export class ForeignCatalogs {
   }
 
   /**
-   * The instance's catalog if it differs from `known`; nothing is listed for this. Never rejects; null if equal, missing or
-   * unreadable.
+   * The instance's catalog if it differs from `known`; the instance lists nothing for this. Never rejects; null if equal,
+   * missing or unreadable.
    */
   knownThere(
     instance: RemoteInstance,
@@ -172,7 +172,7 @@ export class ForeignCatalogs {
     return this.#answered(instance, { client: clientText(client), waitMs: 0, knownOnly: true, ...digest }, catalogIn);
   }
 
-  /** What the process behind this connection of the instance lists. Rejects never; null where that cannot be had. */
+  /** The lists of the process behind this connection of the instance. Never rejects; null if they cannot be read. */
   ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
     return this.#answered(instance, { client: NO_CLIENT, waitMs: 0, ownOf: key }, catalogIn);
   }
@@ -183,7 +183,7 @@ export class ForeignCatalogs {
     return (await this.#answered(instance, { client: clientText(client), waitMs: 0, keyOnly: true }, take)) === true;
   }
 
-  /** Reads changed catalogs again and notifies clients. Those of servers whose instances are all gone are kept. */
+  /** Reads changed catalogs again and notifies clients. Keeps those of servers whose instances are all lost. */
   refresh(isLost: (server: string) => boolean, servers: ReadonlySet<string>): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
       if (!servers.has(catalog.server)) continue;
@@ -232,7 +232,7 @@ export class ForeignCatalogs {
     return this.#connections.get(callerOf(client))?.get(server);
   }
 
-  /** Also if it is known. Never rejects; null if it cannot be read. */
+  /** Reads the catalog even if it is cached. Never rejects; null if it cannot be read. */
   read(
     instance: RemoteInstance,
     client: ClientProfile,
@@ -272,7 +272,7 @@ export class ForeignCatalogs {
     });
   }
 
-  /** What `take` makes of the answer. Never rejects; null if there is none. */
+  /** Asks the instance and passes its answer to `take`. Never rejects; null without an answer. */
   async #answered<T>(
     { node, advertised }: RemoteInstance,
     asked: Omit<CatalogRequest, 'server'>,
@@ -298,13 +298,13 @@ function catalogIn({ header, pieces }: Frame<CatalogReply>, before?: ServerCatal
   return same === before.listedAt ? before : { ...before, listedAt: same };
 }
 
-/** Whose connections are known under one key. */
+/** Key of a client in `#connections`. */
 function callerOf(client: ClientProfile): string {
   const key = callerKey(client, 'session');
   return client.forwarded === undefined ? key : `${key} ${JSON.stringify(client.forwarded)}`;
 }
 
-/** A client of the same kind without a process sees what a fresh process lists. */
+/** The same kind of client without a process, which sees the lists of a fresh process. */
 function withoutProcess(client: ClientProfile): ClientProfile {
   const sessionId = client.sessionId === null ? null : '';
   return { ...client, sessionId, handle: null, principal: { ...client.principal, id: '' } };

@@ -1,6 +1,6 @@
 import type { Server, TransportSpec } from '../../model/server.ts';
 
-/** What other nodes need to serve callers, without how the server is reached. */
+/** What other nodes need of a definition to serve callers, without how to reach the server. */
 export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools'> {
   readonly transport: TransportSpec['type'];
   readonly process: boolean;
@@ -22,7 +22,7 @@ export function serverText(server: Server, process: boolean): ServerText {
 
 const made = new WeakMap<ServerText, Server>();
 
-/** The same server for the same object. */
+/** Returns the same server for the same object. */
 export function foreignServer(text: ServerText): Server {
   const known = made.get(text);
   if (known !== undefined) return known;

@@ -19,7 +19,7 @@ interface Remembered {
   readonly epoch: string | null;
 }
 
-/** The node that the calls of a key go to, per server: a client returns to its state. */
+/** Remembers which node the calls of a key go to, per server, so that a client returns to its state. */
 export class Instances {
   readonly #instances = new LruMap<Map<string, Remembered>>(MAX_REMEMBERED);
 
@@ -35,7 +35,7 @@ export class Instances {
     return this.#instances.get(key)?.get(server)?.peer ?? null;
   }
 
-  /** Null also if that node no longer has the server. */
+  /** Null if there is none, or if that node no longer has the server. */
   known(place: Place, key: string): KnownInstance | null {
     const { name } = place.server;
     const known = this.#instances.get(key)?.get(name);
@@ -50,7 +50,7 @@ export class Instances {
     if (known?.delete(server) === true && known.size === 0) this.#instances.delete(key);
   }
 
-  /** Returns the nodes that its calls went to. */
+  /** Returns the peers that the session's calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
     const known = this.#instances.peek(sessionId);
     this.#instances.delete(sessionId);
@@ -59,8 +59,8 @@ export class Instances {
 }
 
 /**
- * The instances that serve instead of this node while it cannot start the server: those that run; while it is full: those with
- * room; while all its processes are in use: those that would end an idle one.
+ * The instances that serve instead of this node. While it cannot start the server: those that run. While it is full: those with
+ * room. If there are none, and all its processes are in use: those that can end an idle process.
  */
 export function instancesInstead(
   place: Place,
@@ -99,7 +99,7 @@ export function isStarted({ advertised }: RemoteInstance): boolean {
   return STARTED.has(advertised.status?.state ?? 'unknown');
 }
 
-/** A singleton has a status only where it runs. */
+/** Prefers a started instance: only the node that runs a singleton has its status. */
 export function instanceToRead({ otherInstances: instances }: Place): RemoteInstance | null {
   const staying = instances.filter(({ node }) => node.state !== 'draining');
   return staying.find(isStarted) ?? staying[0] ?? instances[0] ?? null;
@@ -117,13 +117,13 @@ export interface Restart {
   readonly done: Promise<void>;
 }
 
-/** A singleton has a status only where it runs. */
+/** Only the node that runs a singleton has its status. */
 export function runningElsewhere(place: Place): readonly RemoteInstance[] {
   if (!runsOnce(place)) return place.otherInstances;
   return place.otherInstances.filter(({ advertised }) => advertised.status !== null);
 }
 
-/** `era`: as its present status says. Only a node with a lease may start it, so that what is ended stays down elsewhere. */
+/** Whether a node needs a lease to start the server, so that it stays down once stopped without one. `era`: from its status. */
 export function needsLease(place: Place, era: Era | null): boolean {
   return place.process && (runsOnce(place) || isolationOf(place.server, era) !== 'shared');
 }

@@ -15,23 +15,23 @@ export interface NodeReport extends NodeView {
   readonly servers: readonly string[];
 }
 
+/** The routing table: the servers of all nodes, and where each of them is. */
 export class KnownServers {
   readonly #deps: Pick<ClusterDeps, 'logger' | 'events'>;
   readonly #own: OwnAdvertisement;
   readonly #nodes: Pick<Nodes, 'self' | 'others' | 'get'>;
   readonly #advertisements: Pick<Advertisements, 'of'>;
   readonly #lost: LostInstances;
-  /** The routing table. */
   readonly #places = new Map<string, Place>();
   readonly #conflicts = new Map<string, Conflict>();
   #servers: readonly Server[] = [];
-  /** By server, then by peer: where other nodes have it. */
+  /** Instances at other nodes, by server, then by peer. */
   readonly #instances = new Map<string, Map<string, RemoteInstance>>();
-  /** Names of servers whose places are looked up at the next update. */
+  /** Names of servers that the next update locates again. */
   readonly #changed = new Set<string>();
-  /** Those of them that another node advertises otherwise, by peer. */
+  /** Of these, the servers that another node added, changed or removed, by peer. */
   readonly #changedAt = new Map<string, Set<string>>();
-  /** Names of the nodes that had each server that is expected. */
+  /** Names of the nodes that had each lost server. */
   #holders: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   /** Names of this node's servers in the routing table. */
   readonly #ownNames = new Set<string>();
@@ -50,12 +50,11 @@ export class KnownServers {
     this.#lost = lost;
   }
 
-  /** In order of their names. */
+  /** Sorted by name. */
   get servers(): readonly Server[] {
     return this.#servers;
   }
 
-  /** The other nodes. */
   others(): Iterable<NodeView> {
     return this.#nodes.others();
   }
@@ -87,7 +86,7 @@ export class KnownServers {
     return (this.place(server)?.otherInstances ?? []).map(({ node }) => node.peer);
   }
 
-  /** Names of the other nodes that had it when they were last heard. */
+  /** Names of the other nodes that have the server, or had it when they fell silent. */
   holders(server: string): readonly string[] {
     const gone = this.#lost.of(server).filter(({ left }) => !left);
     const there = this.place(server)?.otherInstances ?? [];
@@ -98,14 +97,14 @@ export class KnownServers {
     return this.place(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }
 
-  /** Servers that only other nodes have. */
+  /** The server and the names of its nodes, if only other nodes have it. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
     const place = this.place(name);
     if (place === undefined || place.here || place.otherInstances.length === 0) return null;
     return { server: place.server, nodes: place.otherInstances.map(({ node }) => node.id).sort() };
   }
 
-  /** The nodes with another definition under its name, or a name that clients would confuse. */
+  /** Names of the nodes with another definition under this name, or under a name that clients would confuse with it. */
   against(server: Server): readonly string[] {
     const digests = this.#own.digests(server);
     const differs = (advertised: AdvertisedServer): boolean => {
@@ -117,12 +116,12 @@ export class KnownServers {
     return [...this.#nodes.others()].flatMap((node) => (has(node) ? node.id : [])).sort();
   }
 
-  /** All its nodes are gone and may return. */
+  /** Whether all nodes with the server are lost and may return. */
   isLost(server: string): boolean {
     return (this.place(server)?.lost ?? null) !== null;
   }
 
-  /** They came, went or changed, here or at the other node. */
+  /** Servers were added, removed or changed, at this node or at `peer`. */
   changed(servers: Iterable<string>, peer: string | null = null): void {
     let there = peer === null ? null : this.#changedAt.get(peer);
     if (peer !== null && there === undefined) this.#changedAt.set(peer, (there = new Set()));
@@ -133,8 +132,8 @@ export class KnownServers {
   }
 
   /**
-   * Brings the routing table up to date where it has changed, and reports conflicts and new instances. `servers`: what was looked
-   * up again. `anew`: there are other servers than before.
+   * Updates the routing table for changed servers, and reports conflicts and new instances. `servers`: the names that were
+   * located again. `anew`: a server was added, removed or redefined.
    */
   update(): { readonly servers: ReadonlySet<string>; readonly anew: boolean } {
     const self = this.#nodes.self;
@@ -195,12 +194,12 @@ export class KnownServers {
     const { place, conflict } = located(name, self.id, own, others, () => this.#lost.of(name));
     this.#tellConflict(name, conflict);
     const before = this.#places.get(name)?.server;
-    // Clients need no notification of an equal one.
+    // Keep the object of an equal definition: clients need no notification of it.
     const isEqual = place !== null && !place.here && isDeepStrictEqual(before, place.server);
     return isEqual ? { ...place, server: before! } : place;
   }
 
-  /** A server that a returned node no longer has is dropped for its lost instances too. */
+  /** If a returned node no longer has a lost server, drops the server's other lost instances too. */
   #dropLost(self: NodeView, present: ReadonlySet<string>): void {
     const holders = new Map<string, ReadonlySet<string>>();
     const dropped = new Set<string>();
@@ -214,7 +213,7 @@ export class KnownServers {
     this.#lost.drop(dropped);
   }
 
-  /** By the table before. */
+  /** Names of the nodes that had the server, by the table before this update. */
   #hadIt(name: string, self: string): ReadonlySet<string> {
     const sides = this.#conflicts.get(name)?.sides.flat() ?? [];
     const others = this.place(name)?.otherInstances.map(({ node }) => node.id) ?? [];
@@ -232,7 +231,7 @@ export class KnownServers {
   }
 }
 
-/** An instance that was not there before; most places have the same nodes in the same order. */
+/** Whether there is a new instance. Most places have the same nodes in the same order as before. */
 function hasMore({ here, otherInstances: now }: Place, was: Place | undefined): boolean {
   const before = was?.otherInstances ?? [];
   if (here && was?.here !== true) return true;

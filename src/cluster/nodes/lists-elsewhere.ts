@@ -12,7 +12,7 @@ import type { ProcessLists } from './process-lists.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';
 
 const FIND_MS = 2_000;
-/** How long a name that was not found is not looked for again. */
+/** How long a name that was not found is not looked up again. */
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
@@ -24,7 +24,7 @@ interface ListsElsewhereParts {
   readonly processes: Pick<ProcessLists, 'settled'>;
 }
 
-/** Counts of announced changes and of changed catalogs. */
+/** Numbers of announced changes and of changed catalogs, as last advertised by an instance. */
 interface HeardCounts {
   readonly peer: string;
   readonly changes: number;
@@ -32,14 +32,14 @@ interface HeardCounts {
 }
 
 /**
- * Lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the others
- * list again when it was notified. Names that were not announced are looked up when a client uses them.
+ * Finds lists of a server that other instances know and this node does not. One node listens to a session of an HTTP server; the
+ * others list the server again when that node was notified. Looks up names that were not announced when a client uses them.
  */
 export class ListsElsewhere {
   readonly #parts: ListsElsewhereParts;
-  /** By server, in the order of its instances. */
+  /** Last counts by server, in the order of its instances. */
   readonly #heard = new Map<string, readonly HeardCounts[]>();
-  /** By server. */
+  /** Listings in flight, by server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
   readonly #reading = new CoalescedReads<ServerCatalog | null>();
@@ -74,10 +74,7 @@ export class ListsElsewhere {
     return { peer, changes, catalogs };
   }
 
-  /**
-   * A client names something unknown that another instance may have. Resolves after the look-up, at most `FIND_MS`. False: no
-   * other instance has it.
-   */
+  /** Looks up an unknown name that another instance may have, for at most `FIND_MS`. False if no other instance has it. */
   foundElsewhere(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const behindUrl = place.here && !place.process;
     const looked = behindUrl
@@ -86,7 +83,7 @@ export class ListsElsewhere {
     return within(this.#parts.deps.clock, FIND_MS, looked, () => true);
   }
 
-  /** Clients may invent names: the next look waits `FUTILE_MS`, for all that name something meanwhile. */
+  /** Clients may invent names: after a futile read, the next one waits `FUTILE_MS` and serves all look-ups until then. */
   async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const kind = catalogKey(place.server, client);
     const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
@@ -141,7 +138,7 @@ export class ListsElsewhere {
     return true;
   }
 
-  /** A process of another instance announces through `ProcessLists`. */
+  /** `ProcessLists` handles the changes of processes. */
   #listsChanged({ server: { name }, process }: Place): void {
     if (process) return;
     const all = Promise.allSettled([this.#relisting.get(name), this.#parts.deps.local.relist(name)]);

@@ -4,22 +4,22 @@ import type { ThisNode } from '../cluster-deps.ts';
 import type { AdvertisedServer } from './advertised.ts';
 import type { NodeView } from './node-state.ts';
 
-/** How long a node that did not announce its end is expected back: as long as claims without an owner are kept. */
+/** How long a node that fell silent is expected back: as long as claims without an owner are kept. */
 export const SILENT_MS = 3_600_000;
-/** A node that left in good order may be restarting, with its machine. */
+/** How long a node that left is expected back: it may be restarting, with its machine. */
 const LEFT_MS = 600_000;
 
 export interface LostInstance {
   readonly node: string;
-  /** It announced that it leaves. */
+  /** The node announced that it leaves. */
   readonly left: boolean;
-  /** It is back and has not advertised yet. */
+  /** The node is back, and its advertisement was not read yet. */
   readonly heard: boolean;
-  /** Monotonic: when it was lost or heard of again, or this node was back. */
+  /** Monotonic time when the node was lost or found again, or when this node was back. */
   readonly awaitedSince: number;
-  /** Wall clock. */
+  /** Wall-clock time of the loss. */
   readonly seenAt: number;
-  /** Wall clock: unless it comes back. */
+  /** Wall-clock time when the instance is forgotten unless the node returns. */
   readonly forgottenAt: number;
   readonly advertised: AdvertisedServer;
 }
@@ -33,16 +33,16 @@ interface LostNode {
   left: boolean;
   awaitedSince: number;
   forgottenAt: number;
-  /** Its process since then. */
+  /** Peer id of the node's new process, whose advertisement was not read yet; null without one. */
   heard: string | null;
   disarm: () => void;
 }
 
-/** Servers of nodes that are gone: until a node advertises otherwise they exist and are unreachable. */
+/** Servers of lost nodes. They exist and are unreachable until a node advertises otherwise, or they are forgotten. */
 export class LostInstances {
   readonly #clock: Clock;
   readonly #node: Pick<ThisNode, 'serversChanged'>;
-  /** All that were lost within an hour. A node that returns under its name takes the place of its former process. */
+  /** Nodes lost within the last hour, by peer. A node that returns under its name replaces its previous process. */
   readonly #nodes = new Map<string, LostNode>();
   #changed = new Set<string>();
 
@@ -55,7 +55,7 @@ export class LostInstances {
     return this.#nodes.size > 0;
   }
 
-  /** `servers`: null if never read, so that what was known holds. */
+  /** `servers` is null if the advertisement was not read; earlier knowledge of the node then stays valid. */
   add(node: NodeProcess, servers: ReadonlyMap<string, AdvertisedServer> | null, left: boolean): void {
     if (servers === null) {
       for (const lost of this.#of(node)) {
@@ -87,7 +87,7 @@ export class LostInstances {
 
   awaitAgain(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
-      // It may stay unreadable: do not wait without end.
+      // Once per process: it may stay unreadable, and calls must not wait forever.
       if (lost.heard === node.peer) continue;
       lost.heard = node.peer;
       lost.awaitedSince = this.#clock.now();
@@ -115,7 +115,7 @@ export class LostInstances {
     }
   }
 
-  /** The names of the servers that this changed for since the last call. */
+  /** The names of the servers whose lost instances changed since the last call. */
   takeChanged(): ReadonlySet<string> {
     const changed = this.#changed;
     this.#changed = new Set();
@@ -136,7 +136,7 @@ export class LostInstances {
     return found;
   }
 
-  /** Two nodes may have one name. */
+  /** Earlier processes of this node. Two nodes may have the same name. */
   #of({ id, startedAt }: NodeProcess): LostNode[] {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
@@ -177,7 +177,7 @@ function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
   return left ? 'start it again' : 'check that node and its connection to NATS';
 }
 
-/** The last advertised status, without what cannot hold any more. */
+/** The last advertised status, without the members that no longer hold. */
 export function statusOfLost(lost: LostInstance, reached: boolean): ServerStatus | null {
   const { status } = lost.advertised;
   if (status === null) return null;

@@ -1,24 +1,24 @@
-/** `joining`: no lease yet. `fenced`: the lease has expired. `draining`: accepts nothing new. */
+/** `joining`: no lease yet. `fenced`: the lease has expired. `draining`: accepts no new work. */
 export type NodeState = 'joining' | 'ready' | 'fenced' | 'draining';
 
 export interface NodeView {
   readonly id: string;
-  /** On the bus; new with every start. */
+  /** Id on the bus; new with every start. */
   readonly peer: string;
   readonly state: NodeState;
-  /** Oldest and newest. */
+  /** Oldest and newest supported version. */
   readonly protocols: readonly [number, number];
-  /** Absent: only the first form. */
+  /** The newest form of calls that it reads; absent: only the first. */
   readonly forms?: number;
   readonly version: string;
-  /** Of its lease; empty without one. */
+  /** Fencing token of its current or last lease; empty before the first. */
   readonly epoch: string;
   /** Version of its advertisement. */
   readonly offer: number;
   readonly load: number;
   /** Calls in flight at its servers; absent from nodes of earlier versions. */
   readonly busy?: number;
-  /** Sessions with processes, and singletons; absent from nodes of earlier versions. */
+  /** Number of claims that it holds; absent from nodes of earlier versions. */
   readonly owned?: number;
   /** Servers at their process limit; absent if none. */
   readonly full?: readonly string[];
@@ -26,11 +26,11 @@ export interface NodeView {
   readonly inUse?: readonly string[];
   /** Serves public subjects and reports their calls; absent from nodes of earlier versions. */
   readonly publicCalls?: boolean;
-  /** Its listener may refuse requests although it has a lease; absent: it takes them. */
+  /** Overloaded or not ready yet, although it may have a lease; absent otherwise. */
   readonly unready?: boolean;
-  /** Of its listener, for nodes that do not reach the bus; absent from nodes of earlier versions. */
+  /** Addresses of its listener, for nodes that do not reach the bus; absent without any, and from earlier versions. */
   readonly addresses?: readonly string[];
-  /** Wall clock. */
+  /** Wall-clock time of its start. */
   readonly startedAt: number;
 }
 

@@ -5,41 +5,40 @@ import { type NodeView, understand } from './node-state.ts';
 import type { Testimony, Witnesses } from './witnesses.ts';
 
 const HEARTBEAT_MS = 500;
-/** While the store does not answer, leases depend on them. */
+/** While the store does not answer: leases then depend on heartbeats. */
 const LATE_HEARTBEAT_MS = 200;
-/** Three heartbeats. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
-/** Without an own heartbeat for this long, the bus carries none of others either. */
+/** A node that has not received its own heartbeats for this long may not receive those of others either. */
 const DEAF_MS = 2 * HEARTBEAT_MS;
-/** A look this late means that this process stood still. */
+/** A check this late means that this process was paused. */
 const STALL_MS = 400;
-/** A node that stood still for longer may have counted as gone. */
+/** After a longer pause of a node, others may have considered it lost. */
 const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
-/** Of nodes that are not understood; each is logged once. */
+/** Limit of remembered nodes with an incompatible protocol; each is logged once. */
 const MAX_STRANGERS = 256;
 const MAX_ANNOUNCED = 8;
-/** How often a node sends its whole view although nothing changed. */
+/** How often a node sends its whole view although it did not change. */
 const VIEW_MS = 10_000;
 const VIEWS = 'trunkline.node';
 export const BEATS = 'trunkline.beat';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
 
-/** A heartbeat with everything about the node. */
+/** A heartbeat with the whole view of the node. */
 interface Heartbeat extends NodeView {
   readonly leaving?: boolean;
   /** Absent from nodes of earlier versions. */
   readonly testimony?: Testimony;
-  /** Of the view, which beats refer to; absent from nodes of earlier versions, which know no beats. */
+  /** Number of the view, for beats to refer to; absent from nodes of earlier versions, which know no beats. */
   readonly number?: number;
   /** Peers whose view the sender lacks. */
   readonly wants?: readonly string[];
 }
 
-/** What changes with every call. */
+/** The members of a view that change often. */
 type Figures = Pick<NodeView, 'offer' | 'load' | 'busy' | 'owned'>;
 
-/** A heartbeat of a node whose view, of that number, the others have. */
+/** A short heartbeat that refers by number to a view that the other nodes have. */
 interface Beat extends Partial<Figures> {
   readonly number: number;
   readonly testimony: Testimony;
@@ -51,27 +50,27 @@ interface KnownNode {
   heardAt: number;
 }
 
-/** The nodes of the cluster, by their heartbeats. The bus does not report the end of a node. */
+/** Membership of the cluster by heartbeats, because the bus does not report the end of a node. */
 export class Nodes {
   readonly #deps: Pick<ClusterDeps, 'node' | 'bus' | 'clock' | 'logger'>;
   readonly #witnesses: Witnesses;
   readonly #node: ThisNode;
   readonly #known = new Map<string, KnownNode>();
   readonly #strangers = new Set<string>();
-  /** Addresses by peer of the nodes heard last, also of those that this one lost together with the bus. */
+  /** Listener addresses, by peer, of the last nodes heard from, including those lost together with the bus. */
   readonly announced = new Map<string, readonly string[]>();
-  /** Names of nodes that were lost within the last hour, without leaving or draining, with the wall-clock time of that. */
+  /** Names of nodes lost within the last hour without leaving or draining, with the wall-clock time of the loss. */
   readonly silent = new Map<string, number>();
   /** Peers whose beats refer to a view that this node lacks. */
   readonly #wanted = new Set<string>();
   #lookedAt: number;
-  /** The bus carries own heartbeats since then, and did last then. */
+  /** Since when this node receives its own heartbeats, and (`#heardAt`) when it received the last one. */
   #hearsSince = Number.POSITIVE_INFINITY;
   #heardAt = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #viewSentAt = Number.NEGATIVE_INFINITY;
   #number = 0;
-  /** Of the view of that number. */
+  /** Text of the view with that number. */
   #text = '';
   #closed = false;
 
@@ -92,7 +91,7 @@ export class Nodes {
     return this.#node.view;
   }
 
-  /** Those that share a protocol with this node. */
+  /** The other nodes that share a protocol version with this one. */
   *others(): Iterable<NodeView> {
     for (const { view } of this.#known.values()) yield view;
   }
@@ -101,7 +100,7 @@ export class Nodes {
     return this.#known.get(peer)?.view ?? null;
   }
 
-  /** Certainly: this node would have heard it. */
+  /** Whether the peer is certainly gone, because this node would have received its heartbeats. */
   isGone(peer: string): boolean {
     const { bus, clock } = this.#deps;
     if (peer === bus.peer || this.#known.has(peer) || bus.status.state !== 'connected') return false;
@@ -117,7 +116,7 @@ export class Nodes {
     return found;
   }
 
-  /** This node sorts first and all speak at least that protocol: for work that one node does. */
+  /** For work that one node does: this node has the lowest peer id, and all speak at least that protocol. */
   first(protocol: number): boolean {
     for (const { view } of this.#known.values()) {
       if (view.protocols[1] < protocol || view.peer < this.#deps.bus.peer) return false;
@@ -129,7 +128,7 @@ export class Nodes {
     this.#look();
   }
 
-  /** Has a lease, and was not heard: it may have died before this node began. */
+  /** The peer has a lease but is unknown: it may have died before this node started. */
   unheard(peer: string): void {
     if (!this.#known.has(peer)) this.#witnesses.silent(peer);
   }
@@ -181,12 +180,12 @@ export class Nodes {
     const now = clock.now();
     const late = now - this.#lookedAt - LOOK_MS;
     this.#lookedAt = now;
-    // This process could not receive while it stood still: every node gets that time, of which it may have heard some when it woke.
+    // A paused process receives nothing: extend every node's time by the pause, at most to now.
     if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt = Math.min(now, known.heardAt + late);
     for (const { view, heardAt } of [...this.#known.values()]) {
       if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
     }
-    // Each renewal of the lease sends one.
+    // Each renewal of the lease sends a heartbeat, so this one is rarely due.
     const everyMs = this.#witnesses.late ? LATE_HEARTBEAT_MS : HEARTBEAT_MS + LOOK_MS;
     if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.tell();
     clock.after(LOOK_MS, () => this.#look());
@@ -231,7 +230,7 @@ export class Nodes {
     const { state, epoch } = known.view;
     known.heardAt = clock.now();
     known.number = number;
-    // In place: other parts have the same object.
+    // In place, because other parts hold the same object.
     Object.assign(known.view, { full: undefined, inUse: undefined, unready: undefined }, view);
     this.#node.offerChanged(known.view);
     if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged(known.view);
@@ -266,7 +265,7 @@ export class Nodes {
     if (left) this.announced.delete(view.peer);
     const { heardAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
-    // Nodes of autoscaled clusters drain, are killed, and never come back under their names.
+    // Nodes of autoscaled clusters drain, are killed, and never return under their names.
     if (!left && view.state !== 'draining') this.#keepSilent(view.id);
     this.#witnesses.silent(view.peer, heardAt);
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
@@ -276,7 +275,7 @@ export class Nodes {
   }
 
   #keepSilent(id: string): void {
-    // Another process may have taken its place.
+    // Another process may already have this name.
     if (id === this.#deps.node || this.named(id) !== null) return;
     const { clock } = this.#deps;
     const lostAt = clock.wall();
@@ -287,7 +286,7 @@ export class Nodes {
   }
 }
 
-/** Without what changes with every call. */
+/** The view as text, without the members that change often. */
 function textOf({ offer: _, load: __, busy: ___, owned: ____, ...rest }: NodeView): string {
   return JSON.stringify(rest);
 }

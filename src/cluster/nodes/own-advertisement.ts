@@ -18,17 +18,17 @@ import type { Nodes } from './nodes.ts';
 
 /** Coalesces bursts of changes. */
 const SOON_MS = 50;
-/** So that a restart is one message. What decides where calls go (`DOWN`, or where a singleton runs) is published at once. */
+/** So that a restart is one message. What decides where calls go (`DOWN`, or where a singleton runs) waits only `SOON_MS`. */
 const STATUS_MS = 1_000;
-/** Changes of more servers than that at once, as when a node starts, are published once every `STATUS_MS`. */
+/** After changes of more servers than this at once, as when a node starts, the next ones wait `STATUS_MS`. */
 const BURST = 8;
-/** A larger change is read by each node, compressed. */
+/** A larger change is not published: each node reads it, compressed. */
 const MAX_PUBLISHED = 16 * 1024;
 const MIN_DEFLATED = 4 * 1024;
-/** Removals that are remembered; a node that asks for what is before them reads everything. */
+/** Limit of remembered removals; a node with an older version reads everything. */
 const MAX_REMOVED = 10_000;
 
-/** What changes at every call, and what only its node shows in full. */
+/** Members that change with every call or that only the server's node shows in full; advertised as empty. */
 const SHOWN_THERE: Partial<ServerStatus> = {
   connections: [],
   replicas: [],
@@ -52,32 +52,32 @@ interface OwnOffer extends Advertisement {
 
 interface Recorded {
   readonly advertised: AdvertisedServer;
-  /** Of the advertisement when it changed last. */
+  /** Version of the advertisement in which the server changed last. */
   readonly version: number;
 }
 
 /**
- * The servers of this node's own files, each with the version in which it changed last. A change is published once, for all
- * nodes; a node that missed one reads what changed since its version.
+ * The servers that this node has itself, each with the version in which it changed last. A change is published once, for all
+ * nodes; a node that missed one reads the changes since its version.
  */
 export class OwnAdvertisement {
   readonly #deps: ClusterDeps;
   readonly #nodes: Pick<Nodes, 'tell'>;
   readonly #node: Pick<ThisNode, 'serversChanged'>;
-  /** The one in force first. */
+  /** The current one first. */
   readonly #keys: readonly Buffer[];
   readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
   readonly #changes = new Map<string, number>();
   #servers = new Map<string, Server>();
   readonly #recorded = new Map<string, Recorded>();
-  /** By name, with the version. */
+  /** Version of the removal, by name. */
   readonly #removed = new Map<string, number>();
   readonly #dirty = new Set<string>();
-  /** Removals before this version are forgotten. */
+  /** Removals up to this version are forgotten. */
   #since = 0;
   version = 1;
-  /** Compressed, by the version that the asking node has and the form; cleared when the version changes. */
+  /** Replies by the version of the asking node and the form; cleared when the version changes. */
   readonly #texts = new Map<string, Buffer[]>();
   #dueAt = Number.POSITIVE_INFINITY;
   #burstEnd = Number.NEGATIVE_INFINITY;
@@ -90,7 +90,7 @@ export class OwnAdvertisement {
     this.#keys = [deps.key, ...(deps.previousKeys ?? [])];
   }
 
-  /** The digest of what the shared process here lists. */
+  /** Digest of the lists of this node's shared process. */
   listsOf(server: string): string | undefined {
     return this.#recorded.get(server)?.advertised.lists;
   }
@@ -103,7 +103,7 @@ export class OwnAdvertisement {
     return this.#servers.get(name);
   }
 
-  /** Returns the names of those before and of those from now on. */
+  /** Returns the names of the previous and the new servers. */
   replace(servers: Iterable<Server>): ReadonlySet<string> {
     const before = this.#servers;
     this.#servers = new Map();
@@ -128,13 +128,13 @@ export class OwnAdvertisement {
     this.ownListsChanged(server);
   }
 
-  /** The server announced a change. */
+  /** The server announced a change of its lists. */
   relisted(server: string): void {
     this.#changes.set(server, (this.#changes.get(server) ?? 0) + 1);
     this.ownListsChanged(server);
   }
 
-  /** Those of single clients' processes. */
+  /** The lists of a single client's process changed. */
   ownListsChanged(server: string): void {
     this.#dirty.add(server);
     this.#publishIn(SOON_MS);
@@ -148,11 +148,11 @@ export class OwnAdvertisement {
   }
 
   /**
-   * What changed since that version; everything for null, and where that is not known. Compressed if large and `deflate`.
-   * `fresh`: publishes first what waits for that.
+   * The changes since that version; everything if it is null or unknown. Compressed if large and `deflate`. `fresh`: publishes
+   * pending changes first.
    */
   text(since: number | null, { deflate, texts, fresh }: OfferForm): Buffer[] {
-    // A node that has just started would seem to have dropped its servers.
+    // Otherwise a node that has just started would seem to have dropped its servers.
     if (fresh || since === null) this.#publish();
     const isKnown = since !== null && since >= this.#since && since <= this.version;
     const advertisement = (): OwnOffer => this.#after(isKnown ? since : null);
@@ -184,7 +184,6 @@ export class OwnAdvertisement {
     this.#disarm = clock.after(dueAt - now, () => this.#publish());
   }
 
-  /** Records what changed, and publishes it. */
   #publish(): void {
     this.#disarm?.();
     this.#disarm = null;
@@ -230,7 +229,7 @@ export class OwnAdvertisement {
     const changes = this.#changes.get(name);
     const { local, openers } = this.#deps;
     const own = local.ownLists(name);
-    // Only where sessions keep their process do other nodes compare the lists.
+    // Other nodes compare the lists only if sessions keep their process.
     const shared = openers !== undefined && isOwnProcess(server) && server.isolation === 'shared';
     const lists = shared ? local.knownCatalog(name, ANY_SESSION, true)?.digest : undefined;
     return {

@@ -26,22 +26,22 @@ interface KeptLists {
 }
 
 /**
- * Lists of processes at other nodes that their clients are shown: those of a single client's process that differ from a fresh one's,
- * and those of a shared process that differ from this node's (decision 093). Advertisements name their digests; equal ones are
- * read once.
+ * Lists of processes at other nodes that this node shows clients of those processes: lists of a single client's process that
+ * differ from a fresh one's, and of a shared process that differ from this node's (decision 093). Advertisements have their
+ * digests; equal lists are read once.
  */
 export class ProcessLists {
   readonly #parts: ProcessListsParts;
   /** Digests of single clients' lists, by server and session key. */
   readonly #own = new Map<string, ReadonlyMap<string, string>>();
-  /** By server and digest. */
+  /** Lists of single clients' processes, by server and digest. */
   readonly #ownKept = new LruMap<ServerCatalog>(MAX_KEPT);
-  /** Shared servers that this node has, too, and some other node lists otherwise. */
+  /** Shared servers that this node has and that another node lists differently. */
   readonly #differing = new Map<string, Place>();
-  /** By kind of client and node. */
+  /** Lists of shared processes, by kind of client and node. */
   readonly #kept = new LruMap<KeptLists>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<void>>();
-  /** By server or kind of client, and digest: nodes that list the same are not all asked. */
+  /** Reads in flight, by server or kind of client, and digest: of several nodes with equal lists only one is asked. */
   readonly #asked = new Map<string, Promise<ServerCatalog | null>>();
 
   constructor(parts: ProcessListsParts) {
@@ -54,7 +54,7 @@ export class ProcessLists {
     else this.#differing.delete(name);
   }
 
-  /** The nodes whose lists the client is shown instead of this one's; empty for none. */
+  /** The nodes whose lists the client sees instead of this one's, as text; empty for none. */
   shownFrom(client: ClientProfile): string {
     const from = Array.from(this.#differing.values(), (place) => {
       const instance = this.#instanceFor(place, client);
@@ -63,7 +63,7 @@ export class ProcessLists {
     return from.sort().join('');
   }
 
-  /** Null: the client is shown what a fresh process or this node's lists, or nothing else is known yet. */
+  /** Null if the client sees the lists of a fresh process or of this node's, or if others are not known yet. */
   known(place: Place, client: ClientProfile): ServerCatalog | null {
     const { name } = place.server;
     const key = this.keyOf(place, client);
@@ -74,14 +74,14 @@ export class ProcessLists {
     return this.#kept.get(nameOf(instance, place, client))?.catalog ?? null;
   }
 
-  /** The same, after what a shared process lists was read. */
+  /** Like `known`, after reading the lists of a shared process. */
   async get(place: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     const instance = this.#instanceFor(place, client);
     if (instance !== null) await this.#current(instance, place, client);
     return this.known(place, client);
   }
 
-  /** Null unless the client has a process elsewhere whose lists are its own. */
+  /** Session key of the client's process at another node, if that process has its own lists; otherwise null. */
   keyOf({ server, process }: Place, client: ClientProfile): string | null {
     const own = process ? this.#own.get(server.name) : undefined;
     if (own === undefined) return null;
@@ -134,7 +134,7 @@ export class ProcessLists {
     return lists !== undefined && lists !== this.#parts.own.listsOf(definition.name);
   }
 
-  /** Sessions are notified of what they have not asked for. */
+  /** Reads differing lists at once, so that sessions are notified of changes that they have not asked for. */
   #compare(place: Place): void {
     const { name } = place.server;
     const differing = place.otherInstances.filter((instance) => this.#differs(instance));
@@ -162,7 +162,7 @@ export class ProcessLists {
     const { deps, catalogs } = this.#parts;
     const { definition, lists } = instance.advertised;
     const kind = `${catalogKey(place.server, client)}\n`;
-    // As of another node, or of the former process of this one.
+    // Equal lists may be known from another node, or from the previous process of that node.
     const equal = this.#kept.entries().find(([other, { of }]) => of === lists && other.startsWith(kind));
     const before = this.#kept.peek(name)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
     const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);

@@ -1,4 +1,4 @@
-/** The same of these peers at every node that knows them; where one leaves, only its ids move. Null for no peers. */
+/** Rendezvous hashing: every node with the same peers chooses the same one; if a peer leaves, only its ids move. */
 export function rendezvous(id: string, peers: Iterable<string>): string | null {
   let chosen: string | null = null;
   let most = -1;

@@ -11,30 +11,30 @@ export interface RemoteInstance {
 
 export interface Conflict {
   readonly server: string;
-  /** Nodes by definition; calls go to the first. */
+  /** Names of nodes grouped by definition; calls go to the first group. */
   readonly sides: readonly (readonly string[])[];
 }
 
 export interface Place {
   readonly server: Server;
-  /** Each of its connections is a process. */
+  /** Each connection to the server is a process. */
   readonly process: boolean;
   /** This node has an instance with the definition that calls go to. */
   readonly here: boolean;
   readonly otherInstances: readonly RemoteInstance[];
-  /** Null unless all its instances are gone. */
+  /** Null unless all instances are lost. */
   readonly lost: LostInstance | null;
 }
 
-/** Only processes count: what is behind a URL exists once in any case. */
+/** Only for processes: a server behind a URL exists once in any case. */
 export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>): boolean {
   return server.singleton === true && process;
 }
 
-/** A server of this node's own files. */
+/** A server that this node has itself. */
 interface OwnServer {
   readonly server: Server;
-  /** One for each accepted key. */
+  /** One digest for each accepted key. */
   readonly digests: readonly string[];
   readonly process: boolean;
 }
@@ -47,9 +47,9 @@ interface Side<Instance> {
 }
 
 /**
- * Where a server is. Equal definitions are one server with several instances; of different definitions under one name, calls go
- * to the one that most nodes have, on a tie to that of the lowest node id. Lost instances count only without others. Pure: nodes
- * with equal input agree. `place`: null where no node has it.
+ * Locates a server. Equal definitions are one server with several instances; of different definitions under one name, calls go
+ * to the one that most nodes have, on a tie to that of the lowest node id. Lost instances count only if there are no others.
+ * Pure: nodes with equal input agree. `place` is null if no node has the server.
  */
 export function located(
   name: string,
@@ -59,7 +59,7 @@ export function located(
   lost: () => Iterable<LostInstance>,
 ): { readonly place: Place | null; readonly conflict: Conflict | null } {
   const known = new Sides<RemoteInstance>();
-  // Used only if no other node has the server.
+  // A misconfigured server is used only if no other node has, or had, the server.
   const misconfigured = own?.server.misconfigured !== undefined;
   if (own !== undefined && !misconfigured) {
     const one = known.side(own.digests);
@@ -89,11 +89,11 @@ export function located(
   return { place: { server, process, here: true, otherInstances: [], lost: null }, conflict: null };
 }
 
-/** The different definitions of one name. */
+/** The instances of one name, grouped by definition. */
 class Sides<Instance> {
   #sides: Side<Instance>[] = [];
 
-  /** Definitions that share a digest are equal. While the secret changes, a node with both keys connects those with one. */
+  /** Definitions that share a digest are equal. During a secret rotation, a node with both keys joins the groups with one. */
   side(digests: readonly string[]): Side<Instance> {
     const [first] = this.#sides;
     if (this.#sides.length === 1 && digests.every((digest) => first!.digests.has(digest))) return first!;
@@ -135,7 +135,7 @@ function placeOf({ own: here, instances }: Side<RemoteInstance>, own: OwnServer 
   };
 }
 
-/** A singleton has a status only where it ran; any of its nodes may be back first. */
+/** Only the node that ran a singleton has its status. Any of the nodes may return first, so the latest `awaitedSince` counts. */
 function lostPlace({ instances }: Side<LostInstance>): Place {
   const shown = instances.find(({ advertised }) => advertised.status !== null) ?? instances[0]!;
   const lost = { ...shown, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };

@@ -3,7 +3,7 @@ import { LruMap } from '../lru-map.ts';
 
 const MAX_SESSIONS = 65_536;
 
-/** Nodes whose clients use the servers here get their notifications. */
+/** The nodes whose clients use this node's servers, which therefore get notifications of the servers. */
 export class Users {
   readonly #sessions = new LruMap<string>(MAX_SESSIONS);
   readonly #servers = new Map<string, Set<string>>();
@@ -15,7 +15,7 @@ export class Users {
     else peers.add(peer);
   }
 
-  /** Null if that is this node. */
+  /** The peer whose session it is; null if it is this node's or unknown. */
   holderOf(sessionId: string): string | null {
     return this.#sessions.peek(sessionId) ?? null;
   }

@@ -4,9 +4,9 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, type LeaseRecord, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from './lease-record.ts';
 
-/** Without an answer of the store for this long, nodes confirm heartbeats. */
+/** A node that the store has not answered for this long confirms heartbeats. */
 const LATE_MS = 1.2 * RENEW_MS;
-/** Beside the owner. More nodes do not make a majority safer, and each is named in each lease. */
+/** Witnesses of a lease, besides its owner. More do not make a majority safer, and each lease names them all. */
 const MOST = 4;
 /** Own heartbeats that can still be confirmed; older ones prolong nothing. */
 const KEPT = 24;
@@ -20,7 +20,7 @@ export interface Testimony {
   readonly lease: number;
   /** The last renewal that the sender has sent to the store; absent from earlier versions. */
   readonly sent?: number;
-  /** While the store does not answer the sender: the last heartbeats that it received, by peer. */
+  /** While the store does not answer the sender, and shortly after: the last heartbeats that it received, by peer. */
   readonly heard?: Readonly<Record<string, number>>;
   /** Leases of silent nodes that the sender agrees to end: their last renewal, by peer. */
   readonly ends?: Readonly<Record<string, number>>;
@@ -28,7 +28,7 @@ export interface Testimony {
 
 interface SilentNode {
   readonly peer: string;
-  /** The one in its record; before that was read, the last one that its heartbeats named as acknowledged. */
+  /** The renewal in its record; before that was read, the last one that its heartbeats named as acknowledged. */
   renewal: number;
   /** That renewal was sent before this time. */
   since: number;
@@ -42,19 +42,19 @@ interface SilentNode {
 /**
  * Keeps leases through an election of the store, and ends those of silent nodes (decision 084).
  *
- * A lease names its witnesses. While the store answers none of them, heartbeats that a majority has confirmed prolong it. To end it
- * before its record expires, so many witnesses must agree that no majority is left, and none of them may have confirmed a heartbeat
- * within `TAKEOVER_MS`; from then on they confirm none. The record is deleted at the revision that it had all that time.
+ * A lease names its witnesses. While the store does not answer, heartbeats that a majority has confirmed prolong the lease. To
+ * end it before its record expires, so many witnesses must agree that no majority is left. A witness agrees once the node was
+ * silent for `TAKEOVER_MS`, and then confirms no more heartbeats. The record is deleted at the revision it had all that time.
  */
 export class Witnesses {
   readonly #peer: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #store: Bucket;
-  /** Null: of a version that does not testify. */
+  /** Last testimony by peer; null from a version that sends none. */
   readonly #heard = new Map<string, Testimony | null>();
   readonly #silent = new Map<string, SilentNode>();
-  /** Up to which renewal, and until when, no heartbeat is confirmed. */
+  /** Up to which renewal, and until when, this node confirms no heartbeat of a peer. */
   readonly #refused = new Map<string, { readonly renewal: number; readonly until: number }>();
   readonly #sentAt = new Map<number, number>();
   /** When the last own heartbeat that each peer confirmed was sent. */
@@ -64,10 +64,10 @@ export class Witnesses {
   #acknowledged = 0;
   #renewedAt = Number.NEGATIVE_INFINITY;
   #named: readonly string[] = [];
-  /** The first renewal that names them. */
+  /** The first renewal that names these witnesses. */
   #namedFrom = 0;
   #supportedAt = Number.NEGATIVE_INFINITY;
-  /** Others had an outage of the store too, and need a moment after it. */
+  /** When the store answered again after an outage; other nodes may need a moment longer. */
   #answersSince = Number.NEGATIVE_INFINITY;
   /** Sends a heartbeat. */
   tell: () => void = () => {};
@@ -79,7 +79,7 @@ export class Witnesses {
     this.#store = store;
   }
 
-  /** When the last heartbeat that a majority has confirmed was sent; the store must have acknowledged who counts. */
+  /** When the last heartbeat that a majority has confirmed was sent; only once the store has acknowledged the witnesses. */
   get supportedAt(): number {
     return this.#acknowledged >= this.#namedFrom ? this.#supportedAt : Number.NEGATIVE_INFINITY;
   }
@@ -89,7 +89,7 @@ export class Witnesses {
     return this.#clock.now() - this.#renewedAt >= LATE_MS;
   }
 
-  /** The witnesses that this renewal has to name: others only if the store has acknowledged the one before. */
+  /** The witnesses that this renewal names. They change only if the store has acknowledged the previous renewal. */
   of(renewal: number): readonly string[] {
     const others = [...this.#heard.keys()].sort().slice(0, MOST);
     const named = [...this.#heard.values()].includes(null) ? [] : others;
@@ -101,15 +101,15 @@ export class Witnesses {
   }
 
   /**
-   * Called before the write of this renewal. The heartbeat names it, so that others who find it in the record of a dead node know
-   * that it was sent no later than that heartbeat.
+   * Called before the write of this renewal. Sends a heartbeat that names it: nodes that find the renewal in the record of a dead
+   * node then know that it was sent no later than that heartbeat.
    */
   sends(renewal: number): void {
     this.#sent = Math.max(this.#sent, renewal);
     this.tell();
   }
 
-  /** The store has accepted that renewal; others may be on their way. */
+  /** The store has accepted that renewal; others may be in flight. */
   acknowledged(renewal: number): void {
     this.#acknowledged = Math.max(this.#acknowledged, renewal);
     this.#count();
@@ -131,7 +131,7 @@ export class Witnesses {
       if (renewal !== undefined) ends[peer] = renewal;
     }
     const heard: Record<string, number> = {};
-    // Others may reach the new leader a moment later.
+    // Other nodes may reach the new leader of the store a moment later.
     if ((this.late || now - this.#answersSince < TAKEOVER_MS) && this.#isWitness) {
       for (const [peer, theirs] of this.#heard) if (this.#confirms(peer, theirs)) heard[peer] = theirs.beat;
     }
@@ -144,7 +144,7 @@ export class Witnesses {
     };
   }
 
-  /** A node without a lease is as good as silent until it has one. */
+  /** A fenced node counts as silent until it has a lease again. */
   received(from: string, testimony: Testimony | null, fenced: boolean): void {
     if (fenced) this.silent(from);
     else {
@@ -166,7 +166,7 @@ export class Witnesses {
     }
   }
 
-  /** That node has been silent since then; it may have died before this one began. */
+  /** The node has been silent since then; it may have died before this node started. */
   silent(peer: string, since = this.#clock.now()): void {
     const { lease: renewal = 0, sent = 0 } = this.#heard.get(peer) ?? {};
     this.#heard.delete(peer);
@@ -177,7 +177,7 @@ export class Witnesses {
     this.#lookIn(silent, 0);
   }
 
-  /** With many nodes, only those that leases name need to confirm heartbeats. */
+  /** Among many nodes, only those that leases may name confirm heartbeats. */
   get #isWitness(): boolean {
     return [...this.#heard.keys()].filter((peer) => peer < this.#peer).length <= MOST;
   }
@@ -190,7 +190,7 @@ export class Witnesses {
 
   #count(): void {
     const times = this.#named.map((peer) => this.#confirmed.get(peer) ?? Number.NEGATIVE_INFINITY);
-    // The owner is one of the majority.
+    // The owner counts towards the majority.
     const needed = Math.floor((times.length + 1) / 2);
     this.#supportedAt = times.sort((a, b) => b - a)[needed - 1] ?? Number.NEGATIVE_INFINITY;
   }

@@ -8,22 +8,22 @@ import { jsonIn, writeOver } from '../store-records.ts';
 const FLOOR = 'forgotten';
 const ATTEMPTS = 5;
 
-/** What the classes of claims share. */
+/** Dependencies that the classes of claims share. */
 export interface ClaimContext {
   readonly deps: Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'node'>;
-  /** The claims of all nodes, without TTL. */
+  /** Bucket with the claims of all nodes, without TTL. */
   readonly store: Bucket;
-  /** Those of all nodes. */
+  /** Bucket with the leases of all nodes. */
   readonly leases: Bucket;
   readonly lease: Pick<NodeLease, 'held' | 'since' | 'returning'>;
   readonly nodes: Pick<Nodes, 'first' | 'unheard' | 'get' | 'others'>;
 }
 
-/** Without a peer it is free and only records used epochs. */
+/** The value of a claim record. Without a peer the claim is free, and the record only shows that it had an owner. */
 export interface Claimed {
   readonly node: string;
   readonly peer: string;
-  /** Null: the record's own revision. */
+  /** Revision at which the owner took the claim; null: the record's own revision. */
   readonly since: number | null;
 }
 
@@ -31,7 +31,7 @@ export function claimText(claimed: Claimed): Buffer {
   return Buffer.from(JSON.stringify(claimed));
 }
 
-/** An unreadable record counts as free. */
+/** Reads a claim record; an unreadable one counts as free. */
 export function readClaim({ value }: StateRecord): Claimed {
   const { node, peer, since } = jsonIn<Claimed>(value) ?? { node: '', peer: '', since: null };
   return { node: String(node), peer: String(peer), since: typeof since === 'number' ? since : null };
@@ -42,13 +42,13 @@ export function recordKey({ server, key }: { readonly server: string; readonly k
   return `own.${digest}`;
 }
 
-/** 0: none was deleted. */
+/** Returns the floor: claims up to this revision may have been deleted. 0 if none was. */
 export async function forgottenUpTo(claims: Bucket): Promise<number> {
   const present = await claims.get(FLOOR);
   return present === null ? 0 : floorIn(present.value);
 }
 
-/** Before a claim of that revision is deleted. Never falls. */
+/** Raises the floor; call it before a claim of that revision is deleted. The floor never falls. */
 export async function raiseFloor(claims: Bucket, revision: number): Promise<void> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const present = await claims.get(FLOOR);
@@ -58,7 +58,7 @@ export async function raiseFloor(claims: Bucket, revision: number): Promise<void
   throw new Error('others write the floor of the claims all the time');
 }
 
-/** An unreadable floor counts as the highest, so that no process is believed to be newer. */
+/** An unreadable floor counts as the highest, so that no warm process counts as newer than a deleted claim. */
 function floorIn(value: Buffer): number {
   const revision = Number(value.toString());
   return Number.isSafeInteger(revision) ? revision : Number.MAX_SAFE_INTEGER;

@@ -8,12 +8,12 @@ const MAX_OWED = 50_000;
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
 /**
- * Claims that this node has given up. Their records name it until the store accepts the release, and stay valid with its lease: a
- * release is retried until it is written or another node has the claim.
+ * Releases claims that this node has given up. Until the store accepts the release, the record names this node and is valid while
+ * its lease is. A release is retried until it is written or another node has the claim.
  */
 export class ClaimReleases {
   readonly #context: ClaimContext;
-  /** Value: whether to delete the record. */
+  /** Pending releases; the value says whether to delete the record. */
   readonly #owed = new Map<Released, boolean>();
   #armed = false;
 
@@ -27,7 +27,7 @@ export class ClaimReleases {
     if (!freed) this.later(claim, forget);
   }
 
-  /** Frees the record only if it still is this claim's. */
+  /** Queues a release, which frees the record only if it still belongs to this claim. */
   later(claim: Released, forget: boolean): void {
     this.#owed.set(claim, forget);
     const [oldest] = this.#owed.keys();
@@ -56,7 +56,7 @@ export class ClaimReleases {
   async #again(): Promise<void> {
     const { logger } = this.#context.deps;
     for (const [claim, forget] of [...this.#owed]) {
-      // Without a lease any node may take it.
+      // Without a lease any node may take the claim.
       if (!this.#context.lease.held) return;
       try {
         if (await this.#free(claim, forget)) this.#owed.delete(claim);
@@ -67,9 +67,9 @@ export class ClaimReleases {
     }
   }
 
-  /** An earlier attempt may have arrived, or the claim been written again. */
+  /** Reads the record first: an earlier attempt may have freed it, or this node may have written the claim again. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
-    // In another incarnation the revision may be of a later claim.
+    // In another incarnation of the store the revision may belong to a later claim.
     if (claim.epoch !== fencingToken(this.#context.store.incarnation, claim.since)) return true;
     const present = await this.#context.store.get(recordKey(claim));
     if (present === null) return true;

@@ -13,12 +13,11 @@ interface Revised {
 }
 
 /**
- * Forgets claims without an owner for an hour: freed, or those of nodes that are gone. Each is deleted at the revision at
- * which it had no owner all the time, so that a node that takes it meanwhile keeps it. What is forgotten does not say any
- * more that it was ever owned; the floor, which rises before, says up to where that may be so.
+ * Deletes claims that had no live owner for an hour: freed claims, and claims of nodes that are gone. It deletes each record at
+ * the revision that had no owner all that time, so a node that takes the claim meanwhile keeps it. A deleted record no longer
+ * shows that the claim had an owner; therefore the sweep first raises the floor, the highest revision that may be deleted.
  *
- * The bucket keeps of each deleted claim that there was one, for nodes that watch or compare revisions at that moment. What
- * is an hour old is not needed, and is forgotten too.
+ * It also removes deletion markers (tombstones) that are older than an hour.
  */
 export class ClaimSweep {
   readonly #context: ClaimContext;
@@ -41,7 +40,7 @@ export class ClaimSweep {
     });
   }
 
-  /** Returns how many were deleted. Rejects if the store does not answer. */
+  /** Returns the number of deleted claims. Rejects if the store does not answer. */
   async run(): Promise<number> {
     if (!this.#due) {
       this.#idle.clear();
@@ -55,7 +54,7 @@ export class ClaimSweep {
     return forgotten;
   }
 
-  /** One node sweeps, and only if all respect the floor. */
+  /** Only one node sweeps, and only if all nodes respect the floor. */
   get #due(): boolean {
     return this.#context.lease.held && this.#context.nodes.first(FORGETS);
   }

@@ -28,10 +28,10 @@ const AGAIN_MS = 100;
 const KEPT_AT_ONCE = 64;
 
 /**
- * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
- * claim counts as long as its owner's lease; when that is over any node may take it, by a write on the revision that was
- * read, so that of two nodes that try one succeeds. The revision is the fencing token: it never falls. A store that was made anew
- * knows no owners; a node that knew the one before claims nothing until their leases are over.
+ * Claims to what only one node may own at a time: the only process of a singleton, or the processes of one session. A claim is
+ * valid while its owner has a lease. After that any node may take it, with a compare-and-set on the revision that it read; of two
+ * nodes one succeeds. The revision is the fencing token: it never falls. A store that was created again knows no owners; a
+ * node that knew the store before claims nothing until the leases of former owners have expired.
  */
 export class Claims {
   readonly #context: ClaimContext;
@@ -42,7 +42,7 @@ export class Claims {
   takenOver = 0;
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
-  /** Highest revision seen of this incarnation. */
+  /** Highest revision that this node has written in this incarnation. */
   #highest = 0;
   #storeLostAt = Number.NEGATIVE_INFINITY;
 
@@ -57,18 +57,18 @@ export class Claims {
     return this.#mine.size;
   }
 
-  /** A look-up and a comparison: every call asks. */
+  /** Returns null if this node does not hold the claim or has no lease. Every call asks: a look-up and a comparison. */
   mine(server: string, key: string): Claim | null {
     const claim = this.#mine.get(server, key);
     return claim !== undefined && this.#context.lease.held ? claim : null;
   }
 
-  /** Not lost, and not lost and claimed again. Every call asks. */
+  /** Whether this node still holds this claim; a later claim of the same key does not count. Every call asks. */
   still(claim: Claim): boolean {
     return claim.held && this.#context.lease.held;
   }
 
-  /** Null without an owner. Rejects with GatewayError. */
+  /** Returns the recorded owner, which may be dead; null if no node owns the key. Rejects with GatewayError. */
   async owner(server: string, key: string): Promise<Owner | null> {
     const mine = this.mine(server, key);
     if (mine !== null) return { kind: 'mine', claim: mine };
@@ -78,14 +78,14 @@ export class Claims {
     return claimed.peer === '' || claimed.peer === this.#context.deps.bus.peer ? null : this.#theirs(claimed, entry);
   }
 
-  /** Unless a live node has it. Rejects with GatewayError NOT_SENT. */
+  /** Claims the key unless a live node owns it. Rejects with GatewayError NOT_SENT. */
   claim(server: string, key: string, client: ClientProfile | null = null): Promise<Owner> {
     const mine = this.mine(server, key);
     if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
     return joined(this.#claiming, `${server} ${key}`, () => this.#claim(server, key, client));
   }
 
-  /** `forget`: it will not be claimed again. */
+  /** `forget`: deletes the record, because no later owner needs to know that the claim had one. */
   async release(server: string, key: string, forget: boolean): Promise<void> {
     const claim = this.#mine.get(server, key);
     if (claim === undefined) return;
@@ -94,8 +94,8 @@ export class Claims {
   }
 
   /**
-   * Bars it now and frees it when its processes have ended. If it was never used, the record is deleted after the floor has
-   * risen, so that it is new to its next owner.
+   * Drops the claim now and frees its record when its processes have ended. If the claim is fresh and was never used, deletes the
+   * record after raising the floor, so that the claim is fresh for its next owner too.
    */
   async giveUp(claim: Claim, ended: Promise<unknown>): Promise<void> {
     this.#mine.delete(claim);
@@ -109,18 +109,18 @@ export class Claims {
     await this.#releases.now(claim, forget);
   }
 
-  /** Also if this node has lost it meanwhile. */
+  /** Releases the claim, also if this node has lost it meanwhile. */
   async handOver(claim: Claim): Promise<void> {
     if (this.#mine.get(claim.server, claim.key) === claim) await this.release(claim.server, claim.key, false);
     else this.disown(claim);
   }
 
-  /** Lost: its record must not become valid with this node's next lease. */
+  /** Frees the record of a lost claim, so that it does not become valid with this node's next lease. */
   disown(claim: Claim): void {
     this.#releases.later(claim, !servesCalls(claim));
   }
 
-  /** Releases what is this session's alone; a principal's claims stay for its other sessions. */
+  /** Releases the claims of this session alone; the claims of its principal stay for other sessions. */
   releaseSession(sessionId: string): void {
     for (const { server, key } of this.#mine.under(sessionId)) void this.release(server, key, true);
     for (const owner of this.#claiming.values()) {
@@ -137,14 +137,14 @@ export class Claims {
     return [...this.#mine.values()];
   }
 
-  /** The lease is over: everything that it covered is lost. */
+  /** Drops all claims after the lease has ended, and returns them. */
   abandon(): Claim[] {
     const claims = this.all();
     this.#mine.clear();
     return claims;
   }
 
-  /** Claims that another node could have taken are written again, or are lost. */
+  /** Writes the claims again that another node could have taken; a claim that it cannot write is lost. */
   async regained(how: Regained): Promise<void> {
     const incarnation = await this.#context.store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
@@ -177,7 +177,7 @@ export class Claims {
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
     if (revision === null) {
-      // An attempt may have arrived without an answer.
+      // An earlier attempt may have written the record without an answer.
       const present = await store.get(name);
       const known = present === null ? null : readClaim(present);
       if (present === null || known?.peer !== peer || known.since !== claim.since) return false;
@@ -204,16 +204,16 @@ export class Claims {
       if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#keeps(before.peer))) {
         return this.#theirs(before, entry!);
       }
-      // The record may be that of an attempt without an answer.
+      // An earlier attempt of this node may have written the record without an answer.
       fresh = entry === null || (fresh && before?.peer === peer);
       const claimed = claimText({ node, peer, since: null });
-      // Answers of concurrent claims may come in any order.
+      // Read before the write, because answers of concurrent claims may arrive in any order.
       const highest = this.#highest;
       const asked = fresh ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
       const revision = await this.#asked(() => writeOver(store, name, claimed, entry));
       const forgotten = await asked;
-      // The lease may have been lost and regained during the write: another node may have it.
+      // The lease may have been lost and regained during the write: another node may have the claim.
       const lease = this.#context.lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
@@ -234,22 +234,22 @@ export class Claims {
     }
   }
 
-  /** While leases return after an outage no node takes over. */
+  /** Whether the peer keeps its claim: it is alive, or leases are returning after an outage, when no node takes over. */
   async #keeps(peer: string): Promise<boolean> {
     return this.#context.lease.returning || (await this.#asked(() => this.lives(peer)));
   }
 
-  /** A node that has just sent a heartbeat may hold a lease whose record the store has lost. Rejects with GatewayError. */
+  /** Whether the peer has a lease: by its heartbeats, even if the store lost it, or in the store. Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
     const { leases, nodes } = this.#context;
-    // Reading would wait for an election of the store.
+    // A read would wait while the store elects a leader.
     if (nodes.get(peer)?.state === 'ready') return true;
     if ((await leases.get(leaseKey(peer))) === null) return false;
     nodes.unheard(peer);
     return true;
   }
 
-  /** A store that lost its data does not know owners of before, which may still serve. */
+  /** Whether the store lost its data and former owners, which it does not know, may still serve. */
   #mayBeOwned(): boolean {
     const { deps, nodes } = this.#context;
     const lostMs = deps.clock.now() - this.#storeLostAt;
@@ -263,7 +263,7 @@ export class Claims {
     return this.#asked(() => this.#context.store.get(key));
   }
 
-  /** Waits while the store elects a leader: until the lease is over too. */
+  /** Retries while the store elects a leader, until this node's lease ends or `LONGEST_MS` have passed. */
   async #asked<T>(work: () => Promise<T>): Promise<T> {
     const { deps, lease } = this.#context;
     for (const end = deps.clock.now() + LONGEST_MS; ; await pause(deps.clock, AGAIN_MS)) {

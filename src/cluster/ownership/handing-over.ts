@@ -5,16 +5,16 @@ import type { OwnedCalls } from './owned-calls.ts';
 import { servesCalls } from './placement.ts';
 
 const LOOK_MS = 50;
-/** New calls to a barred claim wait at their nodes this long; with the end of its process, less than a call is tried for. */
+/** How long new calls of a barred claim wait at their nodes; with the end of its process, shorter than a call is retried. */
 const BAR_MS = 2_500;
-/** How long a claim that was barred in vain is served before the next try. */
+/** How long a claim is served after a bar that did not help, before the next one. */
 const SERVE_MS = 3_000;
-/** Calls younger than this are likely to end soon, … */
+/** Calls younger than this count as likely to end soon. */
 const YOUNG_MS = 1_000;
-/** … and so are those of the last quarter of the time in which a call was always running. */
+/** So do calls younger than this share of the time since the hand-over began. */
 const YOUNG_SHARE = 0.25;
 
-/** Resolves when nothing of the claim runs here. */
+/** Ends what runs here for a claim; resolves when nothing is left. */
 export interface ClaimEnd {
   handOver(claim: Claim): Promise<void>;
 }
@@ -25,9 +25,9 @@ interface Bar {
 }
 
 /**
- * Hands the claims of a draining node over one by one: at once without a call, otherwise when none runs. If calls arrive without
- * a pause and all are young, the claim is barred: new calls wait at their nodes. A long call has its time. Claims that no other
- * node can serve come last.
+ * Hands over the claims of a draining node, each as soon as no call of it runs. If calls overlap without a pause and all are
+ * young, bars the claim: new calls wait at their nodes. A long call may finish. Claims that no other node can serve stay until
+ * `close`, and their calls are barred last.
  */
 export class HandingOver {
   readonly #deps: Pick<ClusterDeps, 'clock' | 'logger'>;
@@ -37,7 +37,7 @@ export class HandingOver {
   readonly #bars = new Map<Claim, Bar>();
   readonly #last: Bar = { until: 0, nextAt: 0 };
   readonly #leaving = new Map<Claim, Promise<void>>();
-  /** Could not be ended: it goes with the node. */
+  /** Claims whose processes could not be ended; `close` releases them. */
   readonly #stuck = new Set<Claim>();
   #begunAt: number | null = null;
   #closed = false;
@@ -54,7 +54,7 @@ export class HandingOver {
     return this.#leaving.size;
   }
 
-  /** The caller tries again. */
+  /** Whether new calls of the claim must wait; their callers retry. */
   isBarred(claim: Claim): boolean {
     if (this.#begunAt === null && this.#leaving.size === 0) return false;
     if (this.#leaving.has(claim) || this.#stuck.has(claim)) return true;
@@ -73,7 +73,7 @@ export class HandingOver {
     if (!this.#leaving.has(claim) && !this.#stuck.has(claim)) this.#leave(claim);
   }
 
-  /** After this node's servers have ended. */
+  /** Releases the remaining claims; call it after this node's servers have ended. */
   async close(): Promise<void> {
     const { claims } = this.#owned;
     this.#closed = true;
@@ -107,7 +107,7 @@ export class HandingOver {
     return bar;
   }
 
-  /** `since`: beginning of the oldest call. */
+  /** `since`: start of the oldest call. */
   #bar(bar: Bar, since: number, now: number): void {
     const youngMs = Math.max(YOUNG_MS, (now - this.#begunAt!) * YOUNG_SHARE);
     if (now < bar.nextAt || now - since >= youngMs) return;

@@ -4,21 +4,21 @@ import { fencingToken } from '../store-records.ts';
 export class Claim {
   readonly server: string;
   readonly key: string;
-  /** It had no owner before: no process of an earlier epoch can have served it. */
+  /** Whether the claim had no owner before, so that no process of an earlier epoch can have served it. */
   readonly fresh: boolean;
-  /** If fresh: claims up to this revision may have been deleted, an earlier owner's included. */
+  /** If fresh: claims up to this revision may have been deleted, including one of an earlier owner. */
   readonly forgotten: number;
   /** Null for a singleton, a warm connection and a stream. */
   readonly client: ClientProfile | null;
   readonly since: number;
   revision: number;
-  /** Once false after true, it stays false. */
+  /** True while `OwnClaims` has the claim; it never becomes true again. */
   held = false;
   lossReported = false;
-  /** Starting, running or ending. */
+  /** Number of processes that are starting, running or ending. */
   processes = 0;
   serving = 0;
-  /** A call may have reached its process: there may be state. */
+  /** Whether a call may have reached its process, which may then have state. */
   used = false;
   readonly #incarnation: string;
 
@@ -33,13 +33,13 @@ export class Claim {
     this.#incarnation = incarnation;
   }
 
-  /** Grows with every change of owner. */
+  /** The fencing token; grows with every change of owner. */
   get epoch(): string {
     return fencingToken(this.#incarnation, this.since);
   }
 }
 
-/** By server and key. There may be thousands of sessions: no text is kept twice. */
+/** Claims by server and key; nested maps, because joined keys would copy the text of thousands of sessions. */
 export class OwnClaims {
   readonly #servers = new Map<string, Map<string, Claim>>();
   size = 0;

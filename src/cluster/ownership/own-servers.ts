@@ -17,17 +17,17 @@ import { SINGLETON, servesCalls } from './placement.ts';
 
 const SOON_MS = 1_000;
 const AGAIN_MS = 1_000;
-/** In case it missed the end of the owner. */
+/** Interval of checks, in case this node missed that an owner ended. */
 const LOOK_MS = 1_000;
-/** A singleton that does not start here for this long is left to the other nodes … */
+/** A node gives up a singleton that it cannot start for this long … */
 export const GIVE_UP_MS = 15_000;
-/** … for this long, so that the next node has had its try. */
+/** … and leaves it to other nodes for this long, so that the next one can try. */
 export const PAUSE_MS = 18_000;
 
 /**
- * The servers of this node's files that run here: all but singletons that run elsewhere. The first instance to claim a singleton
- * runs it until its lease ends, or until it certainly cannot start it and another may. A removed server stays owned until its
- * processes have ended, so that no other node begins too early. A claim is not enough: what is ending is not served.
+ * The servers of this node's files that run here: all except singletons that run elsewhere. The first node to claim a singleton
+ * runs it until its lease ends, or until it cannot start it and another node may. A node owns a removed server until its
+ * processes have ended, so that no other node starts it too early. It does not serve claims that it is ending.
  */
 export class OwnServers implements ClaimEnd {
   readonly owned: OwnedCalls;
@@ -41,13 +41,13 @@ export class OwnServers implements ClaimEnd {
   #singletons: readonly Server[] = [];
   /** Names of the singletons that run here. */
   readonly #here = new Set<string>();
-  /** Counts removals whose processes have not ended. */
+  /** Number of removals of each server whose processes have not ended. */
   readonly #leaving = new Map<string, number>();
-  /** Lost meanwhile: their records count again with this node's lease unless another node takes them. */
+  /** Claims lost during a removal; disowned when it ends, so that their records do not become valid with the next lease. */
   readonly #lost = new Set<Claim>();
-  /** What a singleton that is begun or ended waits for. */
+  /** Resolves when the last start or end of a singleton has been applied. */
   #applied: Promise<void> = Promise.resolve();
-  /** Null while the store answers in time. */
+  /** When to ask the store for an owner again; null while it answers in time. */
   #askAgainAt: number | null = null;
   #looking = false;
   #stop: () => void = () => {};
@@ -69,7 +69,7 @@ export class OwnServers implements ClaimEnd {
     this.#startFailures = new StartFailures(deps.clock);
   }
 
-  /** Resolves when what it replaces has ended. Claims of removed servers are kept: their processes still run. */
+  /** Resolves when the processes that it replaces have ended; until then this node keeps the claims of removed servers. */
   async replace(servers: ReadonlyMap<string, Server>): Promise<void> {
     const before = this.#desired;
     this.#desired = servers;
@@ -104,20 +104,20 @@ export class OwnServers implements ClaimEnd {
     return this.#desired.size === 0 ? 0 : this.#deps.local.inFlight;
   }
 
-  /** Removed, and its processes have not ended: it begins neither here nor elsewhere. */
+  /** Whether the server was removed and its processes have not ended; until then no node starts it. */
   leaving(server: string): boolean {
     return this.#leaving.has(server);
   }
 
-  /** Two look-ups and a comparison: every call asks. */
+  /** Returns the claim if this node serves it now. Every call asks: two look-ups and a comparison. */
   mine({ server }: Place, key: string): Claim | null {
     const claim = this.owned.claims.mine(server.name, key);
-    // A singleton begins a moment after it is claimed.
+    // A singleton starts a moment after this node has claimed it.
     const begun = key !== SINGLETON || this.#here.has(server.name);
     return claim === null || !begun || this.#isEnding(claim) ? null : claim;
   }
 
-  /** The session's claim, if a process here serves it: then its calls need it for certain. Null says nothing. */
+  /** Returns the session's claim if a process here serves it: calls then certainly need the claim. Null leaves that open. */
   engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
     const { isolation } = place.server;
     if (sessionId === null || !place.process || runsOnce(place)) return null;
@@ -126,29 +126,29 @@ export class OwnServers implements ClaimEnd {
     return claim !== null && claim.serving > 0 ? claim : null;
   }
 
-  /** Neither served here nor elsewhere until its processes have ended. */
+  /** Whether this node is ending or handing over the claim, so that no node serves it at the moment. */
   ending({ server }: Place, key: string): boolean {
     const claim = this.owned.claims.mine(server.name, key);
     return claim !== null && this.#isEnding(claim);
   }
 
-  /** Claims it if possible. Null: no owner, and this node must not take it. */
+  /** Returns the owner, after claiming the key if possible. Null: no owner, and this node must not take the claim. */
   async ownerOf(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const leaves = place.otherInstances.length > 0 && (this.#self.draining || this.yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return this.owned.claims.owner(place.server.name, key);
   }
 
-  /** Null if that is this node, no node, or unknown. */
+  /** Returns null if this node or no node owns the key, or if the owner is unknown. */
   async instanceOfOwner({ server, otherInstances }: Place, key: string): Promise<RemoteInstance | null> {
     if (otherInstances.length === 0 || this.owned.claims.mine(server.name, key) !== null) return null;
     const owner = await this.#ownerSoon(server.name, key);
     return otherInstances.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
-  /** Unless it is another node's, or left to others. Rejects with GatewayError. */
+  /** Claims the key unless another node owns it. Rejects with GatewayError, also if this node leaves it to others. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    // A call that failed elsewhere gets a try here.
+    // Without the client: a call that failed elsewhere gets a try here.
     if (this.yields(place, key, null)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
@@ -156,7 +156,7 @@ export class OwnServers implements ClaimEnd {
     throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
   }
 
-  /** Starts what this node has claimed. False: the files dropped the server while the store was asked. */
+  /** Starts what this node has claimed. Returns false if the server was removed meanwhile or its singleton is barred. */
   async claimed(claim: Claim): Promise<boolean> {
     const { server, key } = claim;
     if (this.leaving(server) || (key === SINGLETON && this.handingOver.isBarred(claim))) return false;
@@ -174,7 +174,7 @@ export class OwnServers implements ClaimEnd {
     return true;
   }
 
-  /** A new client is left to other nodes that can start the server. */
+  /** Whether this node leaves a new client to other nodes that can start the server. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#yieldsSingleton(place.server.name);
     return instancesInstead(place, this.#deps.local, client).length > 0;
@@ -192,12 +192,12 @@ export class OwnServers implements ClaimEnd {
     if (this.leaving(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
-      // Its record names this live node: no other node could take it.
+      // The record names this live node, so that no other node could take the claim.
       void ended.catch(failed).then(() => claims.disown(claim));
     }
   }
 
-  /** Ends its processes after their calls. Resolves when nothing is left. */
+  /** Ends the processes of the claim after their calls. Resolves when nothing is left. */
   async handOver({ server, key, client }: Claim): Promise<void> {
     const { local, logger } = this.#deps;
     const runs = key === SINGLETON && this.#here.delete(server);
@@ -208,7 +208,7 @@ export class OwnServers implements ClaimEnd {
     await Promise.all([runs ? this.#applied : null, local.handOver(server, key === SINGLETON ? null : client)]);
   }
 
-  /** Takes the singletons that no node runs, and judges those that run here. */
+  /** Claims the singletons that no node runs, and checks those that run here. */
   look(): void {
     this.#stop();
     this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
@@ -230,7 +230,7 @@ export class OwnServers implements ClaimEnd {
     else this.#leaving.set(name, times);
   }
 
-  /** Unless the files name it again, or a later removal is still ending. */
+  /** Releases the server's claims unless the files name it again, or a later removal has not ended. */
   #release(name: string): void {
     if (this.leaving(name)) return;
     const { claims } = this.owned;
@@ -244,7 +244,7 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** A claim without a client ends with its process. */
+  /** Whether the files still need the claim. A claim of a warm connection or a stream has an end of its own. */
   #placed(claim: Claim): boolean {
     if (!servesCalls(claim)) return true;
     const now = this.#desired.get(claim.server);
@@ -276,7 +276,7 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** What runs stays, and so does what no other node could run. */
+  /** Gives up a singleton that could not be started for long, if another node could run it. */
   #judge(claim: Claim): void {
     const { local, logger } = this.#deps;
     const { server } = claim;
@@ -293,7 +293,7 @@ export class OwnServers implements ClaimEnd {
     }
   }
 
-  /** Null without an owner. One list waits a second for a store that is silent; then none does until it has answered, and one asks. */
+  /** Null without an owner. Waits a second for a silent store; after that returns null at once until the store has answered. */
   #ownerSoon(server: string, key: string): Promise<Owner | null> {
     const clock = this.#deps.clock;
     const silent = this.#askAgainAt !== null;
@@ -317,7 +317,7 @@ export class OwnServers implements ClaimEnd {
     return this.leaving(claim.server) || this.handingOver.isBarred(claim);
   }
 
-  /** Null: the files dropped the server meanwhile. */
+  /** Returns null if this node does not start what it claimed (see `claimed`). */
   async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { name } = place.server;
     const whose = key === SINGLETON ? null : client;
@@ -340,12 +340,12 @@ function owns(server: Server): boolean {
   return server.enabled && isOwnProcess(server);
 }
 
-/** What is behind a URL exists once in any case. */
+/** A server behind a URL exists once in any case. */
 export function isSingleton(server: Server): boolean {
   return server.singleton === true && isOwnProcess(server);
 }
 
-/** Decides when other nodes may try what this one owns and cannot start. */
+/** Decides when this node leaves a singleton that it cannot start to other nodes. */
 export class StartFailures {
   readonly #clock: Clock;
   readonly #failingSince = new Map<string, number>();

@@ -5,7 +5,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './own-claims.ts';
 
-/** A claim without a process at two looks is given up. */
+/** Interval of checks: a claim without a process or call at two checks in a row is released. */
 const LOOK_MS = 60_000;
 
 interface RunningOwned {
@@ -16,8 +16,8 @@ interface RunningOwned {
 }
 
 /**
- * Calls to what only one node may own. An answer counts only if the claim still holds; if it is lost, the call ends at once.
- * Claims of principals and named callers have no end of their own: they are released when their processes ended for lack of use.
+ * In-flight calls that need a claim. An answer counts only while this node holds the claim; when it loses the claim, the call
+ * ends at once. Claims of principals and named callers have no end of their own, so this class releases them when they are idle.
  * Sessions release theirs.
  */
 export class OwnedCalls {
@@ -39,7 +39,7 @@ export class OwnedCalls {
     });
   }
 
-  /** `stays`: a stream. */
+  /** `stays`: the call is a stream. */
   run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
     const number = ++this.#count;
     const { promise, resolve: end } = Promise.withResolvers<Outcome>();
@@ -53,7 +53,7 @@ export class OwnedCalls {
     return promise;
   }
 
-  /** Beginning of the oldest call of each claim, without streams. */
+  /** Start of the oldest call of each claim, without streams. */
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
     for (const { claim, begunAt } of this.#running.values()) {
@@ -62,7 +62,7 @@ export class OwnedCalls {
     return oldest;
   }
 
-  /** With streams. */
+  /** Claims with a call or stream in flight. */
   used(): Set<Claim> {
     return new Set(this.#running.values().map(({ claim }) => claim));
   }
@@ -80,7 +80,7 @@ export class OwnedCalls {
     const used = this.used();
     const idle = this.claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
     for (const claim of idle) {
-      // Not deleted: the next owner reports the loss.
+      // Keep the record: it makes the next owner report the loss of state.
       if (this.#idle.has(claim)) void this.claims.release(claim.server, claim.key, false);
     }
     this.#idle = new Set(idle);

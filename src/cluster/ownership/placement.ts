@@ -6,40 +6,40 @@ import type { Claim } from './own-claims.ts';
 
 export const SINGLETON = 'singleton';
 
-/** A warm connection and a stream have ends of their own. */
+/** False for the claims of a warm connection and of a stream, which have ends of their own. */
 export function servesCalls({ key, client }: Pick<Claim, 'key' | 'client'>): boolean {
   return key === SINGLETON || client !== null;
 }
 
 /**
- * The claim that a call needs; null if any instance can serve it. Until the era is known, a server's connections may be one
- * session's.
+ * Key of the claim that a call needs; null if any instance can serve it. While the era of a server is unknown, each session may
+ * need a connection of its own.
  */
 export function claimKey(place: Place, client: ClientProfile, lists: Pick<Upstreams, 'knownCatalog'>): string | null {
   if (!place.process) return null;
   return runsOnce(place) ? SINGLETON : affinity(place, client, lists);
 }
 
-/** Null if all clients share everything. */
+/** Key of the calls that must share a connection and node; null if all clients share one. */
 export function affinity(
   { server }: Place,
   client: ClientProfile,
   lists: Pick<Upstreams, 'knownCatalog'>,
 ): string | null {
-  // Every call asks: the catalog is looked up only if it decides.
+  // Every call asks: look up the catalog only if the isolation depends on it.
   const isolation =
     server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.handshake.era ?? null);
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 
-/** Of two instances at random, the one with fewer calls. */
+/** Picks two able instances at random and returns the less busy one. */
 export function spread(
   server: string,
   instances: readonly RemoteInstance[],
   unit: () => number,
 ): RemoteInstance | null {
   const ready = instances.filter(({ node }) => node.state === 'ready');
-  // An instance without a lease serves what needs none; a draining one leaves.
+  // A node without a lease serves what needs none; a draining node is leaving.
   const there = ready.length > 0 ? ready : instances.filter(({ node }) => node.state !== 'draining');
   const startable = there.some(runs) ? there.filter((instance) => !cannotStart(instance)) : there;
   const roomy = startable.filter((instance) => hasRoom(instance, server));

@@ -13,7 +13,7 @@ function unowned(epoch: string): Owned {
   return { epoch, stillMine: true, adopted() {}, ready() {}, ending() {}, release() {} };
 }
 
-/** A process without a client yet, under a claim of its own. */
+/** A warm process, which has a claim of its own and no client yet. */
 interface WarmProcess {
   taken(): void;
   claimOf(client: ClientProfile): Claim;
@@ -24,7 +24,7 @@ class ClaimedProcess implements Owned {
   readonly epoch: string;
   readonly #claims: Claims;
   readonly #warm: WarmProcess | null;
-  /** Null: shared by all clients. */
+  /** Null if all clients share the process. */
   #claim: Claim | null;
   #serving = false;
   #ending = false;
@@ -78,14 +78,14 @@ class ClaimedProcess implements Owned {
   }
 }
 
-/** The claim, and thus the epoch, under which each process starts. */
+/** Decides under which claim, and thus epoch, each process starts. */
 export class ProcessOwnership implements Ownership {
   readonly #claims: Claims;
   readonly #self: Pick<OwnNode, 'epoch' | 'able'>;
   readonly #peer: string;
   #warmCount = 0;
   readonly #waiting = new Set<Claim>();
-  /** Starts that the next lease makes possible. */
+  /** Starts that wait for the next lease. */
   readonly #unleased = new Set<() => void>();
 
   constructor(claims: Claims, self: Pick<OwnNode, 'epoch' | 'able'>, peer: string) {
@@ -103,7 +103,7 @@ export class ProcessOwnership implements Ownership {
     if (whose === 'shared' || server.isolation === 'shared') return unowned(this.#self.epoch);
     if (whose !== 'spare')
       return new ClaimedProcess(this.#claims, await this.#claim(server, keyOf(server, client), client));
-    // Its epoch is older than that of any later owner.
+    // The epoch of a warm process is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
     const taken = (): void => void this.#waiting.delete(warm);
     this.#waiting.add(warm);
@@ -121,7 +121,7 @@ export class ProcessOwnership implements Ownership {
     });
   }
 
-  /** A client whose claim was lost meanwhile may be served by another node. */
+  /** Not if this node lost the client's claim, or if an earlier owner of it may be newer than the warm process. */
   mayAdopt(server: Server, client: ClientProfile): boolean {
     if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));
@@ -134,7 +134,7 @@ export class ProcessOwnership implements Ownership {
     return () => void this.#unleased.delete(run);
   }
 
-  /** The node has its lease from now on. */
+  /** Runs the waiting starts, now that this node has its lease. */
   held(): void {
     const due = [...this.#unleased];
     this.#unleased.clear();

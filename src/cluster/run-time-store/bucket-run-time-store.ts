@@ -16,24 +16,24 @@ import { Resealing } from '../resealing.ts';
 import { ChangeLog, type LoggedChange, type LogHead } from './change-log.ts';
 import { lacking, RecordSet } from './record-set.ts';
 
-/** Changes after the last snapshot. */
+/** Number of changes after which a node makes a new snapshot. */
 const MOST_CHANGES = 256;
 const ATTEMPTS = 64;
-/** Of the log, in snapshots and copies: from which making of it they are. */
+/** Collection and key of the log's `making` in snapshots and copies of the store: from which log they are. */
 export const MAKING = 'store.making';
-/** How what it throws begins. */
+/** Prefix of the messages of its errors. */
 export const IN_JETSTREAM = 'JetStream: ';
 
 interface BucketRunTimeStoreDeps extends Pick<ClusterDeps, 'state' | 'sealing' | 'clock' | 'random' | 'logger'> {
-  /** Whether the cluster is certainly that of this node's secret. */
+  /** Whether the cluster certainly uses this node's secret. */
   readonly confirmed: () => boolean;
-  /** What this node knew when it ended; null: nothing. */
+  /** The copy that this node kept when it ended; null if there is none. */
   readonly lastKnown: () => StoreSnapshot | null;
 }
 
 /**
- * The truth of a cluster without a database: a log of changes in JetStream, which each node reads to its end before it answers. What
- * one node acknowledged, every other one finds. If the log is lost, the nodes make it again from what they know (decision 088).
+ * The run-time store of a cluster without a database: a change log in JetStream, which each node reads to its end before it
+ * answers, so that every node sees acknowledged changes. If the log is lost, nodes recreate it from their copies (decision 088).
  */
 export class BucketRunTimeStore implements RunTimeStore {
   readonly #deps: BucketRunTimeStoreDeps;
@@ -41,7 +41,7 @@ export class BucketRunTimeStore implements RunTimeStore {
   readonly #resealing: Resealing;
   #set: RecordSet | null = null;
   #head: LogHead | null = null;
-  /** The last change that is in the set. */
+  /** Number of the last change in the set. */
   #number = 0;
   #last: Promise<unknown> = Promise.resolve();
   #compacting: Promise<void> = Promise.resolve();
@@ -85,7 +85,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     await this.#compacting;
   }
 
-  /** `least`: a revision that the change must not have. */
+  /** `least`: the revision of the change must be higher. */
   async #apply(writesFor: (set: RecordSet) => readonly StoreWrite[], least = 0): Promise<Applied> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const set = await this.#current();
@@ -109,7 +109,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     throw new StoreError('unavailable', 'other nodes change it all the time');
   }
 
-  /** Where the answer did not come, what is there says whether it was written. */
+  /** Without an answer, reads the log to see whether it has the change. */
   async #append(number: number, change: LoggedChange): Promise<boolean> {
     try {
       return await this.#log.append(number, change);
@@ -121,7 +121,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     }
   }
 
-  /** With all changes that there are. */
+  /** Returns the records after all changes in the log. */
   async #current(): Promise<RecordSet> {
     const head = await this.#readHead();
     if (this.#set !== null && head?.making === this.#head?.making) {
@@ -133,7 +133,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     return this.#set!;
   }
 
-  /** Those since the snapshot before the last one are kept. False: this node is further behind. */
+  /** The log keeps the changes since the last snapshot but one. Returns false if this node is further behind. */
   async #catchesUp(): Promise<boolean> {
     try {
       await this.#follow();
@@ -144,7 +144,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     return this.#number >= (this.#head?.number ?? 0);
   }
 
-  /** A log that is sealed with a former secret is replaced, once no node has that secret. */
+  /** Replaces a log that is sealed with a former secret, once the cluster certainly uses this node's secret. */
   async #readHead(): Promise<LogHead | null> {
     const found = await this.#log.head();
     if (found?.head !== 'foreign') return found?.head ?? null;
@@ -174,7 +174,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     }
   }
 
-  /** For the first time, after a long absence, or because the log is another one: then with what this node knew. */
+  /** Loads the records the first time, after a long absence, or from another log; to that it adds what this node knew. */
   async #load(head: LogHead | null): Promise<void> {
     const { lastKnown, logger } = this.#deps;
     const copy = this.#set === null ? lastKnown() : null;
@@ -204,7 +204,7 @@ export class BucketRunTimeStore implements RunTimeStore {
 
   #compactIfLong(set: RecordSet): void {
     if (this.#head === null || this.#number - this.#head.number < MOST_CHANGES) return;
-    // The next changes go on meanwhile; this one is in the snapshot or after it.
+    // A copy, because later changes do not wait for the snapshot.
     const copy = new RecordSet(set.revision, [...set.rows()]);
     this.#compacting = this.#log.compact(this.#number, copy).catch((error) => {
       this.#deps.logger.debug('run_time_changes_not_compacted', { error: String(error) });

@@ -9,25 +9,25 @@ import { RecordSet } from './record-set.ts';
 const CHANGES = 'trunkline_changes';
 const HEAD = 'head';
 const MAX_VALUE_BYTES = 512 * 1024;
-/** Of a text: three bytes a character at most, in base64. */
+/** In characters, which take at most three bytes each, and then a third more in base64. */
 const PART_LENGTH = 100_000;
 const AT_ONCE = 32;
-/** A node that reads the log is past what was deleted so long ago. */
+/** A node that reads the log has passed changes that were deleted so long ago. */
 const MARKS_MS = 600_000;
 
-/** What a log begins with. */
+/** The head record of a log. */
 export interface LogHead {
-  /** Of this making: another one after the log was lost. */
+  /** Id of this log; another one after nodes created it again. */
   readonly making: string;
-  /** The revision that it was made again with; 0 the first time. */
+  /** Revision of the records that the log was created with; 0 for the first log. */
   readonly base: number;
-  /** The last change that the snapshot has. */
+  /** Number of the last change in the snapshot. */
   readonly number: number;
   /** Key of the snapshot; null: none. */
   readonly snapshot: string | null;
 }
 
-/** All writes of one change. Numbers are without a gap; revisions may leap where a log was made again. */
+/** All writes of one change. Change numbers have no gaps; revisions may jump after a log was created again. */
 export interface LoggedChange {
   readonly id: string;
   readonly revision: number;
@@ -42,8 +42,8 @@ interface Snapshot {
 type Packed = { readonly text: string } | { readonly parts: string; readonly count: number };
 
 /**
- * Changes of the run-time store in a bucket, one key for each: of nodes that write the same number one succeeds. Everything is
- * sealed for its key, so that only nodes write it and nothing can take the place of something else.
+ * Change log of the run-time store in a bucket, with one key for each change: of nodes that write the same number one succeeds.
+ * Each value is sealed for its key, so that only nodes can write it and no value can take the place of another.
  */
 export class ChangeLog {
   readonly bucket: Bucket;
@@ -56,7 +56,7 @@ export class ChangeLog {
     this.#random = random;
   }
 
-  /** `revision`: of the head's record. Null: there is no log. */
+  /** `foreign`: no key opens the head. `revision`: of its record. Null if there is no log. */
   async head(): Promise<{ readonly head: LogHead | 'foreign'; readonly revision: number } | null> {
     const record = await this.bucket.get(HEAD);
     if (record === null) return null;
@@ -65,8 +65,8 @@ export class ChangeLog {
   }
 
   /**
-   * Begins a log, with these records; `over`: the revision of the head of a log that no node can read. False if another node
-   * was first.
+   * Creates a log with these records; `over`: the revision of the head of a log that no node can read. Returns false if another
+   * node was first.
    */
   async begin(set: RecordSet, over: { readonly revision: number } | null = null): Promise<boolean> {
     const numbers = over === null ? [] : (await this.bucket.keys('>')).map((key) => Number(key.split('.')[1] ?? 0));
@@ -84,7 +84,7 @@ export class ChangeLog {
     return new RecordSet(revision, rows);
   }
 
-  /** Null: there is no such change yet. */
+  /** Returns null if there is no such change yet. */
   async change(number: number): Promise<LoggedChange | null> {
     const key = changeKey(number);
     const record = await this.bucket.look(key);
@@ -93,13 +93,13 @@ export class ChangeLog {
     return this.#unpacked<LoggedChange>(key, record.value);
   }
 
-  /** False if another node was first. Rejects with GatewayError. */
+  /** Returns false if another node was first. Rejects with GatewayError. */
   async append(number: number, change: LoggedChange): Promise<boolean> {
     const key = changeKey(number);
     return (await this.bucket.restore(key, await this.#packed(key, number, change))) !== null;
   }
 
-  /** Puts all records into a new snapshot, and deletes what is older than the one before. */
+  /** Writes all records into a new snapshot, and deletes what is older than the snapshot before. */
   async compact(number: number, set: RecordSet): Promise<void> {
     const found = await this.head();
     if (found === null || found.head === 'foreign') return;
@@ -111,7 +111,7 @@ export class ChangeLog {
     await this.#sweep(before.number, [before.snapshot, kept.snapshot]);
   }
 
-  /** Another node may read the snapshot before the last one at the moment, and the changes after it. */
+  /** Keeps the last snapshot but one and the changes after it, because another node may be reading them. */
   async #sweep(upTo: number, snapshots: readonly (string | null)[]): Promise<void> {
     const ids = snapshots.flatMap((key) => key?.split('.').at(-1) ?? []);
     const old = (await this.bucket.keys('>')).filter((key) => {
@@ -124,7 +124,7 @@ export class ChangeLog {
     await this.bucket.forgetMarks(MARKS_MS);
   }
 
-  /** Null: the secret in force sealed it. */
+  /** Seals the record with the secret in force. Returns null if that secret sealed it, or none opens it. */
   anew({ key, value }: StateRecord): Buffer | null {
     const sealed = sealedAnew(this.#sealing, contextOf(key), value.toString());
     return sealed === null ? null : Buffer.from(sealed);
@@ -145,7 +145,7 @@ export class ChangeLog {
     let count = 0;
     for (let at = 0; at < text.length; count++) {
       let end = at + PART_LENGTH;
-      // Half a character has no bytes.
+      // Do not split a surrogate pair.
       if (/[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end--;
       const part = `${parts}.${count}`;
       await this.bucket.create(part, this.#sealed(part, text.slice(at, end)));
@@ -185,7 +185,7 @@ function changeKey(number: number): string {
   return `change.${padded(number)}`;
 }
 
-/** So that keys sort. */
+/** Padded, so that keys sort by number. */
 function padded(number: number): string {
   return String(number).padStart(12, '0');
 }

@@ -1,7 +1,7 @@
 import { planChange, type StoredRow, type Whole } from '../../store/run-time-store/integrity-check.ts';
 import type { StoreSnapshot, StoreWrite } from '../../store/run-time-store/run-time-store.ts';
 
-/** The records that a log of changes comes to. */
+/** The records that result from a change log. */
 export class RecordSet {
   #whole: Whole;
   readonly #collections = new Map<string, Map<string, StoredRow>>();
@@ -36,7 +36,7 @@ export class RecordSet {
     for (const rows of this.#collections.values()) yield* rows.values();
   }
 
-  /** Null: it changes nothing. */
+  /** Plans a change; `whole` of the plan is null if the writes change nothing. */
   plan(writes: readonly StoreWrite[], revision = this.revision + 1) {
     const found = writes.flatMap(({ collection, key }) => this.of(collection).get(key) ?? []);
     return planChange({ ...this.#whole, revision: revision - 1 }, found, writes);
@@ -57,8 +57,8 @@ export class RecordSet {
 }
 
 /**
- * The writes that add to a store what another one had. `base`: the revision from which on the store was made again without
- * those who knew more; what changed there since then stays.
+ * The writes that add what this node knows to a store that was created again without it. `base`: the revision that the store was
+ * created with; its changes since then stay.
  */
 export function lacking(there: RecordSet, base: number, known: RecordSet): readonly StoreWrite[] {
   const writes: StoreWrite[] = [];

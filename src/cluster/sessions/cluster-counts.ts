@@ -3,26 +3,26 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 const EVERY_MS = 30_000;
-/** Of the callers at a node, those with the most. */
+/** A node publishes only the callers with the highest counts. */
 const MAX_PRINCIPALS = 64;
 
 interface ClusterCountsDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
   readonly subject: string;
-  /** What this node counts, by caller. Default: its user adds to that of this object. */
+  /** This node's counts by caller. Default: a new object, which the user of this class updates. */
   readonly own?: Counts;
-  /** The other nodes. */
+  /** Peers of the other nodes. */
   readonly others: () => readonly string[];
-  /** Whether there is a node that does not have all records at hand. */
+  /** Whether some node may not have all records in memory, so that this node must publish its counts. */
   readonly counting: () => boolean;
 }
 
-/** What a node says of what it counts. */
+/** The counts that a node publishes. */
 interface NodeCounts {
   readonly total: number;
   readonly principals: Readonly<Record<string, number>>;
 }
 
-/** How much all nodes have, where each knows only a part: every node counts its own and tells the others. */
+/** Counts records of all nodes when each node knows only a part: every node counts its own and publishes the counts. */
 export class ClusterCounts {
   readonly own: Counts;
   readonly #deps: ClusterCountsDeps;
@@ -41,7 +41,7 @@ export class ClusterCounts {
     this.#stop = this.#later();
   }
 
-  /** `principal` null: of all callers. Up to half a minute old. */
+  /** `principal` null: all callers. The counts of other nodes are up to half a minute old. */
   count(principal: string | null): number {
     const { own } = this;
     let count = principal === null ? own.total : own.of(principal);
@@ -53,7 +53,7 @@ export class ClusterCounts {
     return count;
   }
 
-  /** Those of half a minute ago, where they were more: what a node has when it starts anew, or all others have, is still there. */
+  /** Number of nodes, now or half a minute ago, if higher: records of nodes that just restarted or vanished still exist. */
   get nodes(): number {
     return Math.max(this.#nodes, this.#deps.others().length + 1);
   }
@@ -68,9 +68,9 @@ export class ClusterCounts {
       this.#stop = this.#later();
       const { own } = this;
       const { bus, subject, counting, others } = this.#deps;
-      // Without NATS all others seem gone.
+      // Without NATS all other nodes seem gone.
       if (bus.status.state === 'connected') this.#nodes = others().length + 1;
-      // What was published once is counted until it is published anew.
+      // Other nodes use a published count until the next one, so go on publishing.
       this.#counting ||= counting();
       if (!this.#counting) return;
       const principals = Object.fromEntries(own.most(MAX_PRINCIPALS));

@@ -14,46 +14,46 @@ import { jsonIn } from '../store-records.ts';
 import type { TableOwner } from '../table-owner.ts';
 import { ClusterCounts } from './cluster-counts.ts';
 
-/** A record written moments ago may arrive after its client. */
+/** Pauses between reads: a client may arrive before the record that another node has just written. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 const READS_MS = 1_500;
 const AGAIN_MS = 1_000;
 /**
- * After an outage nodes need a moment to write what they could not; a node that has just started cannot know that there was one.
+ * After an outage nodes need a moment to write their pending records; a node that has just started cannot know of the outage.
  */
 const SETTLES_MS = 3_000;
-/** While sessions can be read but not followed. */
+/** As `SETTLES_MS`, while the store can be read but not watched. */
 const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
-/** Used sessions are written once a minute, and the sweep ends others far sooner. */
+/** TTL of the bucket. Nodes write used sessions once a minute, and the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** The text of a client is at most 64 KiB; escapes double it. */
+/** The description of a client has at most 64 KiB; escapes may double it. */
 const MAX_RECORD_BYTES = 256 * 1024;
-/** During an outage each used session waits to be written. */
+/** Limit of pending writes: during an outage each used session waits to be written. */
 const MAX_WAITING = 100_000;
-/** Sessions of other nodes that a node has at hand. */
+/** Number of other nodes' sessions that a node keeps in memory. */
 const MAX_CACHED = 32_768;
 const REVIEW_MS = 3_600_000;
 
 interface SharedSessionRecordsDeps extends Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger'> {
-  /** A node that is only not heard, as without the bus, keeps its sessions. */
+  /** `isGone` is false without the bus, so that a node that is only unreachable keeps its sessions. */
   readonly nodes: FirstNodeDeps['nodes'] & Pick<Nodes, 'isGone'>;
   readonly maxCached?: number;
 }
 
-/** The sessions of this node. */
+/** The session table of this node. */
 export interface SessionFollower {
-  /** At this node or another. */
+  /** This or another node wrote the record. */
   changed(record: SessionRecord): void;
-  /** Stored, and perhaps expired. */
+  /** The stored record may have expired. */
   reviewed(record: SessionRecord): void;
   gone(id: string): void;
 }
 
 /**
- * Client sessions of all nodes. A node has at hand those that it counts, which it opened, and of the others those that were written
- * last; the rest it reads when their clients come (decision 091). While the store cannot be read, no session is called unknown;
- * what it has lost, nodes write again. Sessions end only by a client or the sweep.
+ * Client sessions of all nodes. A node keeps in memory the sessions that it counts, which it opened, and the most recently
+ * written of the others; it reads the rest when their clients come (decision 091). While the store cannot be read, no session
+ * counts as unknown; nodes write records again that the store has lost. A session ends only when a node deletes it.
  */
 export class SharedSessionRecords implements SessionRecords, SessionCensus, SessionOpeners, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
@@ -62,17 +62,17 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
   readonly #own = new Map<string, SessionFacts>();
-  /** Of other nodes; the one that was written last is last. */
+  /** Sessions of other nodes, the most recently written last. */
   readonly #cached = new Map<string, SessionFacts>();
   readonly #maxCached: number;
-  /** Of sessions that were read, or written and not received yet. */
+  /** Peers that count sessions which this node has read, or written and not received yet. */
   readonly #openers: LruMap<string>;
   readonly #kinds = new SessionKinds();
-  /** At hand. */
+  /** Counts of the sessions in memory. */
   readonly #perPrincipal = new Counts();
   readonly #counts: ClusterCounts;
   readonly #stopReviewing: () => void;
-  /** Until then other nodes may not have written all that they know. */
+  /** Until then other nodes may have pending records. */
   #settlesAt = Number.POSITIVE_INFINITY;
   #complete = false;
   #warned = false;
@@ -120,14 +120,14 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     return found === null ? null : recordOf(...found);
   }
 
-  /** Joins it with the sessions of this node. */
+  /** Connects the session table of this node, which learns of changes. */
   follow(follower: SessionFollower): void {
     this.#follower = follower;
   }
 
   /**
-   * Rejects with GatewayError NOT_SENT if it is unknown here and the store cannot be asked, or could not be written to a moment
-   * ago.
+   * Rejects with GatewayError NOT_SENT if the session is unknown here and the store cannot be read, or other nodes may have
+   * pending records.
    */
   async get(id: string): Promise<SessionRecord | null> {
     const { clock } = this.#deps;
@@ -140,7 +140,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);
       const known = this.#factsOf(id);
       if (known !== undefined) {
-        // Others may take its place at hand while its client is here.
+        // Other sessions may evict it from memory while its client is here.
         if (known.kind.by !== undefined) this.#openers.set(id, known.kind.by);
         return recordOf(id, known);
       }
@@ -184,7 +184,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#table.put(record.id, bytesOf(record, by));
   }
 
-  /** Whatever this node wrote without having read the record, the node that counts it goes on to. */
+  /** A node that writes the record without having read it must not change which node counts the session. */
   merged(id: string, value: Buffer, there: Buffer): Buffer {
     const by = recordIn(there)?.by;
     const record = recordIn(value);
@@ -194,7 +194,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     return bytesOf(record, counts);
   }
 
-  /** The same node; where it is gone, the one that processes of its sessions move to. */
+  /** Returns `by`; if that node is gone, the node that rendezvous hashing chooses instead. */
   #counterOf(id: string, by: string): string {
     const { bus, nodes } = this.#deps;
     return nodes.isGone(by) ? rendezvous(id, [bus.peer, ...this.#others()])! : by;
@@ -205,7 +205,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     return this.#everywhere.put(record.id);
   }
 
-  /** Ended here at once, whenever it is written. */
+  /** The session ends here at once, even if the store takes the deletion later. */
   delete(id: string): void {
     this.#keep(id, null);
     this.#table.put(id, null);
@@ -241,7 +241,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#closed = true;
   }
 
-  /** A store that can be read shows what does not exist, even if it cannot be followed. */
+  /** A store that can be read shows which sessions do not exist, even if it cannot be watched. */
   #answers(does: boolean): void {
     if (this.#complete) return;
     if (!does) this.#settlesAt = Number.POSITIVE_INFINITY;
@@ -260,7 +260,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     const facts = this.#kinds.factsOf(read);
     const before = again ? this.#factsOf(id) : undefined;
     if (before !== undefined && before.kind !== facts.kind && before.seenAfterMs > facts.seenAfterMs) {
-      // A node that knew less wrote it again first.
+      // A node with an older version restored the record first.
       this.put(recordOf(id, before));
       return;
     }
@@ -302,7 +302,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     return this.#own.get(id) ?? this.#cached.get(id);
   }
 
-  /** The sweep of a node looks through what it has at hand; one node looks through the rest. */
+  /** Each node sweeps the sessions in its memory; one node reviews the rest. */
   async #review(): Promise<void> {
     const visitor = (record: SessionRecord): boolean => {
       this.#follower?.reviewed(record);
@@ -325,9 +325,8 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   }
 }
 
-/** What is stored. */
 interface StoredSession extends SessionRecord {
-  /** The process of the node that counts it; absent: of an earlier version. */
+  /** Peer of the node that counts the session; absent in records of an earlier version. */
   readonly by?: string;
 }
 
@@ -343,26 +342,26 @@ function recordIn(value: Buffer): StoredSession | null {
   return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
 }
 
-/** What sessions of one client product, caller and node have in common. */
+/** The fields that sessions of one client product, caller and node share. */
 type SessionKind = Omit<StoredSession, 'id' | 'createdAt' | 'lastSeenAt'>;
 
-/** Compact, for there may be many. */
+/** A compact record, because there may be many. */
 interface SessionFacts {
   readonly kind: SessionKind;
   readonly createdAt: number;
-  /** Relative: small numbers take no memory of their own. */
+  /** Relative to `createdAt`: V8 stores small integers without a heap object. */
   readonly seenAfterMs: number;
 }
 
 const MAX_KINDS = 4_096;
-/** Longer texts are not shared: clients must not decide what is kept. */
+/** Longer kinds are not shared, because clients must not decide how much memory the map takes. */
 const MAX_LENGTH = 8 * 1024;
 
 export class SessionKinds {
   readonly #kinds = new Map<string, SessionKind>();
 
   factsOf(record: SessionRecord): SessionFacts {
-    // Includes members of later versions.
+    // `kind` includes fields of later versions.
     const { id: _, createdAt, lastSeenAt, ...kind } = record;
     return { kind: this.#shared(kind), createdAt, seenAfterMs: lastSeenAt - createdAt };
   }

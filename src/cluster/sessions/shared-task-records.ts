@@ -15,7 +15,7 @@ import { ClusterCounts } from './cluster-counts.ts';
 
 const TASKS = 'trunkline_tasks';
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** A longer answer stays at its node; others ask the server. */
+/** A longer answer stays at its node; other nodes ask the server. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_RECORD_BYTES = 640 * 1024;
 const AGAIN_MS = 1_000;
@@ -23,7 +23,7 @@ const AGAIN_MS = 1_000;
 const FORMAT = 1;
 
 interface SharedTaskRecordsDeps extends FirstNodeDeps, Pick<ClusterDeps, 'state' | 'sealing'> {
-  /** This node's own records, which survive it. */
+  /** The local records of this node, which survive a restart. */
   readonly own: TaskRecords;
   readonly maxTasks?: number;
 }
@@ -31,8 +31,8 @@ interface SharedTaskRecordsDeps extends FirstNodeDeps, Pick<ClusterDeps, 'state'
 type Written = { readonly format: number; readonly record: TaskRecord };
 
 /**
- * Tasks of all nodes; sealed, because callers' answers are in them. A node has its own at hand, and of the others those of which
- * it heard last (decision 091).
+ * Tasks of all nodes; sealed, because they contain callers' answers. A node keeps in memory its own tasks and those of the others
+ * that it received last (decision 091).
  */
 export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   readonly maxTasks: number;
@@ -135,13 +135,13 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     if (value !== null) this.#table.put(record.key, value);
   }
 
-  /** Null: it stays at this node. */
+  /** Returns null for a record that stays at this node. */
   #bytesOf(record: TaskRecord): Buffer | null {
-    // Its session is a pipe or stream of this process.
+    // The session of the task is a pipe or stream of this process.
     if (record.passing === true) return null;
     const value = this.#sealed(shortened(record));
     if (value.length <= MAX_RECORD_BYTES) return value;
-    // A server's text may be too long for the store.
+    // The description by the server may be too long for the store.
     this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
     return null;
   }
@@ -160,7 +160,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   }
 
   gone(key: string): void {
-    // Any node may delete it; its own node must not keep it.
+    // Any node may delete the record; the node that began the task must not keep its copy.
     this.#deps.own.delete(key);
     this.#follower?.gone(key);
   }
@@ -175,7 +175,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     return null;
   }
 
-  /** The other node may know its end or answer. */
+  /** Joins both versions: the other node may know the end or the answer of the task. */
   merged(key: string, value: Buffer, there: Buffer): Buffer {
     const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
     if (ours === null || theirs === null) return value;

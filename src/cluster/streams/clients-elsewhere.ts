@@ -28,7 +28,7 @@ interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
 }
 
-/** A failure is a reply too, so that a node of an earlier version does not take it for one of the bus. */
+/** A failure is a reply too, so that a node of an earlier version does not take it for a failure of the bus. */
 type ReturnedReply = { readonly kind: 'answer'; readonly message: MessageHead } | { readonly kind: 'failure' };
 
 interface ResumeHeader {
@@ -49,19 +49,19 @@ const MAX_POSTS = 10_000;
 const POST_MS = 10_000;
 const RESUME = 'trunkline.resume';
 const LONGEST_MS = 7 * 24 * 3_600_000;
-/** The lease of a silent node is over by then, also where no witnesses are left to end it. */
+/** The lease of a silent node has expired by then, even if no witness is left to end it. */
 const GONE_MS = LEASE_MS + 1_000;
 const PAUSE_MS = 100;
 const MAX_STREAMS = 10_000;
-/** Kind, digest of the session, node, number. */
+/** Stream names: kind, digest of the session, peer, number. */
 const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 const GIVEN_UP = 'trunkline.given-up';
-/** A longer URI does not fit a hint and stays known at its node alone. */
+/** Other nodes do not know the subscription to a longer URI, so its end is not published. */
 const MAX_URI = 32 * 1024;
 
 /**
- * Leads clients to the node that has their calls, streams and subscriptions. A stream stays at the node where it began; a client that
- * returns to another node is connected to it.
+ * Connects clients to the node that has their calls, streams and subscriptions. A stream stays at the node where it began; if its
+ * client reconnects to another node, that node relays the stream.
  */
 export class ClientsElsewhere implements StreamsElsewhere {
   readonly self: string;
@@ -73,7 +73,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
   readonly #leases: Bucket;
   readonly #streams: SpreadStreams;
 
-  /** `leases`: of all nodes. */
+  /** `leases`: bucket with the leases of all nodes. */
   constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket, streams: SpreadStreams) {
     this.#deps = deps;
     this.#nodes = nodes;
@@ -108,7 +108,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     });
   }
 
-  /** To all other nodes. A hint; lost in an outage. */
+  /** Deletes the shared subscription and notifies all other nodes; the notification is lost in an outage. */
   givenUp(sessionId: string, server: string, uri: string): void {
     if (uri.length > MAX_URI) return;
     const givenUp: GivenUp = { sessionId, server, uri };
@@ -137,7 +137,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     return this.#nodes.get(peer) !== null;
   }
 
-  /** A call that waits for input stays at its node, which the `requestState` names. Never rejects. */
+  /** Continues a call that waits for input at its node, which the `requestState` names. Rejects only for an unreadable reply. */
   returned(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
@@ -150,7 +150,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     });
   }
 
-  /** A body that an HTTP+SSE client posts here; the URL names the node with its stream. Never rejects. */
+  /** Passes on a body that an HTTP+SSE client posted here to the node with its stream. Rejects only for an unreadable reply. */
   async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
     const call = this.#deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
     const outcome = await call.outcome;
@@ -165,7 +165,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     return named !== undefined && named !== this.#deps.bus.peer;
   }
 
-  /** Through the node that the event id names. */
+  /** Resumes the stream through the node that the event id names. */
   async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
     const { clock } = this.#deps;
     const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
@@ -180,7 +180,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     }
   }
 
-  /** A restarted node has another name and still its log. */
+  /** Asks all other nodes: a restarted node has another peer id, but still its event log. */
   async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
     for (const { peer } of [...this.#nodes.others()]) {
       if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
@@ -204,8 +204,8 @@ export class ClientsElsewhere implements StreamsElsewhere {
   }
 
   /**
-   * That node certainly sends nothing more on streams of this kind: it is silent and its lease is over, or it is draining and the
-   * stream a session's own. Never rejects.
+   * Whether that node certainly sends nothing more on streams of this kind: it is gone and its lease has expired, or it is
+   * draining and the stream is a session's own (`g`). Never rejects.
    */
   async #isOver(peer: string, kind: string): Promise<boolean> {
     const node = this.#nodes.get(peer);
@@ -213,12 +213,12 @@ export class ClientsElsewhere implements StreamsElsewhere {
     try {
       return (await this.#leases.get(leaseKey(peer))) === null;
     } catch {
-      // An unreadable store does not show that it ended.
+      // An unreadable store does not prove that the lease has expired.
       return false;
     }
   }
 
-  /** Resolves as soon as it is known whether the node has the stream. */
+  /** Resolves as soon as the peer shows whether it has the stream; this node then relays its events. */
   #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
@@ -261,20 +261,20 @@ export class ClientsElsewhere implements StreamsElsewhere {
   }
 }
 
-/** The call began long ago: an unreachable node does not prove that it did not run. */
+/** The call began earlier, so that NOT_SENT for an unreachable node does not prove that the call did not run. */
 function unreached(error: GatewayError): GatewayError {
   if (error.outcome !== 'NOT_SENT') return error;
   const text = 'the node where the call waits cannot be reached; it may have run';
   return new GatewayError('UNKNOWN', text, { cause: error });
 }
 
-/** The first one opens the stream; the event is the piece. */
+/** The first frame opens the stream; the pieces of an event frame are the event. */
 type StreamFrame =
   | { readonly kind: 'open' }
   | { readonly kind: 'event'; readonly id: string | null; readonly droppable: boolean }
   | { readonly kind: 'retry'; readonly ms: number };
 
-/** A stream of this node whose reader is at another one. */
+/** A stream of this node whose client is connected to another node. */
 export class SinkElsewhere implements EventSink {
   onDrain: (() => void) | null = null;
   onClose: (() => void) | null = null;
@@ -311,7 +311,7 @@ export class SinkElsewhere implements EventSink {
     return this.#emit(this.#packed(id, parts, droppable));
   }
 
-  /** Of a client's stream. */
+  /** Only for streams of clients, because it sends a `StreamFrame`. */
   retry(ms: number): boolean {
     return !this.closed && this.#emit(packFrame({ kind: 'retry', ms } satisfies StreamFrame));
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 const GATHER_MS = 50;
 const MAX_PER_MESSAGE = 1_000;
 
-/** Passes an id on at once, and those of the `gatherMs` after it together. */
+/** Passes on the first id at once, and the ids of each following `gatherMs` in one batch. */
 export class GatheredIds {
   readonly #clock: Clock;
   readonly #pass: (ids: readonly string[]) => void;
@@ -32,7 +32,7 @@ export class GatheredIds {
   }
 }
 
-/** Not more than fit into one message. */
+/** Splits ids into batches that fit into one message. */
 export function* inMessages(ids: readonly string[]): Generator<readonly string[]> {
   for (let i = 0; i < ids.length; i += MAX_PER_MESSAGE) yield ids.slice(i, i + MAX_PER_MESSAGE);
 }

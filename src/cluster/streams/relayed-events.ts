@@ -12,12 +12,12 @@ import type { OwnAdvertisement } from '../nodes/own-advertisement.ts';
 import type { Users } from '../nodes/users.ts';
 import type { Side, SideMessages } from './side-messages.ts';
 
-/** Other nodes' clients may wait for these, on any connection. */
+/** Clients of other nodes may wait for these notifications, on any connection. */
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
 
 /**
- * Relays what the servers of this node send: to the node of a session, or to all nodes that use the server here, and, if it is
- * not about this connection only, to those that have it too, because nodes may share a session whose events arrive at one.
+ * Relays events of this node's servers: those of a session to the session's node, others to all nodes that use the server here.
+ * Events that concern more than one connection also go to the nodes with the server, which may share its upstream session.
  */
 export class RelayedEvents implements UpstreamEvents {
   readonly #here: UpstreamEvents;
@@ -60,7 +60,7 @@ export class RelayedEvents implements UpstreamEvents {
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
     this.#here.catalogChanged(server, fingerprint, lists, key);
-    // Lists of one client's process are not the server's.
+    // The lists of one client's process are not those of the server.
     if (key === null) this.#own.catalogChanged(server);
     else this.#own.ownListsChanged(server);
   }
@@ -69,7 +69,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#own.relisted(server);
   }
 
-  /** Other nodes notify where lists differ. */
+  /** Not relayed: other nodes notify their clients if lists differ. */
   listsAnnounced(server: string, key: string, methods: readonly string[]): void {
     this.#here.listsAnnounced?.(server, key, methods);
   }
@@ -84,7 +84,7 @@ export class RelayedEvents implements UpstreamEvents {
     this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
   }
 
-  /** Each node detects that itself. */
+  /** Not relayed: each node detects it itself. */
   nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
     this.#here.nodeSilent?.(servedThere);
   }
@@ -98,7 +98,7 @@ export class RelayedEvents implements UpstreamEvents {
     return sessionId === null ? null : this.#users.holderOf(sessionId);
   }
 
-  /** `instances`: also to the nodes that have the server. */
+  /** `instances`: also tells the nodes that have the server. */
   #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, instances = true): void {
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;

@@ -11,20 +11,20 @@ import type { TableOwner, TableSettings } from '../table-owner.ts';
 
 export interface SharedSubscription extends SubscribedResource {
   readonly sessionId: string;
-  /** `ownerOf` its principal; absent from nodes of an earlier version. */
+  /** `ownerOf` its principal's id; nodes of an earlier version omit it. */
   readonly of?: string;
 }
 
 type Deps = Pick<ClusterParts, 'bus' | 'state' | 'clock' | 'logger' | 'downstream' | 'gateway'>;
 
 interface WrittenSubscription extends SharedSubscription {
-  /** The node whose registry has it. */
+  /** The node whose registry has the subscription. */
   readonly peer: string;
 }
 
 interface KnownSubscription {
   readonly written: WrittenSubscription;
-  /** 0: this node has not received it. */
+  /** 0 until this node has received the record. */
   readonly revision: number;
 }
 
@@ -37,7 +37,7 @@ const SETTINGS: TableSettings = {
   maxWaiting: MAX_IN_ALL,
   reusesKeys: true,
 };
-/** Given up here before they were received. */
+/** Limit of pending writes, beyond which an unknown subscription that a client gives up is not deleted. */
 const MAX_UNHEARD = 1_000;
 const MAX_BYTES = 32 * 1024;
 const AGAIN_MS = 1_000;
@@ -46,9 +46,9 @@ const LOOK_MS = 50;
 const OPENING_MS = 10_000;
 
 /**
- * The subscriptions of all sessions. Each is in the registry of one node; when that node is gone, the node with the session's
- * stream, now or next, takes it over: it subscribes and reports the resource as changed, because updates may be lost. Of several
- * nodes one wins, by a write on the revision.
+ * The subscriptions of all sessions. Each is in the registry of one node. When that node is gone, the node that has the session's
+ * stream, or gets it next, takes the subscription over: it subscribes and reports the resource as changed, because updates may be
+ * lost. A compare-and-set on the revision decides between nodes.
  */
 export class SharedSubscriptions implements TableOwner {
   readonly #deps: Deps;
@@ -58,9 +58,9 @@ export class SharedSubscriptions implements TableOwner {
   readonly #table: SharedTable;
   readonly #known = new Map<string, Map<string, KnownSubscription>>();
   #count = 0;
-  /** Per principal, in registries of other nodes. */
+  /** Number of subscriptions in the registries of other nodes, by owner. */
   readonly #countsElsewhere = new Counts();
-  /** In the registry of this node. */
+  /** Subscriptions in the registry of this node. */
   readonly #mine = new Map<string, WrittenSubscription>();
   readonly #taking = new Set<string>();
   #closed = false;
@@ -74,7 +74,7 @@ export class SharedSubscriptions implements TableOwner {
     this.#table = new SharedTable({ bus, state, clock, logger, nodes }, SETTINGS, this);
   }
 
-  /** Null where the session may have it. Nodes that are asked at the same moment may exceed a limit by as many. */
+  /** Returns null if the session may have the subscription. Nodes that check at the same time may together exceed a limit. */
   refusal(subscription: Omit<SharedSubscription, 'exposed'>): GatewayError | null {
     const known = this.#known.get(subscription.sessionId);
     if (known?.has(keyOf(subscription)) === true) return null;
@@ -95,12 +95,12 @@ export class SharedSubscriptions implements TableOwner {
       return;
     }
     this.#mine.set(key, written);
-    // Its session may end before it is received.
+    // The session may end before this node receives the record.
     this.#know(key, written, this.#known.get(subscription.sessionId)?.get(key)?.revision ?? 0);
     this.#table.put(key, bytesOf(written));
   }
 
-  /** Nodes that are gone included. */
+  /** Includes subscriptions of nodes that are gone. */
   countElsewhere(owner: string): number {
     return this.#countsElsewhere.of(owner);
   }
@@ -119,7 +119,7 @@ export class SharedSubscriptions implements TableOwner {
     }
   }
 
-  /** `moved`: from a node that may have died with what was missed. */
+  /** `moved`: the stream was at another node, which may have died with updates, so that resources may have changed. */
   async opened(sessionId: string, moved: boolean): Promise<void> {
     const known = this.#known.get(sessionId);
     if (known === undefined || !(await this.#open(sessionId))) return;
@@ -154,7 +154,7 @@ export class SharedSubscriptions implements TableOwner {
     this.#forget(key);
   }
 
-  /** Other nodes write theirs. */
+  /** Restores only subscriptions of this node; other nodes restore their own. */
   recall(key: string): Buffer | null {
     const mine = this.#mine.get(key);
     if (mine === undefined) this.#forget(key);
@@ -194,7 +194,7 @@ export class SharedSubscriptions implements TableOwner {
     const known = this.#known.get(sessionId)?.get(key);
     if (known === undefined) return 'over';
     const { peer } = known.written;
-    // Ours already if the server could not be asked before.
+    // The record names this node already if an earlier attempt could not ask the server.
     if (peer !== this.#self) {
       if (this.#nodes.get(peer) !== null) return 'over';
       const written: WrittenSubscription = { ...known.written, peer: this.#self };
@@ -214,7 +214,7 @@ export class SharedSubscriptions implements TableOwner {
     const client = downstream.clientOf(sessionId);
     const how = client === null ? 'later' : await gateway.subscribeAgain(client, mine);
     if (how === 'later') return 'later';
-    // Given up or taken over while the server was asked.
+    // The client gave it up, or another node took it over, while this node asked the server.
     if (!this.#mine.has(key)) this.#drop(mine);
     else if (how === 'refused') {
       this.givenUp(mine);
@@ -265,7 +265,7 @@ export class SharedSubscriptions implements TableOwner {
   }
 }
 
-/** Short. */
+/** A short digest of the principal's id. */
 export function ownerOf(principal: string): string {
   return hash('sha256', principal).slice(0, 16);
 }

@@ -13,18 +13,18 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 
-/** Beyond it, the first unsubscription ends a subscription. */
+/** Limit of known resources; for a forgotten one the first unsubscription ends the subscription. */
 const MAX_RESOURCES = 65_536;
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
 const SEPARATOR = '\0';
 const NAME = 'trunkline.watched';
-/** A node that does not answer counts as watching. */
+/** A node that does not answer in this time counts as watching. */
 const ASK_MS = 1_000;
 /** A server's answer may take long. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
 const LOOK_MS = 20;
-/** Beyond it the node counts as watching. */
+/** Limit of questions that this node holds; beyond it, it counts as watching. */
 const MAX_HELD = 10_000;
 
 export function concernsAll({ method }: Message): boolean {
@@ -34,7 +34,7 @@ export function concernsAll({ method }: Message): boolean {
 interface GivenUpWatch {
   readonly resource: string;
   readonly node: string;
-  /** The answering node has no watcher; it then waits until the asking node cancels the question. */
+  /** Whether the asking node has no watcher left. An answering node without one then holds the question until it is cancelled. */
   readonly withdraws: boolean;
 }
 
@@ -49,17 +49,17 @@ interface WatchQuestion {
 }
 
 /**
- * Ends a resource subscription of a connection or session that nodes share when the last node gives it up. Each node knows its
- * own watchers only, so the node asks the others; one that does not watch answers so and subscribes no client until the
- * withdrawal is over, because a subscription in between would be withdrawn. One that does not answer counts as watching while it
- * is there. A node that was considered gone was not asked: it subscribes again.
+ * Ends a resource subscription of a connection or session that nodes share when the last node gives it up. Each node knows only
+ * its own watchers, so the node asks the others. A node without watchers says so and delays new subscriptions until the
+ * withdrawal is over, because the withdrawal would end them too. A node that does not answer counts as watching while it is
+ * present. A node that counted as gone was not asked: it subscribes again (`renew`).
  */
 export class SharedWatches {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
   readonly #known: Pick<KnownServers, 'place'>;
   readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
-  /** How many nodes withdraw each at the moment. */
+  /** Number of withdrawals in progress, by resource. */
   readonly #withdrawn = new Counts();
 
   constructor(
@@ -87,7 +87,7 @@ export class SharedWatches {
     bus.serve(NAME, asked, { concurrency: MAX_HELD });
   }
 
-  /** `key`: of the connection; `node`: whose clients. */
+  /** `key`: session key of the connection; `node`: the node of the client. */
   async run(
     server: string,
     key: string | null,
@@ -106,7 +106,7 @@ export class SharedWatches {
     }
     const nodes = this.#nodes.get(resource) ?? new Set<string>();
     const again = nodes.has(node);
-    // First, so that no concurrent unsubscription ends it.
+    // Before the request, so that a concurrent unsubscription does not end the subscription.
     nodes.add(node);
     this.#nodes.set(resource, nodes);
     while (this.#withdrawn.of(resource) > 0) await pause(this.#deps.clock, LOOK_MS);
@@ -121,22 +121,22 @@ export class SharedWatches {
     }
   }
 
-  /** This node is back: others may have ended subscriptions that it uses. */
+  /** Renews the subscriptions of this node after it was away: other nodes may have ended them. */
   renew(): void {
     const connections = new Map<string, readonly [server: string, key: string]>();
     for (const [resource] of this.#nodes.entries()) {
       const [server, key] = resource.split(SEPARATOR) as [string, string];
-      // The other nodes may still be unknown.
+      // Not by the other instances, which may still be unknown.
       if (this.#known.place(server)?.process === false) connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
     }
     for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
   }
 
-  /** Null without calling `pass` if another client watches it. */
+  /** Returns null without calling `pass` if another client watches the resource. */
   async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
     const asked = this.#others(server);
     const withdraws = !this.#leave(resource, node);
-    // If it stays, they may watch it too.
+    // Ask even if the subscription stays: other nodes may list `node` as a watcher too.
     const questions = asked.map((peer) => this.#ask(peer, { resource, node, withdraws }));
     if (!withdraws) return null;
     return this.#holding(resource, async () => {
@@ -149,7 +149,7 @@ export class SharedWatches {
     });
   }
 
-  /** No client here subscribes meanwhile. */
+  /** Delays new subscriptions of this node to the resource until `work` has ended. */
   async #holding<T>(resource: string, work: () => Promise<T>): Promise<T> {
     this.#withdrawn.add(resource, 1);
     try {
@@ -159,13 +159,13 @@ export class SharedWatches {
     }
   }
 
-  /** None if each has its own process. */
+  /** The other nodes with the server; none if each runs its own process. */
   #others(server: string): readonly string[] {
     const place = this.#known.place(server);
     return place === undefined || place.process ? [] : place.otherInstances.map(({ node }) => node.peer);
   }
 
-  /** Returns whether others watch it through this node. */
+  /** Returns whether clients of other nodes than `node` still watch the resource through this node. */
   #leave(resource: string, node: string): boolean {
     const nodes = this.#nodes.get(resource);
     if (nodes === undefined) return false;

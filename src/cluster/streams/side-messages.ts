@@ -15,12 +15,12 @@ import {
   unpackFrame,
 } from '../frames/frame.ts';
 
-/** What nodes send each other outside calls. The message, if any, is the piece. */
+/** Messages between nodes outside calls. An MCP message, if any, is the piece of the frame. */
 export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
   | { readonly kind: 'streams'; readonly sessionIds: readonly string[] }
-  /** None: all streams of a node are asked for. */
+  /** An empty list asks for all streams of a node. */
   | { readonly kind: 'sought'; readonly sessionIds: readonly string[] }
   | { readonly kind: 'found'; readonly sessionIds: readonly string[] }
   | {
@@ -54,27 +54,27 @@ interface ClientAskHeader extends AskHeader {
 
 export interface SideReceiver {
   released(sessionId: string): void;
-  /** For a call or input request that may be here. */
+  /** A client's message for a call or input request that may be here. */
   clientMessage(sessionId: string, message: Message): void;
   drainAsked(): void;
 }
 
 export interface OpenStreams {
   openedAt(sessionId: string, peer: string): void;
-  /** The answer of that node. */
+  /** The peer has answered that it has the session's stream. */
   foundAt(sessionId: string, peer: string): void;
-  /** That node asks which of them have their streams here; for none, which streams are open here. */
+  /** The peer asks which of the sessions have their streams here; an empty list asks for all open streams. */
   soughtBy(peer: string, sessionIds: readonly string[]): void;
   deliverHere(sessionId: string, message: Message, server?: string): void;
   askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
 
 const ALL = 'trunkline.side.all';
-/** A user may think this long. */
+/** A user may take this long to answer. */
 const ASK_MS = 15 * 60_000 + 5_000;
 const RESTART_MS = 2 * 60_000;
 const LARGE_MS = 30_000;
-/** Until the node has received it. */
+/** Time for the node to acknowledge a drain request. */
 const DRAIN_ASKED_MS = 30_000;
 
 /** Messages between nodes that belong to no call; in order between two nodes, except very large ones. */
@@ -117,7 +117,7 @@ export class SideMessages {
     });
   }
 
-  /** Never throws; lost with the node or the bus. */
+  /** Never throws. The message is lost if the node or the bus fails. */
   tell(peer: string, side: Side, message: Message | null = null): void {
     const frame = packFrame(side, message === null ? [] : [message.bytes]);
     try {
@@ -128,7 +128,7 @@ export class SideMessages {
     }
   }
 
-  /** In one message, at most 512 KiB; this node gets it too. */
+  /** Publishes one message of at most 512 KiB to all nodes, including this one. */
   tellAll(side: Side): void {
     this.#deps.bus.publish(ALL, packFrame(side));
   }
@@ -139,7 +139,7 @@ export class SideMessages {
     return this.#answered(peer, 'asked', header, message);
   }
 
-  /** For a client that listens there. Rejects with GatewayError. */
+  /** Asks a client whose stream is at that node. Rejects with GatewayError. */
   askClient(peer: string, sessionId: string, message: Message, server: string | null): Promise<Message> {
     const header: ClientAskHeader = { sessionId, server, message: headOf(message) };
     return this.#answered(peer, 'ask-client', header, message);
@@ -195,7 +195,7 @@ export class SideMessages {
           return;
         case 'notification':
           events.notification(side.server, side.sessionId, message(side.message), side.key);
-          // Watchers know the process of a shared server at another node by this key.
+          // Watchers know a shared server's process at another node by this key.
           if (side.sessionId === null && side.message.method === 'notifications/resources/updated')
             events.notification(side.server, null, message(side.message), keyAt(side.key, from));
           return;

@@ -8,43 +8,43 @@ import { GatheredIds, inMessages } from './gathered-ids.ts';
 import type { OpenStreams, Side, SideMessages } from './side-messages.ts';
 
 const MAX_SESSIONS = 65_536;
-/** Of a request that a node sent to a client (`PendingAsks`). */
+/** The id of a request that a node sent to a client (`PendingAsks`) names the node. */
 const NODE_IN_ID = /^"([0-9a-f]{16})-\d+"$/;
-/** A node that needs longer for its answer counts as gone. */
+/** A node that does not answer in this time counts as not having the stream. */
 const ANSWER_MS = 1_500;
-/** Every node answers with all its streams. */
+/** Shortest interval between requests for all streams, which every node answers in full. */
 const SEEK_ALL_MS = 10_000;
-/** What waits for answers; each message counts as half a KiB more than its bytes. */
+/** Limit of held messages; each counts `HELD_BYTES` more than its own bytes. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const HELD_BYTES = 512;
-/** Places of streams: at a node that is gone; at none, as far as the others answered. */
+/** Places of streams: the node is gone; no other node answered that it has the stream. */
 const GONE = '';
 const NONE = '-';
 
 type Own = Pick<ClusterParts, 'downstream' | 'bus' | 'clock' | 'logger'>;
 
 /**
- * Sends what is for a session to the node with its stream; without one it waits at the node that had it last. A node knows the places
- * that were used last, and asks all others for one that it may have forgotten.
+ * Sends messages for a session to the node with its stream; without a stream they wait at the node that had it last. A node knows
+ * the places that it used last, and asks all others for a place that it may have forgotten.
  */
 export class SpreadStreams implements ClientStreams, OpenStreams {
   readonly #messages: SideMessages;
   readonly #nodes: Nodes;
   readonly #at = new LruMap<string>(MAX_SESSIONS);
-  /** At this node now or last; true: the others know. */
+  /** Sessions whose stream is or was last at this node; true: this node has announced it to the others. */
   readonly #here = new LruMap<boolean>(MAX_SESSIONS);
   readonly #informed = new Set<string>();
   readonly #own: Own;
   readonly #opened: GatheredIds;
   readonly #sought: GatheredIds;
   readonly #soughtAll: GatheredIds;
-  /** What waits for an answer, by session. */
+  /** Held messages, by session. */
   readonly #held = new Map<string, (() => void)[]>();
   #heldBytes = 0;
   /** Announcements may have been lost. */
   #missed = false;
 
-  /** `own` needs this object to be constructed; its `downstream` is read later. */
+  /** The construction of `own.downstream` needs this object, so it is read later. */
   constructor(messages: SideMessages, nodes: Nodes, own: Own) {
     this.#messages = messages;
     this.#nodes = nodes;
@@ -55,7 +55,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.#soughtAll = new GatheredIds(own.clock, seekAll, SEEK_ALL_MS);
   }
 
-  /** Returns whether another node had it, or may have had it. */
+  /** Returns whether another node had, or may have had, the stream. */
   opened(sessionId: string): boolean {
     const announced = this.#here.get(sessionId);
     if (announced === true) return false;
@@ -80,7 +80,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     }
   }
 
-  /** Messages were lost, also such as were for this node, unless it has only just begun to hear others. */
+  /** Announces and, unless this node has met no other yet, asks again: messages to and from this node may have been lost. */
   tellAgain(): void {
     if (this.#informed.size > 0) {
       this.#missed = true;
@@ -89,7 +89,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.announceAgain();
   }
 
-  /** Other nodes may have considered this one gone. */
+  /** Announces all streams again: other nodes may have considered this one gone. */
   announceAgain(): void {
     this.#informed.clear();
     this.met();
@@ -101,7 +101,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     this.#send(sessionId);
   }
 
-  /** The stream may have been opened since it was sought. */
+  /** Ignores an answer that is out of date: the stream may have been opened since the question. */
   foundAt(sessionId: string, peer: string): void {
     const at = this.#at.get(sessionId) ?? NONE;
     if (!this.#isHere(sessionId) && (at === NONE || at === GONE)) this.openedAt(sessionId, peer);
@@ -156,8 +156,8 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
   }
 
   /**
-   * What a client sent that belongs to nothing here. The id of an answer names the node that asked; only a cancellation goes to all
-   * others, because the client chose the id, and the call may be at any of them.
+   * Forwards a client's message that belongs to nothing here. The id of an answer names the node that asked; a notification (a
+   * cancellation) goes to all others, because the client chose the id, and the call may be at any of them.
    */
   forward(sessionId: string, message: Message): void {
     const side: Side = { kind: 'client', sessionId, message: headOf(message) };
@@ -179,7 +179,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     for (const { peer } of this.#nodes.others()) this.#messages.tell(peer, { kind: 'streams', sessionIds });
   }
 
-  /** Asks, and takes silence for an answer; a later answer counts too. Nodes of the version before are silent. */
+  /** Asks all nodes. No answer in time means no stream; a later answer counts too. Nodes of the version before do not answer. */
   #seek(sessionIds: readonly string[]): void {
     this.#messages.tellAll({ kind: 'sought', sessionIds });
     this.#own.clock.after(ANSWER_MS, () => {
@@ -191,7 +191,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     });
   }
 
-  /** Sends at once, or after the others were asked. */
+  /** Sends at once if the place is known, otherwise after asking the other nodes. */
   #whenKnown(sessionId: string, { bytes }: Message, send: () => void): void {
     const held = this.#held.get(sessionId);
     if (held === undefined && !this.#isUnknown(sessionId)) {
@@ -223,7 +223,7 @@ export class SpreadStreams implements ClientStreams, OpenStreams {
     for (const send of held) send();
   }
 
-  /** What is not known may be at another node. */
+  /** Whether a stream that this node does not know may be at another node. */
   get #mayLack(): boolean {
     return this.#missed || this.#at.dropped;
   }

@@ -10,27 +10,27 @@ import type {
 } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
-/** Events within this time are one entry; a dying node loses that much. */
+/** Events within this time form one log entry; a node that dies loses those it has not written. */
 const BATCH_MS = 10;
-/** A larger event is left out and marked. */
+/** A larger event is omitted and marked. */
 const MAX_EVENT_BYTES = 512 * 1024;
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const MAX_EVENTS = 512;
-/** For the rest of an entry. */
+/** Reserved for the rest of an entry. */
 const ROOM_BYTES = 64 * 1024;
 
-/** The message is the next piece, unless it was left out. */
+/** The message is the next piece, unless it is omitted. */
 interface CopiedEvent {
-  /** Number in its id, and that of the event before on the stream (0: unknown). */
+  /** Number in the event's id, and number of the previous event on the stream (0: unknown). */
   readonly seq: number;
   readonly prev: number;
-  /** Too large. */
+  /** The message is omitted, because it is too large. */
   readonly left?: true;
   readonly answers?: OwedAnswer;
 }
 
-/** Each entry describes its stream completely, so that any may be lost. */
+/** Each entry describes its stream completely, so that any other entry may be lost. */
 interface CopiedEvents {
   readonly kind: 'events';
   readonly sessionId: string;
@@ -39,7 +39,7 @@ interface CopiedEvents {
   readonly events: readonly CopiedEvent[];
 }
 
-/** Another node continues the stream after this event; later entries do not count. */
+/** Another node continues the stream after `eventId`, an event of its own stream; later entries do not count. */
 interface CopyEnds {
   readonly kind: 'next';
   readonly sessionId: string;
@@ -48,8 +48,8 @@ interface CopyEnds {
 }
 
 /**
- * Copies the streams of this node's clients to the log, for other nodes when it is gone. Nothing waits: gaps are found by the
- * numbers.
+ * Copies the streams of this node's clients to the log, for other nodes when this one is gone. Events do not wait for the log:
+ * readers detect gaps by the numbers.
  */
 export class CopiesOfStreams implements StreamCopies {
   readonly #log: SharedLog;
@@ -129,7 +129,7 @@ class Copy implements StreamCopy {
       ...(left ? { left } : {}),
       ...(answers === null ? {} : { answers }),
     });
-    // Pooled memory is reused when the client has the message.
+    // The message is in pooled memory, which is reused when the client has it.
     if (!left) this.#messages.push(Buffer.from(message));
     this.#prev = seq;
     this.bytes += bytes;
@@ -155,7 +155,7 @@ export function numberOf(eventId: string): number {
   return Number.parseInt(eventId.slice(eventId.lastIndexOf('~') + 1), 36);
 }
 
-/** Strict, because they become names of logs. */
+/** Strict, because a part of the id becomes a name in the log. */
 const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
 
 interface Read {
@@ -164,7 +164,7 @@ interface Read {
   readonly next: string | null;
 }
 
-/** What a node that is gone had sent after the event. Null if nothing is known. Never rejects. */
+/** Reads what a node that is gone had sent after the event. Returns null if nothing is known. Never rejects. */
 export async function leftStream(
   log: SharedLog,
   sessionId: string,
@@ -182,7 +182,7 @@ export async function leftStream(
   }
 }
 
-/** False if another node has written meanwhile. Rejects with GatewayError. */
+/** Marks the stream as taken over. False if another node has done so, or has written meanwhile. Rejects with GatewayError. */
 export async function takeOverLeft(
   log: SharedLog,
   { name, sessionId, principal, next, position }: LeftStream,
@@ -209,7 +209,7 @@ function read(
   const asked = new Map<string, OwedAnswer>();
   for (const entry of entries) {
     const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
-    // Another session or principal learns nothing.
+    // Another session or principal must not see the stream.
     if (header.sessionId !== sessionId || header.principal !== principal) return null;
     if (header.kind === 'next') return { events, owed, next: header.eventId };
     if (header.kind !== 'events') continue;
@@ -231,7 +231,7 @@ function read(
   }
   if (!known) return null;
   for (const { id } of owed) answered.add(id);
-  // Was answered in the gap.
+  // A request that was asked, and is neither open nor answered in an entry, was answered in the gap.
   for (const answers of asked.values()) {
     if (gap && !answered.has(answers.id)) events.push({ eventId: null, message: null, answers });
   }

@@ -28,19 +28,19 @@ import {
 
 const LOOK_MS = 50;
 const MAX_LOOK_MS = 250;
-/** For concurrent writers. */
+/** Limit of retries against concurrent writers. */
 const ATTEMPTS = 8;
 const AGAIN_MS = 1_000;
-/** A store that is there without answering may be electing a leader. */
+/** Time for a connected store that does not answer: it may be electing a leader. */
 const SLOW_MS = 3_000;
 const MAX_TELLS = 30;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
 /**
- * The sessions of HTTP servers, shared by all nodes. Each is a record: opened by the node that first wrote so, replaced on the
- * generation that its server rejected, ended by the node that deletes it. Without the store a node uses what it knows and opens
- * its own sessions; if the store does not answer, it waits a moment first.
+ * Sessions with HTTP servers, shared by all nodes through a record for each. The node that first writes the record opens the
+ * session; a node replaces only the generation that the server rejected; the node that deletes the record ends the session.
+ * Without the store a node uses the sessions that it knows and opens its own; if the store does not answer, it first waits.
  */
 export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly streams: SessionStreams;
@@ -50,7 +50,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #sessions: UsedSessions;
   /** Keys of the sessions that this node is opening. */
   readonly #turns = new Set<string>();
-  /** How members leave whose sessions are this node's alone. */
+  /** For members of sessions that only this node can use: the function that ends listening. */
   readonly #listening = new Map<SessionMember, () => void>();
   #openFailures = false;
 
@@ -141,18 +141,18 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     } catch (error) {
       this.#deps.logger.debug('server_session_not_ended', { server: place.server, error: String(error) });
     }
-    // Unpublished: this node's alone.
+    // An unpublished session is this node's alone.
     if (own === null || own.published || isOther(own.generation)) return null;
     this.#sessions.forget(key);
     return own.record;
   }
 
-  /** The store may have lost what is in use here. */
+  /** Checks the sessions in use, which the store may have lost. */
   reconnected(): void {
     this.#sessions.look();
   }
 
-  /** Null: another node is opening it, or was faster. Rejects with GatewayError. */
+  /** Returns null if another node is opening the session, or wrote first. Rejects with GatewayError. */
   async #tryToEnter(
     place: SessionPlace,
     key: string,
@@ -160,12 +160,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   ): Promise<OpenedSession | SessionLock | null> {
     const sessions = this.#sessions;
     const held = await sessions.read(key);
-    // Not the one that its server rejected.
+    // Not the generation that the server rejected.
     const isOpen = held !== null && held.by === '' && sessions.generation(held) !== gone;
     const record = isOpen ? sessions.open(key, held) : null;
     if (held !== null && record !== null) {
       const generation = sessions.generation(held);
-      // Extends the record.
+      // Renews the TTL of the record.
       if ((await sessions.write(key, held, held)) === null) return null;
       return opened(sessions.put(key, record, generation, { published: true }));
     }
@@ -174,7 +174,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return free ? this.#begin(place, key, held, gone) : null;
   }
 
-  /** This node does not know the session, and the store may answer in a moment. */
+  /** Whether to wait: this node does not know the session, and the store may answer in a moment. */
   #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
     const own = this.#sessions.get(key);
     if (!this.#sessions.connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
@@ -212,7 +212,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#sessions.seal(key, record) };
     const bytes = textOf(written).length;
     if (bytes > MAX_RECORD_BYTES) {
-      // The store would never accept it: every node opens its own.
+      // The store would never accept the record: every node opens its own session.
       this.#deps.logger.warn('server_session_not_shared', { server, bytes });
       void this.#free(key, { ...mine, replaces: false });
       return this.#keep(key, record, true);
@@ -233,18 +233,18 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return generation;
   }
 
-  /** As this node's own session. */
+  /** Keeps the session as this node's own. Returns its generation. */
   #keep(key: string, record: UpstreamSessionRecord, unsharable: boolean): string {
     const generation = this.#sessions.ownGeneration();
     this.#sessions.put(key, record, generation, { published: false, unsharable });
     return generation;
   }
 
-  /** Retried until done: others wait for this node while it lives. */
+  /** Frees the record; retries until done, because other nodes wait while this node lives. */
   async #free(key: string, mine: HeldSession): Promise<void> {
     this.#turns.delete(key);
     try {
-      // The node that opens the next session reports the loss.
+      // Keep `replaces`: the node that opens the next session reports the loss.
       if (mine.replaces) await this.#sessions.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
       else await this.#sessions.bucket.delete(key, mine.revision);
     } catch {
@@ -252,7 +252,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     }
   }
 
-  /** A write may have arrived without an answer: others must not wait for it. */
+  /** Frees a record that this node wrote without an answer, so that other nodes do not wait for it. */
   async #settle(key: string): Promise<void> {
     try {
       const held = await this.#sessions.read(key);
@@ -267,7 +267,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#deps.clock.after(AGAIN_MS, () => void task());
   }
 
-  /** Without the store: the known session, or one of this node's own, published later. */
+  /** Without the store: returns the known session, or a lock for one of this node's own, published later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
     const own = this.#sessions.get(key);
     if (own !== null && own.generation !== gone) return opened(own);

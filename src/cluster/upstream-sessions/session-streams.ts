@@ -8,12 +8,12 @@ import type { Claim } from '../ownership/own-claims.ts';
 
 const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';
-/** Five of them take as long as the end of the lease of a dead node. */
+/** Interval of retries; five of them take as long as it takes to end the lease of a dead node. */
 const LOOK_MS = 500;
-/** In case it missed that a stream has no listener. */
+/** Interval of retries for all streams, in case this node missed that one has no listener. */
 const LEVEL_MS = 60_000;
 const MAX_PER_MESSAGE = 100;
-/** Longer ones are not published; the next listener begins anew. */
+/** Longer event ids are not published; the next listener then does not know where to resume. */
 const MAX_AFTER = 512;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>;
@@ -23,13 +23,13 @@ interface StreamMember {
   readonly key: string;
   readonly member: SessionMember;
   listening: boolean;
-  /** Listens since it opened the session, without the claim yet. */
+  /** Whether the member listens since it opened the session, without the claim yet. */
   early: boolean;
-  /** Null while unknown. */
+  /** Peer of the node that listens; null while unknown, or if it is this node. */
   owner: string | null;
-  /** Last event received here, while no other node has listened since. */
+  /** Last event of the last listener, here or at another node; null if unknown, or while a node listens. */
   after: string | null;
-  /** A node listened before: events since may be lost. */
+  /** Whether a node listened before, so that events since then may be lost. */
   gap: boolean;
   trying: boolean;
   disarm: (() => void) | null;
@@ -40,8 +40,8 @@ interface Unheard {
 }
 
 /**
- * One node listens to a shared session's own stream: the owner of its claim. When it leaves it announces the last event received;
- * when it dies its claim ends with its lease.
+ * One node listens to a shared session's own stream: the owner of the stream's claim. When it leaves, it announces the last event
+ * that it received; when it dies, the claim ends with its lease.
  */
 export class SessionStreams {
   readonly #deps: Deps;
@@ -61,7 +61,7 @@ export class SessionStreams {
     deps.clock.after(LEVEL_MS, () => this.#level());
   }
 
-  /** `member.listen` may be called from now on. */
+  /** May call `member.listen` from now on. */
   join({ server }: SessionPlace, key: string, member: SessionMember): void {
     const before = this.#entries.get(key);
     const entry: StreamMember = {
@@ -90,14 +90,14 @@ export class SessionStreams {
     if (!entry.listening && !entry.trying) return;
     const after = entry.listening ? entry.member.silence() : null;
     entry.listening = false;
-    // A connection of this node may take its place at once.
+    // Another connection of this node may join at once.
     queueMicrotask(() => {
       if (this.#entries.has(key)) return;
       void this.#release(entry).then(() => this.#tell([{ key, after }]));
     });
   }
 
-  /** False if the claim is of another kind. */
+  /** Returns false if the claim is not that of a stream. */
   lost({ key }: Claim): boolean {
     if (!key.startsWith(PREFIX)) return false;
     const entry = this.#entries.get(key.slice(PREFIX.length));
@@ -139,7 +139,7 @@ export class SessionStreams {
       const owner = await this.#claims.claim(entry.server, PREFIX + entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
-        // The present listener receives what follows.
+        // The current listener receives later events.
         entry.after = null;
         entry.gap = true;
         entry.early = false;
@@ -154,7 +154,7 @@ export class SessionStreams {
         entry.early = false;
         entry.after = null;
       } else {
-        // This node has begun to leave.
+        // This node has begun to drain, or has lost its lease.
         await this.#release(entry);
         this.#tell([{ key: entry.key, after: entry.after }]);
       }
@@ -208,7 +208,7 @@ export class SessionStreams {
     return this.#entries.get(entry.key) === entry;
   }
 
-  /** A member that joins again claims it again. */
+  /** Deletes the claim; a member that joins again claims the stream again. */
   #release({ server, key }: StreamMember): Promise<void> {
     return this.#claims.release(server, PREFIX + key, true);
   }

@@ -8,11 +8,11 @@ import { LruMap } from '../lru-map.ts';
 import { fencingToken, jsonIn, writeOver } from '../store-records.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
-/** Used ones are written once a day. */
+/** TTL of the bucket. Nodes write used sessions once a day. */
 const KEPT_MS = 8 * 24 * 3_600_000;
-/** Contains the server's handshake result. */
+/** A record contains the server's handshake result. */
 export const MAX_RECORD_BYTES = 512 * 1024;
-/** Often enough that the store keeps what is in use. */
+/** Interval of `look`, which keeps sessions in use in the store. */
 const LOOK_MS = 30_000;
 const REFRESH_MS = 24 * 3_600_000;
 const MAX_WRITES = 32;
@@ -21,31 +21,31 @@ const MAX_HANDSHAKES = 256;
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
 export interface WrittenSession {
-  /** The node that opens it; empty when it is open. */
+  /** The node that opens the session; empty if it is open, or if no node opens it. */
   readonly by: string;
-  /** Null: the record's own revision. */
+  /** Revision of the generation; null: the record's own revision. */
   readonly since: number | null;
-  /** It replaces a lost one. */
+  /** Whether the session replaces a lost one. */
   readonly replaces: boolean;
-  /** For nodes of earlier versions, which read no record without it; 1 if absent. */
+  /** For nodes of earlier versions, which ignore a record without it; 1 if absent. */
   readonly blocks?: number;
-  /** Empty while there is none. */
+  /** The sealed session; empty while there is none. */
   readonly sealed: string;
 }
 
-/** As it is in the store. */
+/** A record as it is in the store. */
 export interface HeldSession extends WrittenSession {
   readonly since: number;
   readonly revision: number;
 }
 
 export interface UsedSession extends OwnStream {
-  /** The same string in all maps. */
+  /** The same string object in all maps. */
   readonly key: string;
   readonly record: UpstreamSessionRecord;
   generation: string;
   published: boolean;
-  /** Its handshake result is too long for the store. */
+  /** Whether the record is too large for the store. */
   readonly unsharable: boolean;
   place: SessionPlace | null;
   member: SessionMember | null;
@@ -53,24 +53,24 @@ export interface UsedSession extends OwnStream {
   writtenAt: number;
 }
 
-/** Another definition of the server has other sessions. */
+/** The key depends on the definition of the server: another definition has other sessions. */
 export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
   const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
   return `session.${digest}`;
 }
 
 /**
- * What is shared of the sessions of HTTP servers. Those that this node uses are known without the store, and kept there. Operations
- * on it reject with GatewayError.
+ * The shared records of sessions with HTTP servers. Keeps those that this node uses in memory, and renews them in the store.
+ * Operations on the store reject with GatewayError.
  */
 export class UsedSessions {
   readonly bucket: Bucket;
   readonly #deps: Deps;
   readonly #kept = new Map<string, UsedSession>();
-  /** A handshake result is kept once: nearly all sessions of a server have the same. */
+  /** Handshake results by definition, kept once: nearly all sessions of a server have the same. */
   readonly #handshakes = new LruMap<string>(MAX_HANDSHAKES);
   #alone = 0;
-  /** Of the bucket that last had all of them. */
+  /** Incarnation of the bucket that last had all sessions of this node. */
   #incarnation = '';
   #stop: () => void;
   #looking = false;
@@ -121,7 +121,7 @@ export class UsedSessions {
   leave(key: string, member: SessionMember): void {
     const used = this.#kept.get(key);
     if (used?.member !== member) return;
-    // Unknown to other nodes: kept for the next connection.
+    // Other nodes do not know an unpublished session: keep it for the next connection.
     if (used.published) this.forget(key);
     else used.member = null;
   }
@@ -140,7 +140,7 @@ export class UsedSessions {
     return found === null ? null : heldIn(found);
   }
 
-  /** Over what was read; null if another node was faster. */
+  /** Writes over the record that was read; null if another node wrote first. */
   write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
     return writeOver(this.bucket, key, textOf(written), over);
   }
@@ -153,7 +153,7 @@ export class UsedSessions {
     return this.#deps.sealing.seal(contextOf(key), JSON.stringify(record));
   }
 
-  /** Null if there is none. */
+  /** Returns null if the record has no session, or none that this node can open. */
   open(key: string, { sealed }: WrittenSession): UpstreamSessionRecord | null {
     const text = sealed === '' ? null : this.#deps.sealing.open(contextOf(key), sealed);
     if (text === null) return null;
@@ -161,7 +161,7 @@ export class UsedSessions {
     return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
   }
 
-  /** Null if the key in force sealed it. */
+  /** Seals the record with the key in force. Returns null if that key sealed it, or no key opens it. */
   anew(found: StateRecord): Buffer | null {
     const held = heldIn(found);
     const sealed = held.sealed === '' ? null : sealedAnew(this.#deps.sealing, contextOf(found.key), held.sealed);
@@ -195,7 +195,7 @@ export class UsedSessions {
     const { key, generation } = used;
     if (this.#kept.get(key) !== used) return;
     const age = this.#deps.clock.now() - used.writtenAt;
-    // Its connection failed.
+    // No connection uses it.
     if (used.member === null && used.published && age > LOOK_MS) this.forget(key);
     if (used.unsharable || (used.published && age <= REFRESH_MS && !lost)) return;
     const held = await this.read(key);
@@ -225,7 +225,7 @@ export class UsedSessions {
     used.writtenAt = Math.round(this.#deps.clock.now());
   }
 
-  /** Another node has written the session again, or opened another one while nodes were apart: all use that one. */
+  /** Another node has restored the session, or opened another one during a partition: all nodes use that one. */
   #another(used: UsedSession, held: HeldSession, lost: boolean): void {
     const { key, record, place, member } = used;
     if (this.open(key, held)?.mcpSessionId === record.mcpSessionId) {
@@ -248,7 +248,7 @@ export function textOf({ by, since, replaces, blocks = 1, sealed }: WrittenSessi
   return Buffer.from(JSON.stringify({ blocks, by, since, replaces, sealed }));
 }
 
-/** An unreadable record is as good as an empty one. */
+/** An unreadable record counts as empty. */
 function heldIn({ value, revision }: StateRecord): HeldSession {
   const { by, since, replaces, blocks = 1, sealed } = jsonIn<Partial<WrittenSession>>(value) ?? {};
   if (typeof by !== 'string' || typeof sealed !== 'string')
@@ -262,14 +262,14 @@ function contextOf(key: string): string {
 }
 
 export interface OwnStream {
-  /** Null: unknown; undefined: no listener yet. */
+  /** Last event that a listener received; null: unknown; undefined: no listener yet. */
   heard?: string | null;
 }
 
 /** Listens without a claim, because no other node can use the session. Returns the function that ends it. */
 export function listenAlone(stream: OwnStream, member: SessionMember): () => void {
   let left = false;
-  // The member may be incomplete until then.
+  // The member may not be fully constructed until then.
   queueMicrotask(() => {
     if (left) return;
     const { heard } = stream;
