@@ -55,7 +55,7 @@ export class ClusterIdentity {
 
   async #confirm(): Promise<void> {
     const { clock, logger } = this.#deps;
-    for (let abandonedAt: number | null = null; ; ) {
+    for (let abandoned = { revision: 0, since: 0 }; ; ) {
       const stored = await this.#bucket.get(KEY);
       const known = stored === null ? -1 : this.#seals.findIndex((seal) => isSeal(stored.value, seal));
       if (known === 0) break;
@@ -68,9 +68,12 @@ export class ClusterIdentity {
         this.refused = DIFFERS;
         return;
       }
-      if (abandonedAt === null) logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
-      abandonedAt ??= clock.now();
-      if (clock.now() - abandonedAt >= ABANDONED_MS && (await this.#write(stored))) break;
+      // A node that has just written the record has no lease yet.
+      if (abandoned.revision !== stored.revision) {
+        logger.warn('cluster_of_another_secret', { waitsMs: ABANDONED_MS, reason: ABANDONED });
+        abandoned = { revision: stored.revision, since: clock.now() };
+      }
+      if (clock.now() - abandoned.since >= ABANDONED_MS && (await this.#write(stored))) break;
       await pause(clock, LOOK_MS);
     }
     this.confirmed = true;

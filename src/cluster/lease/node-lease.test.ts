@@ -177,3 +177,34 @@ test('fault:F28 a node that could not renew its lease for 2 s takes others to be
   assert.equal(lease.returning, false);
   await lease.close();
 });
+
+for (const [when, delay] of [
+  ['before its end', 'answer'],
+  ['after its end', 'request'],
+] as const) {
+  test(`a node that leaves while the store writes a renewal ${when} leaves no lease behind`, async () => {
+    const clock = new FakeClock();
+    const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
+    const update = store.update.bind(store);
+    let waits: Promise<void> | null = null;
+    store.update = async (...args) => {
+      if (delay === 'request') await waits;
+      const revision = await update(...args);
+      if (delay === 'answer') await waits;
+      return revision;
+    };
+    const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+    const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };
+    const lease = new NodeLease(deps, store, new Witnesses(deps, store), none);
+    lease.start();
+    await clock.advance(1_000);
+    assert.equal(lease.held, true);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    waits = promise;
+    await clock.advance(500);
+    await lease.close();
+    resolve();
+    await settled();
+    assert.deepEqual(await store.keys('>'), []);
+  });
+}

@@ -106,16 +106,23 @@ export class NodeLease {
     this.#stopWatching();
     this.#settled = false;
     this.#renewedAt = Number.NEGATIVE_INFINITY;
-    if (this.#revision > 0) await this.#timely(this.#store.delete(this.#key, this.#revision)).catch(() => {});
+    if (this.#revision > 0) await this.#timely(this.#delete()).catch(() => {});
+  }
+
+  async #delete(): Promise<void> {
+    if (await this.#store.delete(this.#key, this.#revision)) return;
+    // A renewal was in flight.
+    const present = await this.#store.get(this.#key);
+    if (present !== null) await this.#store.delete(this.#key, present.revision);
   }
 
   async #renew(): Promise<void> {
     const { clock } = this.#deps;
-    // If the store cannot be read, the write below normally fails too.
-    await this.#deps.identity?.confirm().catch(() => {});
-    if (this.#closed) return;
-    const sentAt = clock.now();
+    let sentAt = clock.now();
     try {
+      await this.#deps.identity?.confirm();
+      if (this.#closed) return;
+      sentAt = clock.now();
       if (this.refused !== null) throw new Error(this.refused);
       await this.#timely(this.#write());
       if (this.#closed) return;
@@ -224,6 +231,7 @@ export class NodeLease {
       this.#named = witnesses;
     }
     const record: LeaseRecord = { node, peer: bus.peer, renewal, witnesses };
+    if (this.#closed) throw new Error('the node has left');
     this.#witnesses.sends(renewal);
     const revision = await write(Buffer.from(JSON.stringify(record)));
     if (revision === null) return false;

@@ -209,7 +209,8 @@ export class Nodes {
     this.#announce(view);
     this.#wanted.delete(from);
     const known = this.#known.get(from);
-    if (leaving !== true) this.#witnesses.received(from, testimony, view.state === 'fenced');
+    if (leaving === true) this.#witnesses.left(from);
+    else this.#witnesses.received(from, testimony, view.state === 'fenced');
     this.silent.delete(view.id);
     if (leaving === true) {
       if (known === undefined) this.#node.nodeLeaves(view);

@@ -126,6 +126,20 @@ test('fault:F28 heartbeats prolong no lease beyond its record, nor one whose wit
     );
   }));
 
+test('fault:F30 a node that dies before it has renewed its lease without a witness that has just left is replaced as soon as any', () =>
+  onNodes(async (bench) => {
+    const [store, a, b, c] = await three(bench);
+    await bench.until(call(b, 'b'));
+    store.unreached.add('b');
+    await bench.until(c.cluster.close(), 60_000);
+    b.cut();
+    const diedAt = bench.clock.now();
+    await bench.until(call(a, 'b'));
+    assert.ok(serves(a, 'b'));
+    const tookMs = bench.clock.now() - diedAt;
+    assert.ok(tookMs >= STOP_MS && tookMs < TAKEOVER_MS + 700, `after ${tookMs} ms`);
+  }));
+
 test('fault:F30 where a majority of the witnesses dies at once, the records of the dead expire before others take over', () =>
   onNodes(async (bench) => {
     const [store, a, b, c] = await three(bench);
@@ -163,6 +177,7 @@ test('fault:F29 however nodes lose each other, the store and its leader, no sess
       for (let step = 0; step < steps; step++) {
         store.away = random.below(3) === 0;
         slow = random.below(2) === 0;
+        if (nodes.length > 2 && random.below(12) === 0) void nodes.pop()!.cluster.close();
         for (const node of nodes) {
           const { id } = node;
           if (random.below(4) === 0) node.cut();

@@ -56,6 +56,8 @@ export class Witnesses {
   readonly #silent = new Map<string, SilentNode>();
   /** Up to which renewal, and until when, this node confirms no heartbeat of a peer. */
   readonly #refused = new Map<string, { readonly renewal: number; readonly until: number }>();
+  /** Peers that left within the life of a lease, with the time: they confirm no heartbeat any more. */
+  readonly #left = new Map<string, number>();
   readonly #sentAt = new Map<number, number>();
   /** When the last own heartbeat that each peer confirmed was sent. */
   readonly #confirmed = new Map<string, number>();
@@ -166,6 +168,13 @@ export class Witnesses {
     }
   }
 
+  /** The node has announced its end. It agrees to end any lease, also one that still names it as a witness. */
+  left(peer: string): void {
+    const now = this.#clock.now();
+    for (const [one, at] of this.#left) if (now - at >= LEASE_MS) this.#left.delete(one);
+    this.#left.set(peer, now);
+  }
+
   /** The node has been silent since then; it may have died before this node started. */
   silent(peer: string, since = this.#clock.now()): void {
     const { lease: renewal = 0, sent = 0 } = this.#heard.get(peer) ?? {};
@@ -236,7 +245,9 @@ export class Witnesses {
       agreed.set(this.#peer, renewal);
       this.tell();
     }
-    const agreeing = witnesses.filter((one) => agreed.get(one) === renewal).length;
+    const leftBy = this.#clock.now() - TAKEOVER_MS;
+    const hasLeft = (one: string): boolean => (this.#left.get(one) ?? Number.POSITIVE_INFINITY) <= leftBy;
+    const agreeing = witnesses.filter((one) => agreed.get(one) === renewal || hasLeft(one)).length;
     if (agreeing < Math.ceil((witnesses.length + 1) / 2) && witnesses.length > 0) return;
     if (await this.#store.delete(leaseKey(peer), revision)) this.#logger.info('lease_ended', { node, peer });
   }
