@@ -33,14 +33,13 @@ import { whyLost } from './nodes/lost-instances.ts';
 import type { Place, RemoteInstance } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/own-claims.ts';
-import { notStarted, type OwnServers } from './ownership/own-servers.ts';
+import { ENDING, notStarted, type OwnServers } from './ownership/own-servers.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
 /** How long a call looks for a node: longer than it takes to end the lease of a dead node. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
-const ENDING = 'its process at this node has not ended yet';
 
 /** The parts of this node that calls use. */
 export interface CallParts {

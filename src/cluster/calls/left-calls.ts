@@ -6,12 +6,12 @@ import type { ClusterDeps } from '../cluster-deps.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import { isListen, type Served } from './attempts.ts';
+import { LONGEST_MS } from './remote-calls.ts';
 import type { ServedExchange } from './served-exchange.ts';
 
 const NAME = 'trunkline.left';
 /** The time in which a client can resume its stream. */
 const KEPT_MS = 5 * 60_000;
-const LONGEST_MS = 7 * 24 * 3_600_000;
 const MAX_WAITING = 1_000;
 /** Limit of all kept outcomes. */
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;

@@ -63,8 +63,8 @@ type RemoteOutcome =
   /** `unheard`: the call did not reach the node. */
   | { readonly kind: 'elsewhere'; readonly reason: string; readonly unheard?: boolean };
 
-/** Deadline of every call on the bus: a week. The serving node enforces the deadline of the call itself. */
-const LONGEST_MS = 7 * 24 * 3_600_000;
+/** Deadline on the bus of calls that end for another reason: a week. Node's timers overflow after 24.8 days. */
+export const LONGEST_MS = 7 * 24 * 3_600_000;
 /** If the serving node does not report a timeout, the calling node does so this much later. */
 const GRACE_MS = 500;
 const ATTEMPTS = list(CALL_ATTEMPT);

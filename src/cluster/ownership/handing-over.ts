@@ -119,8 +119,8 @@ export class HandingOver {
     const { logger } = this.#deps;
     const { server, epoch } = claim;
     this.#bars.delete(claim);
-    const left = Promise.resolve(claim)
-      .then((leaving) => this.#servers.handOver(leaving))
+    const left = Promise.resolve()
+      .then(() => this.#servers.handOver(claim))
       .then(() => this.#owned.claims.handOver(claim))
       .then(() => logger.debug('claim_handed_over', { server, epoch }))
       .catch((error: unknown) => {

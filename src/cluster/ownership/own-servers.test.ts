@@ -23,6 +23,7 @@ import type { Place } from '../nodes/routing-table.ts';
 import type { Owner } from './claims.ts';
 import { OwnServers } from './own-servers.ts';
 import type { OwnedCalls } from './owned-calls.ts';
+import { SINGLETON } from './placement.ts';
 
 /** The node's files say this from now on. Ends when what they do not name any more has ended. */
 function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
@@ -298,6 +299,21 @@ test('only a session whose process runs here under its claim is in use', () => {
   barred = false;
   held = false;
   assert.equal(engaged('s'), null);
+});
+
+test('a node that does not start what it claimed gives the reason: a process that is ending, or its files', async () => {
+  const claim = { server: 'one', key: SINGLETON };
+  let [held, barred] = [true, true];
+  const release = async (): Promise<void> => {
+    held = false;
+  };
+  const claims = { mine: () => (held ? claim : null), claim: async () => ({ kind: 'mine', claim }), release };
+  const owners = ownServers(new FakeClock(), claims);
+  Object.assign(owners, { handingOver: { isBarred: () => barred } });
+  const claimed = () => owners.claim({ server: { name: 'one' } } as Place, SINGLETON, clientOf('s'));
+  await assert.rejects(claimed(), { code: 'NOT_SENT', message: /one: its process at this node has not ended yet/ });
+  barred = false;
+  await assert.rejects(claimed(), { code: 'NOT_SENT', message: /one: the files of this node/ });
 });
 
 test('check:C9 one list waits a second for a store that does not answer, and none until it has answered', async () => {

@@ -23,6 +23,7 @@ const LOOK_MS = 1_000;
 export const GIVE_UP_MS = 15_000;
 /** … and leaves it to other nodes for this long, so that the next one can try. */
 export const PAUSE_MS = 18_000;
+export const ENDING = 'its process at this node has not ended yet';
 
 /**
  * The servers of this node's files that run here: all except singletons that run elsewhere. The first node to claim a singleton
@@ -153,7 +154,8 @@ export class OwnServers implements ClaimEnd {
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
     const server = place.server.name;
-    throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
+    const why = this.ending(place, key) ? ENDING : 'the files of this node no longer need it';
+    throw new GatewayError('NOT_SENT', `${server}: ${why}`, { server });
   }
 
   /** Starts what this node has claimed. Returns false if the server was removed meanwhile or its singleton is barred. */

@@ -7,7 +7,7 @@ import { NatsServer } from '../../../test/support/nats-server.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { NatsSharedState } from '../../bus/nats/nats-shared-state.ts';
 import { loadNats, NatsWire } from '../../bus/nats/nats-wire.ts';
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { systemClock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -149,6 +149,86 @@ test('a node that is behind a snapshot reads the changes that it lacks, and the 
   assert.equal((await behind.read([])).revision, 900);
   assert.equal(snapshots(), 1);
   await Promise.all([one.close(), behind.close()]);
+});
+
+/** A store on which the compaction after the 256th change waits, before it reads the head, until `resume` is called. */
+function delayed(state: SharedState) {
+  const reached = Promise.withResolvers<void>();
+  const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
+  const created: string[] = [];
+  let appended = false;
+  const asked = async (method: string, key: unknown): Promise<void> => {
+    if (method === 'restore') appended ||= key === 'change.000000000256';
+    if (method === 'create') created.push(String(key));
+    if (method !== 'get' || key !== 'head' || !appended || created.includes('delayed')) return;
+    created.push('delayed');
+    reached.resolve();
+    await resumed;
+  };
+  const delaying: SharedState = {
+    bucket: (...of) =>
+      new Proxy(state.bucket(...of), {
+        get(bucket, member: keyof Bucket) {
+          const its: unknown = bucket[member];
+          if (typeof its !== 'function') return its;
+          return async (...args: unknown[]) => {
+            await asked(member, args[0]);
+            return Reflect.apply(its, bucket, args);
+          };
+        },
+      }),
+  };
+  return { state: delaying, reached: reached.promise, resume, created };
+}
+
+async function change(store: BucketRunTimeStore, from: number, to: number): Promise<void> {
+  for (let i = from; i <= to; i++) await store.apply([put(`k${i}`, `${i}`)]);
+}
+
+test('a compaction that comes after that of another node leaves the later head and its changes', async () => {
+  const state = new MemorySharedState(systemClock);
+  const late = delayed(state);
+  const [one, other] = [storeOn(late.state), storeOn(state)];
+  await change(other, 1, 255);
+  await change(one, 256, 256);
+  await late.reached;
+  await change(other, 257, 260);
+  await other.close();
+  late.resume();
+  await one.close();
+  assert.equal(Object.keys(await valuesOf(storeOn(state))).length, 260);
+});
+
+test('fault:F28 a compaction that began before the log was lost writes nothing into the log made again', async () => {
+  const lossy = losing();
+  const late = delayed(lossy.state);
+  const [one, other] = [storeOn(late.state), storeOn(lossy.state)];
+  await change(other, 1, 255);
+  await change(one, 256, 256);
+  await late.reached;
+  await lossy.lose();
+  await change(other, 300, 300);
+  late.resume();
+  await one.close();
+  const values = await valuesOf(storeOn(lossy.state));
+  assert.deepEqual([values['k255'], values['k300']], ['255', '300']);
+});
+
+test('changes during a compaction start no other one, and the store closes after it', async () => {
+  const late = delayed(new MemorySharedState(systemClock));
+  const store = storeOn(late.state);
+  await change(store, 1, 256);
+  await late.reached;
+  await change(store, 257, 266);
+  let closed = false;
+  const closing = store.close().then(() => {
+    closed = true;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(closed, false);
+  late.resume();
+  await closing;
+  assert.equal(late.created.filter((key) => key.startsWith('whole.')).length, 1);
 });
 
 test('fault:F28 a lost log is made again by a node that runs, and no later change gets an earlier revision', async () => {

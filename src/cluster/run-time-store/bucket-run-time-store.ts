@@ -44,7 +44,7 @@ export class BucketRunTimeStore implements RunTimeStore {
   /** Number of the last change in the set. */
   #number = 0;
   #last: Promise<unknown> = Promise.resolve();
-  #compacting: Promise<void> = Promise.resolve();
+  #compacting: Promise<void> | null = null;
   #closed = false;
 
   constructor(deps: BucketRunTimeStoreDeps) {
@@ -203,11 +203,14 @@ export class BucketRunTimeStore implements RunTimeStore {
   }
 
   #compactIfLong(set: RecordSet): void {
-    if (this.#head === null || this.#number - this.#head.number < MOST_CHANGES) return;
+    if (this.#compacting !== null || this.#head === null || this.#number - this.#head.number < MOST_CHANGES) return;
     // A copy, because later changes do not wait for the snapshot.
     const copy = new RecordSet(set.revision, [...set.rows()]);
-    this.#compacting = this.#log.compact(this.#number, copy).catch((error) => {
+    const compacted = this.#log.compact(this.#head, this.#number, copy).catch((error) => {
       this.#deps.logger.debug('run_time_changes_not_compacted', { error: String(error) });
+    });
+    this.#compacting = compacted.finally(() => {
+      this.#compacting = null;
     });
   }
 

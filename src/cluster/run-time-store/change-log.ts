@@ -99,11 +99,13 @@ export class ChangeLog {
     return (await this.bucket.restore(key, await this.#packed(key, number, change))) !== null;
   }
 
-  /** Writes all records into a new snapshot, and deletes what is older than the snapshot before. */
-  async compact(number: number, set: RecordSet): Promise<void> {
+  /** Writes all records of this log into a new snapshot, and deletes what is older than the snapshot before. */
+  async compact({ making }: LogHead, number: number, set: RecordSet): Promise<void> {
     const found = await this.head();
     if (found === null || found.head === 'foreign') return;
     const before = found.head;
+    // Another node may have created the log again, or deleted changes after `number`.
+    if (before.making !== making || before.number >= number) return;
     const snapshot = await this.#snapshot(number, set);
     const head: LogHead = { ...before, number, snapshot };
     const isReplaced = await this.bucket.update(HEAD, this.#sealed(HEAD, head), found.revision);

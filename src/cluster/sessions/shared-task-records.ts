@@ -167,10 +167,8 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
 
   recall(key: string, lost: boolean): Buffer | null {
     const record = this.#follower?.get(key) ?? null;
-    if (record === null) this.#deps.own.delete(key);
-    if (record === null) return null;
-    if (lost || this.#follower?.keeps(key)) return this.#bytesOf(record);
-    this.#follower?.gone(key);
+    if (record !== null && (lost || this.#follower?.keeps(key))) return this.#bytesOf(record);
+    if (record !== null) this.#follower?.gone(key);
     this.#deps.own.delete(key);
     return null;
   }

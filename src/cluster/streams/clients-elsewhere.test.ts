@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterBench, memoryBus, TestExchange, wordOf } from '../../../test/support/cluster-bench.ts';
+import type { Payload } from '../../bus/bus.ts';
 import { failureJson } from '../../bus/calls/failure-json.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -32,6 +33,28 @@ test('the failure of a call that waited at another node is reported as it was, i
   const outcome = a.cluster.clients.returned(b.peer, new TestExchange(), AGGREGATE);
   await bench.pass(50);
   assert.equal(wordOf(await outcome), 'UNKNOWN');
+  await bench.dispose();
+  await b.close();
+});
+
+test('a reply that this node cannot read does not prove that the other node has not done what it was asked', async () => {
+  const bench = new ClusterBench();
+  const [a, b] = [await bench.join('a', []), memoryBus(bench.hub, bench.clock)];
+  let reply: Payload = [];
+  for (const name of ['returned', 'posted']) b.serve(`trunkline.${name}`, (serving) => serving.answer(reply));
+  const post = { sessionId: 's', principal: 'anonymous', endpoint: '/mcp', body: Buffer.from('{}') };
+  for (reply of [
+    packFrame({ kind: 'failure', status: 202 }, [], 99),
+    packFrame({ kind: 'failure' }, [Buffer.from('null')]),
+    packFrame({ kind: 'answer' }),
+  ]) {
+    const returned = a.cluster.clients.returned(b.peer, new TestExchange(), AGGREGATE);
+    assert.equal(wordOf(await bench.until(returned)), 'UNKNOWN');
+  }
+  reply = [Buffer.from('no frame')];
+  const { status, text } = await bench.until(a.cluster.clients.posted(b.peer, post));
+  assert.equal(status, 502);
+  assert.match(text, /cannot be read/);
   await bench.dispose();
   await b.close();
 });

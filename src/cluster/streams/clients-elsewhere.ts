@@ -14,7 +14,7 @@ import type {
   StreamPost,
   StreamsElsewhere,
 } from '../../model/stream-copies.ts';
-import { type ExchangeHeader, exchangeHeader, runElsewhere } from '../calls/remote-calls.ts';
+import { type ExchangeHeader, exchangeHeader, LONGEST_MS, runElsewhere } from '../calls/remote-calls.ts';
 import { ServedExchange } from '../calls/served-exchange.ts';
 import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
@@ -48,7 +48,6 @@ const POSTED = 'trunkline.posted';
 const MAX_POSTS = 10_000;
 const POST_MS = 10_000;
 const RESUME = 'trunkline.resume';
-const LONGEST_MS = 7 * 24 * 3_600_000;
 /** The lease of a silent node has expired by then, even if no witness is left to end it. */
 const GONE_MS = LEASE_MS + 1_000;
 const PAUSE_MS = 100;
@@ -137,27 +136,33 @@ export class ClientsElsewhere implements StreamsElsewhere {
     return this.#nodes.get(peer) !== null;
   }
 
-  /** Continues a call that waits for input at its node, which the `requestState` names. Rejects only for an unreadable reply. */
+  /** Continues a call that waits for input at its node, which the `requestState` names. Never rejects. */
   returned(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
     return runElsewhere(this.#deps.bus, RETURNED, peer, payload, exchange, 0, (outcome) => {
       if (outcome.kind === 'failure') return failure(unreached(outcome.error));
-      const { header: reply, pieces } = unpackFrame<ReturnedReply>(outcome.payload);
-      if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
-      return answer(messageOf(reply.message, pieces[0]!));
+      try {
+        const { header: reply, pieces } = unpackFrame<ReturnedReply>(outcome.payload);
+        if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
+        return answer(messageOf(reply.message, pieces[0]!));
+      } catch (cause) {
+        return failure(unreadable(cause));
+      }
     });
   }
 
-  /** Passes on a body that an HTTP+SSE client posted here to the node with its stream. Rejects only for an unreadable reply. */
+  /** Passes on a body that an HTTP+SSE client posted here to the node with its stream. Never rejects. */
   async posted(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
     const call = this.#deps.bus.call(POSTED, packFrame(header, [body]), { to: peer, deadlineMs: POST_MS });
     const outcome = await call.outcome;
-    if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
-    const { error } = outcome;
-    const status = error.outcome === 'UNKNOWN' ? 502 : 503;
-    return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
+    if (outcome.kind === 'failure') return notPosted(outcome.error);
+    try {
+      return unpackFrame<PostAnswer>(outcome.payload).header;
+    } catch (cause) {
+      return notPosted(unreadable(cause));
+    }
   }
 
   isElsewhere(eventId: string): boolean {
@@ -266,6 +271,16 @@ function unreached(error: GatewayError): GatewayError {
   if (error.outcome !== 'NOT_SENT') return error;
   const text = 'the node where the call waits cannot be reached; it may have run';
   return new GatewayError('UNKNOWN', text, { cause: error });
+}
+
+/** The other node may have done what it was asked. */
+function unreadable(cause: unknown): GatewayError {
+  return new GatewayError('UNKNOWN', 'another node sent a reply that cannot be read', { cause });
+}
+
+function notPosted({ outcome, rpcCode: code, message }: GatewayError): PostAnswer {
+  const status = outcome === 'UNKNOWN' ? 502 : 503;
+  return { status, code, text: `no answer from the node with the stream: ${message}`, id: '' };
 }
 
 /** The first frame opens the stream; the pieces of an event frame are the event. */

@@ -170,7 +170,7 @@ export class SharedSubscriptions implements TableOwner {
     const end = clock.now() + OPENING_MS;
     while (!this.#deps.downstream.listening(sessionId)) {
       if (this.#closed || clock.now() >= end) return false;
-      await pause(this.#deps.clock, LOOK_MS);
+      await pause(clock, LOOK_MS);
     }
     return true;
   }

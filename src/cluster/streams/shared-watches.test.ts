@@ -9,7 +9,8 @@ import {
 } from '../../../test/support/cluster-bench.ts';
 import { type Call, clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { answer, type Outcome } from '../../model/outcome.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { request, result } from '../../protocol/compose.ts';
 
 const web = serverNamed('web', { transport: remoteSpec, isolation: 'shared' });
@@ -161,4 +162,39 @@ test('check:C9 a client that subscribes does not wait for ever for a node that d
     await nodes.until(subscribed);
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
     for (const call of nodes.waiting.splice(0)) nodes.take(call);
+  }));
+
+test('check:C9 a node watches after one of two concurrent subscriptions has failed, whichever came first', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    for (const failing of [0, 1]) {
+      nodes.slow = true;
+      const subscribed = [nodes.ask(a, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
+      await nodes.pass(100);
+      nodes.slow = false;
+      const calls = nodes.waiting.splice(0);
+      calls[failing]!.end(failure(new GatewayError('CANCELLED', 'its client has gone')));
+      await nodes.pass(100);
+      nodes.take(calls[1 - failing]!);
+      await nodes.until(Promise.all(subscribed));
+      await nodes.asks(b, SUBSCRIBE);
+      await nodes.asks(b, UNSUBSCRIBE);
+      assert.equal(nodes.asked.at(-1), SUBSCRIBE);
+      await nodes.asks(a, UNSUBSCRIBE);
+      assert.equal(nodes.asked.at(-1), UNSUBSCRIBE);
+    }
+  }));
+
+test('check:C9 a node does not watch after both of two concurrent subscriptions have failed', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    nodes.slow = true;
+    const subscribed = [nodes.ask(a, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
+    await nodes.pass(100);
+    nodes.slow = false;
+    for (const { end } of nodes.waiting.splice(0)) end(failure(new GatewayError('CANCELLED', 'its client has gone')));
+    await nodes.until(Promise.all(subscribed));
+    await nodes.asks(b, SUBSCRIBE);
+    await nodes.asks(b, UNSUBSCRIBE);
+    assert.equal(nodes.asked.at(-1), UNSUBSCRIBE);
   }));

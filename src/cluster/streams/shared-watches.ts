@@ -8,6 +8,7 @@ import type { UpstreamEvents } from '../../model/ports.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { text } from '../../protocol/fields.ts';
+import { LONGEST_MS } from '../calls/remote-calls.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
@@ -21,8 +22,6 @@ const SEPARATOR = '\0';
 const NAME = 'trunkline.watched';
 /** A node that does not answer in this time counts as watching. */
 const ASK_MS = 1_000;
-/** A server's answer may take long. */
-const LONGEST_MS = 7 * 24 * 3_600_000;
 const LOOK_MS = 20;
 /** Limit of questions that this node holds; beyond it, it counts as watching. */
 const MAX_HELD = 10_000;
@@ -36,6 +35,14 @@ interface GivenUpWatch {
   readonly node: string;
   /** Whether the asking node has no watcher left. An answering node without one then holds the question until it is cancelled. */
   readonly withdraws: boolean;
+}
+
+/** The clients of one node as watchers of a resource. */
+interface NodeWatch {
+  /** Number of subscriptions without an answer. */
+  asking: number;
+  /** Whether the server has accepted one. */
+  agreed: boolean;
 }
 
 interface WatchState {
@@ -58,7 +65,8 @@ export class SharedWatches {
   readonly #deps: Pick<ClusterDeps, 'bus' | 'clock'>;
   readonly #events: Pick<UpstreamEvents, 'connectionChanged'>;
   readonly #known: Pick<KnownServers, 'place'>;
-  readonly #nodes = new LruMap<Set<string>>(MAX_RESOURCES);
+  /** By resource, then by node. */
+  readonly #nodes = new LruMap<Map<string, NodeWatch>>(MAX_RESOURCES);
   /** Number of withdrawals in progress, by resource. */
   readonly #withdrawn = new Counts();
 
@@ -104,14 +112,18 @@ export class SharedWatches {
       const passed = await this.#giveUp(server, resource, node, pass);
       return passed ?? answer(result('0', '{}', 'stateful'));
     }
-    const nodes = this.#nodes.get(resource) ?? new Set<string>();
-    const again = nodes.has(node);
+    const nodes = this.#nodes.get(resource) ?? new Map<string, NodeWatch>();
+    const watch = nodes.get(node) ?? { asking: 0, agreed: false };
+    watch.asking++;
     // Before the request, so that a concurrent unsubscription does not end the subscription.
-    nodes.add(node);
+    nodes.set(node, watch);
     this.#nodes.set(resource, nodes);
     while (this.#withdrawn.of(resource) > 0) await pause(this.#deps.clock, LOOK_MS);
     const outcome = await pass();
-    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.#leave(resource, node);
+    watch.asking--;
+    if (outcome.kind === 'answer' && outcome.message.kind === 'result') watch.agreed = true;
+    const failed = !watch.agreed && watch.asking === 0;
+    if (failed && this.#nodes.get(resource)?.get(node) === watch) this.#leave(resource, node);
     return outcome;
   }
 
