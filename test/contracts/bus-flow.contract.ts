@@ -66,6 +66,19 @@ export function flowContract(scenario: Scenario): void {
     assert.equal(result(await call.outcome).toString(), 'done');
   });
 
+  scenario('a call that ends while it is paused passes nothing on afterwards', async (bench, a, b) => {
+    const { serving, call, emitted } = await hanging(bench, a, b);
+    call.pause();
+    serving.emit(Buffer.from('one'));
+    serving.emit(Buffer.from('two'));
+    await bench.settle();
+    call.cancel('for the test');
+    assert.equal(failure(await call.outcome).code, 'CANCELLED');
+    call.resume();
+    await bench.settle();
+    assert.deepEqual(emitted, []);
+  });
+
   scenario('a server that ignores the limit loses its call, and that is reported', async (bench, a, b) => {
     const events: BusEvent[] = [];
     b.onEvent((event) => events.push(event));

@@ -16,17 +16,18 @@ export function failureJson(error: GatewayError): Buffer {
 
 const OUTCOMES: readonly string[] = ['NOT_SENT', 'UNKNOWN', 'REFUSED'] satisfies readonly FailureOutcome[];
 
-/** Replaces an unknown code by its outcome (REFUSED: by OVERLOADED). Text that is not JSON becomes UNKNOWN. */
+/** Replaces an unknown code by its outcome (REFUSED: by OVERLOADED). What is no error becomes UNKNOWN. */
 export function readFailure(bytes: Buffer): GatewayError {
   let json: FailureJson;
   try {
     json = JSON.parse(bytes.toString()) as FailureJson;
+    if (typeof json?.message !== 'string') throw new TypeError('it has no message');
   } catch (cause) {
     return new GatewayError('UNKNOWN', 'another node ended the call with an error that cannot be read', { cause });
   }
   const outcome = OUTCOMES.includes(json.outcome) ? json.outcome : 'UNKNOWN';
   const { message, retryable, retryAfterMs, server, attempts, forCallers } = json;
-  return new GatewayError(codeOf(json.code, outcome), String(message), {
+  return new GatewayError(codeOf(json.code, outcome), message, {
     outcome,
     retryable: retryable === true,
     ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),

@@ -6,21 +6,25 @@ import type { BusServing, ServingHandler } from '../bus.ts';
 import type { Wire } from '../wire.ts';
 import { CallTransport } from './call-transport.ts';
 import type { FramePost } from './frame-post.ts';
-import { FRAME, FRAME_AT, Pieces, requestFrame } from './frames.ts';
+import { dataFrame, FRAME, FRAME_AT, PART, Pieces, requestFrame, wordsOf } from './frames.ts';
 import { IncomingCalls } from './incoming-calls.ts';
 
 const SUBJECT = 'trunkline.test';
 const ID = { family: 1, number: 1 };
 
-/** A node that serves `SUBJECT`, one call at once; `sent` has the kinds of frames that it sends. */
+/** A node that serves `SUBJECT`, one call at once; `sent` has the kinds of frames that it sends, `gone` the reasons. */
 function servingNode(handler: ServingHandler) {
   const clock = new FakeClock(0);
   const sent: number[] = [];
-  const post = { transmit: (_to: unknown, _end: unknown, _id: unknown, frame: Buffer) => sent.push(frame[FRAME_AT]!) };
+  const gone: string[] = [];
+  const transmit = (_to: unknown, _end: unknown, _id: unknown, bytes: Buffer): void => {
+    sent.push(bytes[FRAME_AT]!);
+    if (bytes[FRAME_AT] === FRAME.gone) gone.push(wordsOf({ bytes, from: FRAME_AT, to: bytes.length }));
+  };
   const transport: CallTransport = new CallTransport(
     { connected: true, maxPayload: 1_048_576 } as Wire,
     clock,
-    post as unknown as FramePost,
+    { transmit } as unknown as FramePost,
     () => {},
     (look) => calls.tick(look),
   );
@@ -32,12 +36,17 @@ function servingNode(handler: ServingHandler) {
     const bytes = requestFrame(SUBJECT, id, { deadlineMs: 600_000, total }, first, first.left);
     calls.addressed({ ...id, bytes, from: FRAME_AT, to: bytes.length }, 'caller');
   };
-  return { clock, calls, sent, request };
+  /** Sends `bytes` bytes of the rest, as the data frame `seq`. */
+  const rest = (number: number, seq: number, pieces: Pieces, bytes: number): void => {
+    const frame = dataFrame(seq, PART.request, 0, pieces, bytes);
+    calls.take({ ...ID, number }, 'caller', { bytes: frame, from: FRAME_AT, to: frame.length });
+  };
+  return { clock, calls, sent, gone, request, rest };
 }
 
 test('a request whose rest does not come within 5 s is forgotten, does not begin, and leaves room for another', async () => {
   const begun: string[] = [];
-  const { clock, calls, sent, request } = servingNode(({ payload }) => {
+  const { clock, calls, sent, gone, request } = servingNode(({ payload }) => {
     begun.push(String(payload));
   });
   request(1, 6);
@@ -46,8 +55,25 @@ test('a request whose rest does not come within 5 s is forgotten, does not begin
   assert.deepEqual(sent.splice(0), [FRAME.accept, FRAME.data], 'the first is accepted, the second refused');
   await clock.advance(200);
   assert.equal(calls.size, 0);
+  assert.deepEqual(gone, ['the rest of the request did not arrive']);
   request(3, 5);
   assert.deepEqual(begun, ['first']);
+});
+
+test('a request of which a part comes within every 5 s begins when it is whole', async () => {
+  const begun: string[] = [];
+  const { clock, gone, request, rest } = servingNode(({ payload }) => {
+    begun.push(String(payload));
+  });
+  request(1, 8);
+  const pieces = new Pieces(Buffer.from('abc'));
+  for (const seq of [1, 2, 3]) {
+    await clock.advance(4_900);
+    rest(1, seq, pieces, 1);
+  }
+  assert.deepEqual(begun, ['firstabc']);
+  await clock.advance(10_000);
+  assert.deepEqual(gone, []);
 });
 
 test('an answer is kept for 30 s for a caller that does not acknowledge it, and does not count as running', async () => {

@@ -18,7 +18,7 @@ import {
 
 /** An answer within this time needs no acceptance, so the call takes two messages. */
 const ACCEPT_MS = 20;
-/** Time for the caller to send the whole request. */
+/** Time for the caller to send the next part of a request. */
 const REQUEST_MS = 5_000;
 /** How long the serving end keeps an answer that the caller does not acknowledge. */
 const KEEP_MS = 30_000;
@@ -120,6 +120,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   data(frame: DataFrame): void {
     this.channel.data(frame);
+    if (!this.#began && !this.answered) this.dueIn(REQUEST_MS);
   }
 
   ack(frame: AckFrame): void {
@@ -161,7 +162,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   protected due(): void {
     if (this.#answered) this.#end();
     else if (this.#began) this.#accept();
-    else this.cancel('the caller did not send all of it');
+    else this.leave('the rest of the request did not arrive');
   }
 
   #accept(): void {

@@ -90,7 +90,10 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 
   override tick(look: Look): number {
-    if (look.stood) this.dueAt = Math.max(this.dueAt, look.now + HEAR_MS);
+    if (look.stood) {
+      this.dueAt = Math.max(this.dueAt, look.now + HEAR_MS);
+      if (this.#quietMs > 0) this.endsAt = Math.max(this.endsAt, look.now + HEAR_MS);
+    }
     return super.tick(look);
   }
 
@@ -131,7 +134,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
     if (!this.taken) return;
     this.channel.ack(frame);
     // An acknowledgement restarts the quiet timer only while data is still queued.
-    if (this.#rest !== null || !this.channel.sent) this.#heard();
+    if (!this.channel.sent) this.#heard();
   }
 
   #heard(): void {
@@ -176,6 +179,8 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
+    // After the end, `resume` still passes on what waited.
+    if (this.over) return;
     this.#begun = true;
     if (part === PART.emit) this.#options.onEmit?.(payload);
     else if (part === PART.ask) this.#asked(ref, payload);

@@ -123,3 +123,24 @@ test('a call whose node stands still is heard of before it is given up', async (
   assert.equal(wordOf(await call.outcome), 'RESULT');
   await bench.close();
 });
+
+test('a call whose node stood still for longer than its server may be quiet gets the answer that has arrived', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.bus(), bench.bus()];
+  const answer = Promise.withResolvers<void>();
+  b.serve('trunkline.slow', async (serving) => {
+    await answer.promise;
+    serving.answer(serving.payload);
+  });
+  await settled();
+  const call = a.call('trunkline.slow', Buffer.from('x'), { to: b.peer, deadlineMs: 60_000, quietMs: 5_000 });
+  await settled();
+  await bench.clock.advance(50);
+  assert.equal(call.taken, true);
+  bench.clock.skip(10_000);
+  // The timers that fell due run, and then the answer is read.
+  await bench.clock.advance(0);
+  answer.resolve();
+  assert.equal(wordOf(await call.outcome), 'RESULT');
+  await bench.close();
+});

@@ -3,6 +3,9 @@ import type { LogReading, SharedLog } from '../shared-log.ts';
 const MAX_ENTRY_BYTES = 1024 * 1024 - 1024;
 const MAX_ENTRIES = 1_024;
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
+/** Overhead of an entry, so that empty ones count. */
+const ENTRY_BYTES = 256;
 
 interface KeptEntry {
   readonly name: string;
@@ -10,7 +13,7 @@ interface KeptEntry {
   readonly position: number;
 }
 
-/** All names with the same first word. */
+/** All names with the same first word, or all names. */
 interface NameGroup {
   readonly entries: Set<KeptEntry>;
   bytes: number;
@@ -21,24 +24,24 @@ export class MemorySharedLog implements SharedLog {
   readonly maxEntryBytes = MAX_ENTRY_BYTES;
   readonly #lists = new Map<string, KeptEntry[]>();
   readonly #groups = new Map<string, NameGroup>();
+  readonly #all: NameGroup = { entries: new Set(), bytes: 0 };
   #position = 0;
 
   append(name: string, entry: Buffer): boolean {
     if (entry.length > MAX_ENTRY_BYTES) return false;
     const list = this.#lists.get(name) ?? [];
-    const [word = ''] = name.split('.', 1);
-    const group = this.#groups.get(word) ?? { entries: new Set(), bytes: 0 };
+    const group = this.#groups.get(wordOf(name)) ?? { entries: new Set(), bytes: 0 };
     this.#lists.set(name, list);
-    this.#groups.set(word, group);
+    this.#groups.set(wordOf(name), group);
     const added = { name, bytes: Buffer.from(entry), position: ++this.#position };
     list.push(added);
-    group.entries.add(added);
-    group.bytes += entry.length;
-    if (list.length > MAX_ENTRIES) this.#drop(list[0]!, group);
-    for (const oldest of group.entries) {
-      if (group.bytes <= MAX_GROUP_BYTES) break;
-      this.#drop(oldest, group);
+    for (const counted of [group, this.#all]) {
+      counted.entries.add(added);
+      counted.bytes += sizeOf(added);
     }
+    if (list.length > MAX_ENTRIES) this.#drop(list[0]!);
+    this.#reduce(group, MAX_GROUP_BYTES);
+    this.#reduce(this.#all, MAX_BYTES);
     return true;
   }
 
@@ -54,10 +57,31 @@ export class MemorySharedLog implements SharedLog {
 
   close(): void {}
 
-  /** Drops an entry, which must be the oldest of its name. */
-  #drop(entry: KeptEntry, group: NameGroup): void {
-    this.#lists.get(entry.name)!.shift();
-    group.entries.delete(entry);
-    group.bytes -= entry.bytes.length;
+  #reduce(group: NameGroup, bytes: number): void {
+    for (const oldest of group.entries) {
+      if (group.bytes <= bytes) return;
+      this.#drop(oldest);
+    }
   }
+
+  /** Drops an entry, which must be the oldest of its name. */
+  #drop(entry: KeptEntry): void {
+    const list = this.#lists.get(entry.name)!;
+    const group = this.#groups.get(wordOf(entry.name))!;
+    list.shift();
+    for (const counted of [group, this.#all]) {
+      counted.entries.delete(entry);
+      counted.bytes -= sizeOf(entry);
+    }
+    if (list.length === 0) this.#lists.delete(entry.name);
+    if (group.entries.size === 0) this.#groups.delete(wordOf(entry.name));
+  }
+}
+
+function wordOf(name: string): string {
+  return name.split('.', 1)[0]!;
+}
+
+function sizeOf({ name, bytes }: KeptEntry): number {
+  return ENTRY_BYTES + name.length + bytes.length;
 }

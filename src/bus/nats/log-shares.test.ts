@@ -14,6 +14,8 @@ class Bench {
   readonly drops: string[] = [];
   state: LogsState = { incarnation: '1', bytes: 0, position: 0 };
   away = false;
+  /** The group of which nothing can be deleted. */
+  keeps = '';
   asked = 0;
   readonly shares = new LogShares(
     {
@@ -26,7 +28,10 @@ class Bench {
         if (this.away) throw new Error('the store is away');
         return this.state;
       },
-      drop: async (group, upTo) => void this.drops.push(`${group} ${upTo}`),
+      drop: async (group, upTo) => {
+        if (group === this.keeps) throw new Error('for the test');
+        this.drops.push(`${group} ${upTo}`);
+      },
     },
     this.clock,
   );
@@ -107,4 +112,15 @@ test('groups without entries that are still kept cost nothing', async () => {
   bench.write('many', 10);
   assert.deepEqual(await bench.pass(3_000), []);
   bench.shares.close();
+});
+
+test('what could not be deleted is deleted later', async () => {
+  const bench = new Bench();
+  bench.keeps = 'one';
+  bench.write('one', 70);
+  bench.write('two', 70);
+  assert.deepEqual(await bench.pass(1_000), []);
+  bench.keeps = '';
+  assert.deepEqual(await bench.pass(3_000), ['one 12', 'two 12']);
+  assert.deepEqual(await bench.pass(3_000), []);
 });

@@ -41,6 +41,13 @@ interface LogPart {
   bytes: number;
 }
 
+/** The oldest bytes of a part, up to this position. */
+interface LogCut {
+  readonly part: LogPart;
+  readonly bytes: number;
+  readonly upTo: number;
+}
+
 interface LogGroup {
   readonly parts: LogPart[];
   bytes: number;
@@ -143,24 +150,32 @@ export class LogShares {
   }
 
   async #trim(): Promise<void> {
-    const drops = [...this.#groups].map(([name, group]) => [name, this.#dropped(group)] as const);
-    for (const [name, upTo] of drops) if (upTo > 0) await this.#stored.drop(name, upTo);
+    for (const [name, group] of [...this.#groups]) {
+      const cuts = this.#cuts(group);
+      if (cuts.length === 0) continue;
+      await this.#stored.drop(name, cuts.at(-1)!.upTo);
+      // Meanwhile, the last part may have grown.
+      for (const { part, bytes, upTo } of cuts) {
+        part.from = upTo;
+        part.bytes -= bytes;
+        group.bytes -= bytes;
+        if (part.bytes === 0) group.parts.shift();
+      }
+    }
   }
 
-  /** Reduces the group to its share. Returns the position up to which to delete its entries; 0 if none. */
-  #dropped(group: LogGroup): number {
-    let upTo = 0;
-    while (group.bytes > this.#share && group.parts[0]!.mark.position > 0) {
-      const part = group.parts[0]!;
+  /** Returns what to delete to reduce the group to its share, oldest first. */
+  #cuts(group: LogGroup): readonly LogCut[] {
+    const cuts: LogCut[] = [];
+    let excess = group.bytes - this.#share;
+    for (const part of group.parts) {
       const { position } = part.mark;
-      const bytes = Math.min(group.bytes - this.#share, part.bytes);
+      if (excess <= 0 || position === 0) break;
+      const bytes = Math.min(excess, part.bytes);
       // Assumes that the bytes of a part are spread evenly over its positions.
-      upTo = part.from + Math.ceil(((position - part.from) * bytes) / part.bytes);
-      part.from = upTo;
-      part.bytes -= bytes;
-      group.bytes -= bytes;
-      if (part.bytes === 0) group.parts.shift();
+      cuts.push({ part, bytes, upTo: part.from + Math.ceil(((position - part.from) * bytes) / part.bytes) });
+      excess -= bytes;
     }
-    return upTo;
+    return cuts;
   }
 }

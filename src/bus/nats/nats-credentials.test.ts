@@ -18,9 +18,14 @@ type Shown = Pick<NatsOptions, 'credentials'> & Partial<Pick<NatsOptions, 'tls'>
 const NOTHING: Shown = { credentials: null };
 
 /** Whether a node that shows this is let in, and what it is told otherwise. */
-async function reported(server: NatsServer, { credentials, tls = null }: Shown, scheme = 'nats'): Promise<string> {
+async function reported(
+  server: NatsServer,
+  { credentials, tls = null }: Shown,
+  scheme = 'nats',
+  host = '127.0.0.1',
+): Promise<string> {
   const { core } = await loadNats();
-  const servers = [`${scheme}://127.0.0.1:${server.port}`];
+  const servers = [`${scheme}://${host}:${server.port}`];
   const wire = new NatsWire(core, { servers, name: 'test', credentials, tls }, systemClock);
   await wire.firstAttempt;
   const { state, lastError } = wire.status;
@@ -115,6 +120,14 @@ const elsewhereFiles = { 'ca.pem': authority.cert, 'cert.pem': elsewhere.cert, '
 const oneWay = 'tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem" }';
 onEach('a certificate of another host is refused', { config: oneWay, files: elsewhereFiles }, async (server) => {
   const tls = { caFile: join(server.folder, 'ca.pem'), certFile: null, keyFile: null };
+  assert.match(await reported(server, { credentials: null, tls }, 'tls'), /does not match/);
+});
+
+const local = authority.issue({ name: 'local', hosts: ['localhost'] });
+const localFiles = { 'ca.pem': authority.cert, 'cert.pem': local.cert, 'key.pem': local.key };
+onEach('a certificate for localhost is none for an address', { config: oneWay, files: localFiles }, async (server) => {
+  const tls = { caFile: join(server.folder, 'ca.pem'), certFile: null, keyFile: null };
+  assert.equal(await reported(server, { credentials: null, tls }, 'tls', 'localhost'), 'in');
   assert.match(await reported(server, { credentials: null, tls }, 'tls'), /does not match/);
 });
 

@@ -146,6 +146,35 @@ function contractOn(name: string, program: string): void {
   });
 }
 
+test('a record is created although other nodes replace the mark of its deletion meanwhile', async () => {
+  const server = await NatsServer.start();
+  const [one, other] = [await node(server), await node(server)];
+  try {
+    const [bucket, theirs] = [one, other].map(({ state }) => state.bucket('claims', { ttlMs: 0 }));
+    await bucket!.delete('lease');
+    const { client } = await one.state.reach();
+    const publish = client.publish.bind(client);
+    let replaced = 0;
+    let times = 2;
+    client.publish = async (subject, payload, options) => {
+      const replaces = replaced < times && (options?.expect?.lastSubjectSequence ?? 0) > 0;
+      if (replaces) {
+        replaced++;
+        await theirs!.delete('lease');
+      }
+      return publish(subject, payload, options);
+    };
+    assert.notEqual(await bucket!.create('lease', Buffer.from('1')), null);
+    assert.equal(replaced, 2);
+    await theirs!.delete('lease');
+    times = Number.POSITIVE_INFINITY;
+    await assert.rejects(bucket!.create('lease', Buffer.from('2')), { outcome: 'NOT_SENT' });
+  } finally {
+    for (const { wire } of [one, other]) await wire.close();
+    await server[Symbol.asyncDispose]();
+  }
+});
+
 test('a request to a server without JetStream fails with what it lacks', async () => {
   const server = await NatsServer.start({ jetStream: false });
   const { wire, state } = await node(server);

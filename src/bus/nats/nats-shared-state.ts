@@ -19,6 +19,7 @@ import { PendingRecords, readStream } from './pending-records.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 const RETRY_MS = 500;
+const CREATE_ATTEMPTS = 5;
 
 const REQUEST_MS = 2_000;
 /** Space for the headers of JetStream. */
@@ -127,13 +128,16 @@ export class NatsBucket implements Bucket {
   }
 
   async create(key: string, value: Buffer): Promise<number | null> {
-    const revision = await this.restore(key, value);
-    if (revision !== null) return revision;
-    // A deletion leaves a tombstone, and the write must expect its revision.
-    const stored = await this.#last(key);
-    if (stored !== null && !stored.removed) return null;
-    const after = stored === null ? null : await this.#write(key, value, stored.revision);
-    return after ?? this.restore(key, value);
+    for (let attempt = 0; attempt < CREATE_ATTEMPTS; attempt++) {
+      const revision = await this.restore(key, value);
+      if (revision !== null) return revision;
+      // A deletion leaves a tombstone, and the write must expect its revision.
+      const stored = await this.#last(key);
+      if (stored !== null && !stored.removed) return null;
+      const after = stored === null ? null : await this.#write(key, value, stored.revision);
+      if (after !== null) return after;
+    }
+    throw new GatewayError('NOT_SENT', 'other nodes create and delete the record all the time');
   }
 
   async restore(key: string, value: Buffer): Promise<number | null> {
@@ -277,8 +281,10 @@ export class NatsWatch {
   #again(): void {
     if (this.#closed) return;
     this.#stopRetry?.();
-    this.#begin().catch(() => {
-      if (!this.#closed) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
+    const begun = this.#begin();
+    const round = this.#round;
+    begun.catch(() => {
+      if (round === this.#round) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
     });
   }
 
@@ -304,19 +310,20 @@ export class NatsWatch {
       const ready = (): void => this.#watcher.onReady?.(incarnationOf(created), whole);
       const first = new PendingRecords(consumer, left, this.#bucket.state.deps.clock, ready);
       if (live()) this.#watcher.onBegin?.();
-      const messages = await consumer.consume({
-        callback: (message) => {
-          if (!live()) return;
-          this.#tell(message);
-          first.received(message);
-        },
-      });
-      if (!live()) {
-        messages.stop();
-        return;
+      try {
+        const messages = await consumer.consume({
+          callback: (message) => {
+            if (!live()) return;
+            this.#tell(message);
+            first.received(message);
+          },
+        });
+        if (live()) this.#running = { consumer, messages, first };
+        else messages.stop();
+      } finally {
+        if (this.#running?.consumer !== consumer) consumer.delete().catch(() => {});
       }
-      this.#running = { consumer, messages, first };
-      first.begin();
+      if (live()) first.begin();
     });
   }
 

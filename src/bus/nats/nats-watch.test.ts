@@ -18,6 +18,11 @@ class Played {
   readonly state = { name: 'c_1', num_pending: 0, delivered: { consumer_seq: 0 } };
   readonly watch: NatsWatch;
   fails = false;
+  /** The next consumers are there when these promises resolve. */
+  readonly waits: Promise<void>[] = [];
+  made = 0;
+  deleted = 0;
+  reconnect: () => void = () => {};
   #callback: (message: JsMsg) => void = () => {};
 
   constructor(pending: number) {
@@ -31,16 +36,25 @@ class Played {
         this.#callback = callback;
         return { stop() {} };
       },
-      delete: async () => true,
+      delete: async () => this.deleted++,
+    };
+    const getPushConsumer = async () => {
+      await this.waits.shift();
+      this.made++;
+      return { ...consumer };
     };
     const reach = {
-      client: { consumers: { getPushConsumer: async () => consumer } },
+      client: { consumers: { getPushConsumer } },
       manager: {
         streams: { info: async () => ({ created: '2026-11-23T13:54:52.011922064Z', state: { messages: 2 } }) },
       },
     };
+    const onChange = (changed: (change: { readonly type: string }) => void) => {
+      this.reconnect = () => changed({ type: 'connected' });
+      return () => {};
+    };
     const bucket = {
-      state: { deps: { clock: this.clock, wire: { onChange: () => () => {} } } },
+      state: { deps: { clock: this.clock, wire: { onChange } } },
       stream: 'KV_played',
       subject: (key: string) => `$KV.played.${key}`,
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
@@ -101,6 +115,41 @@ test('a watch that is closed while records arrive reads no more', async () => {
   await passed;
   await settled();
   assert.deepEqual([asked.reported, asked.clock.pending], [[], 0]);
+});
+
+test('a watch that begins again before it has begun leaves no consumer behind', async () => {
+  const played = new Played(0);
+  await played.watch.start();
+  const first = Promise.withResolvers<void>();
+  played.waits.push(first.promise);
+  played.reconnect();
+  played.reconnect();
+  await settled();
+  first.resolve();
+  await settled();
+  assert.deepEqual([played.made, played.deleted], [3, 2]);
+  played.watch.close();
+  assert.equal(played.deleted, 3);
+});
+
+test('a beginning that fails after a later one succeeded does not end the watch that works', async () => {
+  const played = new Played(0);
+  await played.watch.start();
+  const first = Promise.withResolvers<void>();
+  played.waits.push(first.promise);
+  played.reconnect();
+  played.reconnect();
+  await settled();
+  first.reject(new Error('no answer'));
+  await settled();
+  await played.clock.advance(5_000);
+  assert.deepEqual([played.made, played.deleted], [2, 1]);
+  played.waits.push(Promise.reject(new Error('no answer')));
+  played.reconnect();
+  await settled();
+  await played.clock.advance(5_000);
+  assert.equal(played.made, 3, 'the last one is repeated');
+  played.watch.close();
 });
 
 test('a watch of a store is ready when all records from before its beginning have arrived', {

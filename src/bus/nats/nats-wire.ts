@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import type {
   Msg,
@@ -152,9 +151,14 @@ export class NatsWire implements Wire {
       const again = this.#connection !== null;
       this.#connection = connection;
       for (const registered of this.#registered) this.#listen(connection, registered);
-      await connection.flush().catch(() => {});
-      this.#up(again);
+      // If the connection is lost during the flush, the client itself connects again.
       this.#follow(connection);
+      await connection.flush().then(
+        () => this.#up(again),
+        (error) => {
+          this.#lastError = reasonOf(error);
+        },
+      );
     } catch (error) {
       this.#lastError = reasonOf(error);
       this.#retry(retryMs);
@@ -311,17 +315,15 @@ export interface NatsOptions {
 }
 
 /**
- * For servers addressed by IP, the client passes no name to TLS and Node checks for `localhost`: this check also accepts a
- * certificate for one of the configured addresses.
+ * For servers addressed by IP, the client passes no name to TLS and Node checks for `localhost`: this check accepts a certificate
+ * for one of the configured servers. A server that the client learned from the cluster needs such a certificate, too.
  */
 function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCertificate) => Error | undefined {
-  const addresses = servers
-    .map((server) => new URL(server).hostname.replace(/^\[(.*)\]$/, '$1'))
-    .filter((host) => isIP(host) !== 0);
+  const hosts = servers.map((server) => new URL(server).hostname.replace(/^\[(.*)\]$/, '$1'));
   return (host, cert) => {
-    const error = checkServerIdentity(host, cert);
-    if (error === undefined || host !== 'localhost') return error;
-    return addresses.some((address) => checkServerIdentity(address, cert) === undefined) ? undefined : error;
+    if (host !== 'localhost') return checkServerIdentity(host, cert);
+    const errors = hosts.map((configured) => checkServerIdentity(configured, cert));
+    return errors.includes(undefined) ? undefined : errors[0];
   };
 }
 
