@@ -6,9 +6,16 @@ const PATIENCE_MS = 60_000;
 /** Servers of one cluster. */
 const MOST = 4;
 
+interface JetStreamReport {
+  readonly account_details?: readonly {
+    readonly stream_detail?: readonly { readonly name: string; readonly state: { readonly messages: number } }[];
+  }[];
+}
+
 /** Servers of one cluster; who comes later finds the others by the first two. */
 export class NatsCluster implements AsyncDisposable {
   readonly servers: NatsServer[] = [];
+  readonly #monitors: number[] = [];
   readonly #program: string;
   readonly #ports: readonly number[];
 
@@ -27,10 +34,25 @@ export class NatsCluster implements AsyncDisposable {
     const at = this.servers.length;
     const routes = this.#ports.slice(0, 2).map((port) => `"nats://127.0.0.1:${port}"`);
     const listen = `listen: "127.0.0.1:${this.#ports[at]}", routes: [${routes.join()}]`;
-    const config = `server_name: n${at}\ncluster { name: many, ${listen} }`;
+    const monitor = await freePort();
+    const config = `server_name: n${at}\nhttp: "127.0.0.1:${monitor}"\ncluster { name: many, ${listen} }`;
     const server = await NatsServer.start({ program: this.#program, config, jetStream });
     this.servers.push(server);
+    this.#monitors.push(monitor);
     return server;
+  }
+
+  /** How many messages each server has stored of a stream; what it says of the others may be untrue. */
+  async stored(stream: string): Promise<readonly number[]> {
+    const counts = this.#monitors.map(async (port) => {
+      const answer = await fetch(`http://127.0.0.1:${port}/jsz?streams=1`);
+      const { account_details: accounts = [] } = (await answer.json()) as JetStreamReport;
+      const [details] = accounts
+        .flatMap(({ stream_detail = [] }) => stream_detail)
+        .filter(({ name }) => name === stream);
+      return details?.state.messages ?? 0;
+    });
+    return Promise.all(counts);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

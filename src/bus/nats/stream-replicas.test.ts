@@ -48,6 +48,8 @@ function replicasOn(name: string, program: string): void {
         );
       });
       await eventually(async () => assert.match(said.join(''), /stream_replicas_raised/));
+      // nats-server 2.9 may call replicas current up to 10 s before they store anything.
+      await eventually(async () => assert.deepEqual(await cluster.stored(LEASES), [1, 1, 1]));
       assert.equal((await opened(state)).incarnation, incarnation, 'it was not made anew');
       // Without the one that had it alone. The client knows of the others.
       await cluster.servers.find((_server, at) => alone === `n${at}`)!.kill();
