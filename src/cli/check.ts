@@ -7,7 +7,7 @@ import type { CommandInput } from './command-input.ts';
 import { cannotOpen, EXIT, type ExitCode } from './exit-code.ts';
 import { loadOptions, sourceLabel } from './sources.ts';
 
-/** `trunkline check`: every problem at once, exit code 0 or 1. Starts nothing. */
+/** `trunkline check`: prints all problems; exit code 0 or 1. Starts nothing. */
 export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = { ...loadOptions(input), strict: true };
@@ -28,7 +28,7 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   return good ? EXIT.ok : EXIT.usage;
 }
 
-/** Only where there are references to secrets is the store needed, and most of Trunkline loaded for it. */
+/** Reads the configuration. Loads the modules of the secret store only if the configuration refers to secrets. */
 export async function readOnce(load: LoadOptions, { flags, terminal }: CommandInput): Promise<ConfigResult> {
   let refers = false;
   const secrets: LoadOptions['secrets'] = async () => {

@@ -4,35 +4,35 @@ import { printable } from '../model/printable.ts';
 import type { ExitCode } from './exit-code.ts';
 import type { GatewayFlags } from './flags.ts';
 
-/** What a command prints to and is asked from; real streams, or a test's. */
+/** Output, environment and prompt of a command: those of the process, or those of a test. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
   readonly version: string;
-  /** Asks the person; null where there is none. */
+  /** Asks the user; null without a terminal. */
   readonly ask: InputPrompt | null;
 }
 
 export interface CommandInput {
-  /** Configuration file as the user wrote it; undefined for the nearest one. */
+  /** Configuration file as the user wrote it; undefined selects the nearest one. */
   readonly file: string | undefined;
-  /** Words behind `--`, for commands that take a server's; else empty. */
+  /** Words after `--` for commands that take a server's command line; empty for other commands. */
   readonly serverCommand: readonly string[];
   readonly flags: GatewayFlags;
   readonly terminal: Terminal;
 }
 
-/** What the files that describe commands build them from. */
+/** What the modules that define commands build them with. */
 export interface CommandParts {
-  /** Makes a command with the flags that all have, and `--config`; within `parent`, or at the top. */
+  /** Creates a command with the common options and `--config`, below `parent` or at the top level. */
   command(name: string, description: string, parent?: Command): Command;
   input(flags: GatewayFlags): CommandInput;
   done(code: ExitCode): void;
 }
 
-/** Names the nodes that a list of all nodes has nothing of; false where it has all. */
+/** Names the nodes that did not answer, so that a list lacks their entries. Returns false if all nodes answered. */
 export function tellSilent(
   { terminal }: CommandInput,
   { silent = [] }: { readonly silent?: readonly string[] },
@@ -41,7 +41,7 @@ export function tellSilent(
   return silent.length > 0;
 }
 
-/** Prints the facts, or JSON text, with `--json`; the text without. */
+/** With `--json` prints `facts` (an object, or JSON text); otherwise prints `text()`. */
 export function print({ terminal, flags }: CommandInput, facts: object | string, text: () => string): void {
   const json = typeof facts === 'string' ? facts : JSON.stringify(facts);
   terminal.out(flags.json === true ? `${json}\n` : text());

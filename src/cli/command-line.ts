@@ -6,9 +6,9 @@ import { usage } from './exit-code.ts';
 import { SERVER_OPTIONS } from './flags.ts';
 
 interface CommandLine {
-  /** For the parser of options. */
+  /** Words for the option parser. */
   readonly words: readonly string[];
-  /** Words behind `--`, where they are a server's command line; they are never read as flags of ours. */
+  /** Words after `--`, if they are a server's command line; the parser never reads them as Trunkline options. */
   readonly serverCommand: readonly string[];
 }
 
@@ -23,7 +23,7 @@ const TAKE_SERVER_COMMAND: ReadonlySet<string> = new Set([
   '__complete',
 ]);
 
-/** Whether what follows `--` is the command line of a server. For the other commands it is their plain arguments. */
+/** Whether the words after `--` are the command line of a server. For other commands they are plain arguments. */
 export function takesServerCommand(command: Command): boolean {
   return command.parent === null || TAKE_SERVER_COMMAND.has(command.name());
 }
@@ -43,7 +43,7 @@ export function commandLine(given: readonly string[], program: Command): Command
   return { words: words.slice(0, cut), serverCommand };
 }
 
-/** The words with `--server` and its files behind the name of their command, where a user wrote them before it. */
+/** Moves `--server` and its file options behind the name of their command, if the user wrote them before it. */
 function remoteBehind(argv: readonly string[], program: Command): readonly string[] {
   const own: string[] = [];
   const remote: string[] = [];
@@ -63,7 +63,7 @@ function remoteBehind(argv: readonly string[], program: Command): readonly strin
   return argv;
 }
 
-/** The command that the words name, and where they do; the program itself where they name none. */
+/** The command that the words name, and the index of its name; the program itself and -1 if they name none. */
 function commandOf(argv: readonly string[], program: Command): { readonly command: Command; readonly at: number } {
   for (let at = 0; at < argv.length && argv[at] !== '--'; at++) {
     const word = argv[at]!;
@@ -77,7 +77,7 @@ function commandOf(argv: readonly string[], program: Command): { readonly comman
   return { command: program, at: -1 };
 }
 
-/** The options with their values, then `--` and the words of the filter in their order: `-client:codex` is one of them. */
+/** Puts the options with their values first, then `--` and the filter words in order; `-client:codex` is a filter word. */
 function optionsFirst(given: readonly string[], command: Command): readonly string[] {
   const options: string[] = [];
   const filter: string[] = [];
@@ -120,16 +120,16 @@ function isFilterWord(word: string, command: Command): boolean {
   return true;
 }
 
-/** Options up to this length resemble too many words. */
+/** Option names up to this length are not suggested: they resemble too many words. */
 const SHORT_NAME = 3;
 
-/** Whether the value of the option, or of the last of these short ones, is the next word. */
+/** Whether the next word is the value of this option, or of the last one in a group of short options. */
 function takesNext(command: Command, word: string): boolean {
   if (word.startsWith('--')) return optionOf(command, word)?.required === true && !word.includes('=');
   return shortOptions(command, word) === 'next';
 }
 
-/** Where a word such as `-fn20` is short options: whether the last takes the next word. null: it is something else. */
+/** Reads a word such as `-fn20` as short options and says whether the last one takes the next word. null if it is none. */
 function shortOptions(command: Command, word: string): 'next' | 'alone' | null {
   for (let i = 1; i < word.length; i++) {
     const option = command.options.find(({ short }) => short === `-${word[i]}`);
@@ -142,9 +142,9 @@ function shortOptions(command: Command, word: string): 'next' | 'alone' | null {
 }
 
 /**
- * The words of `add` with `--` before the server's command where the user has left it out: where an option follows the
- * command that `add` does not have, as in `add fs npx -y some-server`; and where a program that runs others stands for the
- * name, as in `add npx -y some-server`.
+ * The words of `add` with `--` inserted before the server's command if the user omitted it: before the command if an option
+ * follows that `add` does not have (`add fs npx -y some-server`), or before a launcher in the place of the name
+ * (`add npx -y some-server`).
  */
 function withCut(argv: readonly string[], program: Command): readonly string[] {
   const at = argv.indexOf('add');

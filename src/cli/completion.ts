@@ -6,20 +6,20 @@ import type { CommandInput } from './command-input.ts';
 import { takesServerCommand } from './command-line.ts';
 import { EXIT, type ExitCode } from './exit-code.ts';
 
-/** Who presses Tab waits no longer for a gateway. */
+/** Time limit for the answer of a gateway. */
 const ANSWER_MS = 700;
-/** The shell completes names of files itself. */
+/** Tells the shell to complete file names itself. */
 const FILES = ':files';
-/** What a shell takes as it is: a server chooses the names of its tools, and the person who completes one may run it next. */
+/** Words without shell syntax: a server chooses the names of its tools, and the user may run a completed word. */
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
-/** A word that can stand at the cursor, with what it means. */
+/** A candidate for the word at the cursor, with its description. */
 interface ShellWord {
   readonly word: string;
   readonly meaning: string;
 }
 
-/** `trunkline __complete -- <words up to the cursor>`, which the scripts of `completion` call. Silent whatever happens. */
+/** `trunkline __complete -- <words up to the cursor>`, called by the scripts of `completion`. Prints no errors. */
 export async function complete(input: CommandInput, program: Command): Promise<ExitCode> {
   const { serverCommand: words, terminal } = input;
   const { command, option, position, flags, cut } = placeOf(words.slice(0, -1), program);
@@ -33,12 +33,12 @@ export async function complete(input: CommandInput, program: Command): Promise<E
 
 interface CursorPlace {
   readonly command: Command;
-  /** The one whose value comes next. */
+  /** The option whose value comes next. */
   readonly option: Option | null;
-  /** So many arguments of the command are there. */
+  /** Number of arguments of the command before the cursor. */
   readonly position: number;
   readonly flags: { readonly config?: string; readonly dataDir?: string };
-  /** A server's command has begun. */
+  /** The cursor is in a server's command line. */
   readonly cut: boolean;
 }
 
@@ -66,7 +66,7 @@ function named({ commands }: Command, word: string): Command | undefined {
   return commands.find((one) => one.name() === word);
 }
 
-/** null where nothing follows it, or it is not known. */
+/** The option, if it takes a value; otherwise null. */
 function optionOf({ options }: Command, word: string): Option | null {
   const option = options.find(({ long, short }) => word === long || word === short);
   return option?.required === true ? option : null;
@@ -100,7 +100,7 @@ async function candidates(
   return [...own, ...(argument === undefined ? [] : await ofArgument(argument, input, program))];
 }
 
-/** By what the command calls its argument. */
+/** Candidates by the name of the argument. */
 async function ofArgument(argument: Argument, input: CommandInput, program: Command): Promise<readonly ShellWord[]> {
   if (argument.argChoices !== undefined) return argument.argChoices.map(plain);
   switch (argument.name()) {
@@ -136,7 +136,7 @@ async function tools(input: CommandInput): Promise<readonly ShellWord[]> {
   }));
 }
 
-/** What the gateway of this folder says; nothing where none runs, or it does not say it at once. */
+/** The answer of the gateway of this folder; empty without a gateway or after the time limit. */
 async function asked<T extends object>(input: CommandInput, path: string): Promise<T> {
   try {
     const running = await findRunning(input);
@@ -159,7 +159,7 @@ function asCandidate(command: Command): ShellWord {
   return { word: command.name(), meaning: command.description() };
 }
 
-/** The script that a shell loads. It asks the program at each Tab, so that it fits whatever version is installed. */
+/** The script that a shell loads. It calls the program at each Tab, so that it fits any installed version. */
 export const SCRIPTS = {
   bash: `# Load it with: source <(trunkline completion bash)
 _trunkline() {

@@ -4,7 +4,7 @@ import { renderProblem, suggest } from '../config/problem/problem.ts';
 /** Exit codes of every command; scripts rely on them. */
 export const EXIT = {
   ok: 0,
-  /** Wrong usage, or a configuration that is not valid. */
+  /** Wrong usage, or an invalid configuration. */
   usage: 1,
   authRequired: 3,
   unreachable: 4,
@@ -12,14 +12,14 @@ export const EXIT = {
   toolError: 5,
   /** `drift --check`: definitions wait for a decision. */
   drift: 6,
-  /** `replay`: an answer is another one than was recorded. */
+  /** `replay`: an answer differs from the recording. */
   difference: 1,
   internal: 70,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Ends a command with words for the person and a code for the script. */
+/** Ends a command with a message for people and an exit code for scripts. */
 export class CommandError extends Error {
   readonly exitCode: ExitCode;
 
@@ -30,18 +30,18 @@ export class CommandError extends Error {
   }
 }
 
-/** The user has to write it another way. */
+/** An error that the user can correct in the command line or configuration. */
 export function usage(message: string, options?: ErrorOptions): CommandError {
   return new CommandError(EXIT.usage, message, options);
 }
 
-/** `what` does not exist; names the closest of `names`, or says `otherwise`. */
+/** `what` does not exist: suggests the closest of `names`, or adds `otherwise` if none is close. */
 export function noSuch(what: string, wanted: string, names: readonly string[], otherwise = ''): CommandError {
   const close = suggest(wanted, names);
   return usage(`there is no ${what}${close === null ? otherwise : `; did you mean "${close}"?`}`);
 }
 
-/** Why the gateway cannot start, in words and with the remedy. */
+/** Why the gateway cannot start, with the remedy. */
 export function cannotOpen(problem: OpenProblem, cwd: string): CommandError {
   return usage(textOf(problem, cwd));
 }

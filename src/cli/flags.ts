@@ -1,30 +1,27 @@
 import { InvalidArgumentError, Option } from 'commander';
 
-/** Flags that say which gateway is meant and how it runs; each also as `TRUNKLINE_…` in the environment. */
+/** Options that select a gateway or say how it runs; most can also be set as `TRUNKLINE_…` in the environment. */
 export interface GatewayFlags {
   readonly host?: string;
   readonly port?: number;
   readonly controlPort?: number;
   readonly dataDir?: string;
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
-  /** Log records on the terminal too. */
+  /** Writes log records to the terminal as well. */
   readonly log?: boolean;
   readonly insecure?: boolean;
   readonly strict?: boolean;
   readonly nats?: string;
   readonly json?: boolean;
-  /** Only of commands whose words are no file. */
+  /** Only for commands whose words do not name a file. */
   readonly config?: string;
-  /** Only where a server's command may follow `--`: the variables that it gets, as `NAME` or `NAME=value`. */
+  /** Variables for the server command after `--`, as `NAME` or `NAME=value`. */
   readonly env?: readonly string[];
-  /** Only of `start`, and of its own making: this process is the one in the background. */
+  /** Internal option of `start`: this process is the one in the background. */
   readonly inBackground?: boolean;
-  /**
-   * Of `stdio`: which agent this client is, where a gateway with agents runs already. With `gatewayUrl`: the file of the key of
-   * `cert`.
-   */
+  /** For `stdio` and `link`: the key of an agent of the gateway. With `gatewayUrl`: the file with the key for `cert`. */
   readonly key?: string;
-  /** `--server`: the control listener of a gateway on another machine, and files for it. */
+  /** `--server`: the control listener of a gateway on another machine, with its files below. */
   readonly gatewayUrl?: string;
   readonly tokenFile?: string;
   readonly ca?: string;
@@ -50,19 +47,19 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
 
-/** Of the gateway that a person watches. */
+/** For a gateway in the foreground. */
 export const LOG_OPTION = new Option('--log', 'write the log to the terminal too, not to trunkline logs alone').env(
   'TRUNKLINE_LOG',
 );
 
-/** By the environment rather than on the command line, where every process of the machine could read it. */
+/** The environment variable keeps the key off the command line, which every process of the machine can read. */
 export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a running gateway that has agents').env(
   'TRUNKLINE_KEY',
 );
 
-/** For commands that ask a gateway on another machine. */
+/** For commands that use a gateway on another machine. */
 export const SERVER_OPTIONS: readonly Option[] = [
-  // `server` is a server by name in the flags of other commands.
+  // Renamed, since `server` is the name of a server in the flags of other commands.
   Object.assign(
     new Option('--server <url>', 'control listener of a gateway elsewhere; TRUNKLINE_TOKEN has its token'),
     {
@@ -75,7 +72,7 @@ export const SERVER_OPTIONS: readonly Option[] = [
   new Option('--key <file>', 'with --server: its key (PEM)'),
 ];
 
-/** For commands whose words name something else. */
+/** For commands whose words do not name a file. */
 export const CONFIG_OPTION = new Option('--config <file>', 'configuration file (default: the nearest one)').env(
   'TRUNKLINE_CONFIG',
 );
@@ -91,7 +88,7 @@ export function collected(text: string, before: readonly string[] | undefined): 
   return [...(before ?? []), text];
 }
 
-/** `90s`, `10m`, `2h`, or milliseconds. */
+/** Parses `90s`, `10m`, `2h`, or milliseconds. */
 export function duration(text: string): number {
   const [, digits, unit = 'ms'] = /^(\d{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
   const factor = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit]!;

@@ -13,8 +13,8 @@ const EXAMPLE = {
 };
 
 /**
- * `trunkline init [file]`: writes a first configuration file; on a terminal with the servers of the clients of this machine, if
- * they are wanted. Never overwrites one.
+ * `trunkline init [file]`: writes a first configuration file; on a terminal it offers to include the servers of the clients of
+ * this machine. Never overwrites a file.
  */
 export async function init(input: CommandInput): Promise<ExitCode> {
   const { terminal, file = USUAL } = input;
@@ -38,7 +38,7 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
   }
   await offer?.keepSecrets().catch((error: unknown) => {
-    // It refers to secrets that are not kept.
+    // The file would refer to secrets that were not stored.
     rmSync(path);
     throw error;
   });
@@ -51,7 +51,7 @@ export async function init(input: CommandInput): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** What `import` would find, if the person wants it in the file. */
+/** The servers that `import` finds, if the user wants them in the file; otherwise null. */
 async function offered(input: CommandInput): Promise<ImportOffer | null> {
   const { ask, err } = input.terminal;
   const offer = await importOffer({ ...input, file: undefined, files: [], yes: false });
@@ -63,7 +63,7 @@ async function offered(input: CommandInput): Promise<ImportOffer | null> {
   return /^y(?:es)?$/i.test((answer ?? '').trim()) ? offer : null;
 }
 
-/** Other programs read `.mcp.json` without comments and keys of ours. */
+/** Other programs read `.mcp.json`, so it gets no comments and no keys of Trunkline. */
 function textOf(servers: object | null, name: string): string {
   const mcpServers = servers ?? EXAMPLE;
   if (!name.startsWith('trunkline.')) return `${JSON.stringify({ mcpServers }, null, 2)}\n`;

@@ -14,13 +14,13 @@ export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
   readonly follow: boolean;
   readonly lines: number;
-  /** Ends following; Ctrl-C where there is none. */
+  /** Ends following; without a signal, Ctrl-C does. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them, at all nodes; without a
- * server also what the gateway logged of itself. Following ends with Ctrl-C (exit code 0) or with the gateway (4).
+ * `trunkline logs [server] [-f]`: standard error and state changes of servers, at all nodes; without a server also the log of the
+ * gateway. Following ends with Ctrl-C (exit code 0) or with the gateway (4).
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, follow, lines } = input;
@@ -41,7 +41,7 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
   return streamed(running, `/api/v1/logs/stream?${query}`, input.signal, tell);
 }
 
-/** Of a gateway that does not run: the end of the file that the last one left, and exit code 4 all the same. */
+/** Without a running gateway: prints the end of the log file of the last one. The exit code is 4 nevertheless. */
 async function leftLogs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, lines } = input;
   const { path } = await folderOfLoad(input, storedOptions(input));
@@ -63,7 +63,7 @@ async function isThere(client: ControlClient, server: string): Promise<void> {
   if (!names.includes(server)) throw noSuch(`server "${server}"`, server, names);
 }
 
-/** One entry of a server's log, as the control API gives it. */
+/** One log entry of the control API. */
 interface ParsedLogLine {
   readonly loggedBy?: string;
   readonly time?: string;
@@ -77,7 +77,7 @@ interface ParsedLogLine {
 
 const PAINT: Readonly<Record<string, 'gray' | 'yellow' | 'red'>> = { info: 'gray', warn: 'yellow', error: 'red' };
 
-/** For people: time, server, and what it wrote behind a bar or what happened to it. Control characters are spelled out. */
+/** For people: time, server, and its output after a bar, or the event. Escapes control characters. */
 function logLine(entry: ParsedLogLine): string {
   if (entry.type === 'gap') return styleText('yellow', `… some lines are missing: ${shown(entry.reason)}`);
   const { loggedBy, time = '', level = 'info', event = '', server = '', ...fields } = entry;

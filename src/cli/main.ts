@@ -4,12 +4,12 @@ import { runProgram } from './program.ts';
 
 const LONG_MS = 3_600_000;
 
-/** The program: runs the command line and ends the process with the command's exit code. */
+/** Entry point: runs the command line and sets the command's exit code as that of the process. */
 export async function main(argv: readonly string[]): Promise<void> {
-  // The reader of the output may be gone. Without a listener each failed write would be an uncaught exception, and its report
-  // another failed write: the process would spin and never drain.
+  // The reader of the output may have closed it. Without a listener each failed write would raise an uncaught exception, whose
+  // report is another failed write: the process would loop and never drain.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
-  // Timers of the gateway hold no process: a command that waits for nothing else, as a login with a code does, would end.
+  // The gateway unrefs its timers: without this one, the process would exit during a wait, as of a login with a code.
   const held = setInterval(() => {}, LONG_MS);
   try {
     process.exitCode = await runProgram(argv, {
@@ -25,7 +25,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Asks on the terminal; what is typed for a password is not shown. */
+/** Asks on the terminal; does not echo a password. */
 const askPerson: InputPrompt = async ({ id, description, password, signal }) => {
   const { createInterface } = await import('node:readline/promises');
   const { Writable } = await import('node:stream');

@@ -6,10 +6,10 @@ import { type CommandInput, print } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const POLL_MS = 100;
-/** A drain takes half a minute at most, and a bit. */
+/** A drain takes at most half a minute; this adds a margin. */
 const GONE_MS = 60_000;
 
-/** `trunkline nodes`: who is in the cluster, in what state, and where definitions disagree. */
+/** `trunkline nodes`: the nodes of the cluster, their states, and conflicting definitions. */
 export async function nodes(input: CommandInput): Promise<ExitCode> {
   const found = await read(await runningClient(input));
   print(input, found, () => nodesText(found));
@@ -23,7 +23,7 @@ function nodesText({ nodes: all, conflicts }: NodesView): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** `trunkline drain [node]`: this node, or the one named, finishes what it does and ends. Waits until it is gone. */
+/** `trunkline drain [node]`: drains this node or the named one, and waits until it has left. */
 export async function drain(input: CommandInput & { readonly node: string | undefined }): Promise<ExitCode> {
   const client = await runningClient(input);
   const before = await read(client);
@@ -38,7 +38,7 @@ export async function drain(input: CommandInput & { readonly node: string | unde
   return EXIT.ok;
 }
 
-/** This one, or the one of that name; of nodes with the same name, the one that is called so on the bus. */
+/** This node, or the one with this name or peer id; of several nodes with one name, the user has to give the peer id. */
 function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry {
   const meant = all.filter(({ node, peer, here }) => (name === undefined ? here : node === name || peer === name));
   const [first] = meant;
@@ -59,7 +59,7 @@ async function read(client: ControlClient): Promise<NodesView> {
   return JSON.parse(await client.get('/api/v1/nodes')) as NodesView;
 }
 
-/** The node that was asked to end says nothing any more when it has. */
+/** A node that drained itself stops answering once it has exited. */
 async function isThere(client: ControlClient, { peer, here }: NodeEntry): Promise<boolean> {
   try {
     return (await read(client)).nodes.some((node) => node.peer === peer);

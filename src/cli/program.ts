@@ -27,8 +27,8 @@ import { addRecordingCommands } from './recordings/recording-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
 
 /**
- * Runs one command line and resolves with the exit code. Commands are loaded when they are run, so that starting the
- * gateway does not pay for the others.
+ * Runs one command line and resolves with the exit code. Loads the modules of a command only when it runs, so that a start of
+ * the gateway does not load the others.
  */
 export async function runProgram(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const serverCommand: string[] = [];
@@ -80,7 +80,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .showHelpAfterError('(trunkline --help lists commands and options)');
   program.hook('preAction', (_, command) => refuseUnknownWord(command));
-  /** Flags before a command's name count as well as flags behind it. */
+  /** Options before the name of the command apply as well. */
   const merged = (flags: object): GatewayFlags => ({ ...program.opts<GatewayFlags>(), ...flags });
 
   const onFile = (command: Command, load: () => Promise<(input: CommandInput) => Promise<ExitCode>>): Command =>
@@ -115,7 +115,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   const parts: CommandParts = {
     command(name, description, parent = program) {
       const command = addOptions(parent.command(name).description(description), false).addOption(CONFIG_OPTION);
-      // Its words are judged before its action.
+      // `refuseUnknownWord` checks excess words before the action runs.
       if (parent !== program) parent.allowExcessArguments();
       return REMOTE.has((parent === program ? command : parent).name()) ? addServerOptions(command) : command;
     },
@@ -207,7 +207,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
   return program;
 }
 
-/** The commands that show servers, their logs and the nodes of a cluster, and the one that drains a node. */
+/** Commands that show servers, logs, calls and nodes, and `drain`. */
 function addWatchingCommands({ command, input, done }: CommandParts): void {
   command('status', 'show all servers and what needs action, or the details of one')
     .argument('[server]', 'name of a server, or a configuration file')
@@ -275,20 +275,20 @@ function addWatchingCommands({ command, input, done }: CommandParts): void {
     });
 }
 
-/** Where it starts no gateway, those for its listeners are taken and not shown: they may be in a script or an alias. */
+/** Commands that start no gateway accept the options of its listeners but hide them: scripts and aliases may pass them. */
 function addOptions(command: Command, serves = true, withJson = true): Command {
   for (const option of GATEWAY_OPTIONS) {
     const shown = serves || option.attributeName() === 'dataDir';
     command.addOption(shown ? option : Object.assign(Object.create(option), { hidden: true }));
   }
-  // The program takes any words, to say of those that are no command what they could be; its commands take theirs.
+  // The program accepts any words, so that `refuseUnknown` can suggest a command; other commands refuse excess words.
   if (command.parent !== null) command.allowExcessArguments(false);
   const parent = command.parent?.parent == null ? command : command.parent;
   if (command.parent !== null) command.showHelpAfterError(`(trunkline help ${parent.name()} shows what it takes)`);
   return withJson ? command.addOption(JSON_OPTION) : command;
 }
 
-/** They use nothing of a gateway but its control API. */
+/** Commands that accept `--server`: of a running gateway they use its control API only. */
 const REMOTE: ReadonlySet<string> = new Set([
   'status',
   'logs',
@@ -315,7 +315,7 @@ function addServerOptions(command: Command): Command {
   return command;
 }
 
-/** A word that is no file and looks like none is an unknown command. */
+/** Refuses a first word that neither is a file nor looks like one as an unknown command. */
 function refuseUnknown(program: Command, cwd: string): void {
   const [word, ...more] = program.args;
   if (word === undefined) return;
@@ -326,7 +326,7 @@ function refuseUnknown(program: Command, cwd: string): void {
     throw usage(`one file is taken, and more was given: ${more.join(' ')}; a server's command follows "--"`);
 }
 
-/** A command that has commands of its own takes no other word. */
+/** Refuses a word that is not a subcommand after a command that has subcommands. */
 function refuseUnknownWord(command: Command): void {
   const word = command.args[command.registeredArguments.length];
   if (command.parent === null || command.commands.length === 0 || word === undefined) return;
@@ -335,7 +335,7 @@ function refuseUnknownWord(command: Command): void {
   throw noSuch(`command "${name}"`, name, names, `; trunkline help ${command.name()} lists them`);
 }
 
-/** What other programs call it. */
+/** Command names of other programs, with the command to use instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   ...Object.fromEntries(['serve', 'run', 'up'].map((word) => [word, 'trunkline start starts the gateway'])),
   ...Object.fromEntries(['down', 'kill', 'quit'].map((word) => [word, 'trunkline stop ends the gateway'])),

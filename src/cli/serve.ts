@@ -20,17 +20,17 @@ import { loadOptions, sourceLabel } from './sources.ts';
 import { withheldNote } from './variables.ts';
 
 /**
- * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries`: how often it chooses ports. Of gateways that
- * start at the same instant, one gets the ports that all chose; the others choose again.
+ * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries` limits the attempts to choose ports: if
+ * several gateways start at once and choose the same ports, one binds them and the others choose again.
  */
 export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> {
   const { terminal, flags } = input;
   const json = flags.json === true;
   const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;
-  // What is written to a file, or asked for, is the log; on a terminal it would tear the rows apart.
+  // The log is shown if it goes to a file or an option asks for it; on a terminal it would break up the rows.
   const { inBackground = false } = flags;
   const quiet = isTerminal && !json && flags.log !== true && flags.logLevel === undefined;
-  // In the background the file in the data folder is the log, and is bounded.
+  // A background process logs to the bounded file in the data folder only.
   const { out, err } = inBackground ? { out: () => {}, err: () => {} } : terminal;
   const screen = new StartScreen({ out, err, quiet }, terminal.env);
   const ask: InputPrompt | null = terminal.ask && ((question) => screen.without(() => terminal.ask!(question)));
@@ -43,7 +43,7 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   const opened = await openApp({ load, logger, state: 'data', follow: true, words });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app, notKept } = opened;
-  // On a terminal the start screen is what people read; the log tells only what needs attention.
+  // On a terminal people read the start screen, so the log stays at `warn` there.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
   const { folder } = app.rooms;
   const logFile = folder === null ? null : new LogFile(folder.file(LOG_FILE), logger);
@@ -90,7 +90,7 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
 
 const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
-/** What `--insecure` and `listen.insecure` let in. */
+/** Warnings about what `--insecure` and `listen.insecure` expose. */
 function openness({ state }: App): readonly string[] {
   const { listen, control, agents, unknownCallers } = state;
   const { authenticated = true, encrypted = true } =

@@ -5,12 +5,12 @@ import { isReady, type ServerState, type ServerStatus } from '../model/server-st
 import { whyDown, withoutName } from '../model/why-down.ts';
 import { cut, fitted } from './screen/display-width.ts';
 
-/** What `trunkline status` shows of a server. Gateways of earlier versions say less. */
+/** What `trunkline status` shows of a server. Gateways of earlier versions omit `desired`. */
 export type ShownServer = ServerStatus & {
   readonly desired?: { readonly suspended?: boolean; readonly refused?: string | null } | null;
 };
 
-/** One line for a server; `width` is that of the longest name, `columns` that of the terminal. */
+/** The line of one server; `width` is that of the longest name, `columns` that of the terminal. */
 export function serverLine(
   status: ShownServer,
   width: number,
@@ -32,14 +32,14 @@ export function serversText(statuses: readonly ServerStatus[]): string {
   return `${ready.length} of ${statuses.length} ready, ${counted(tools, 'tool')}${starting === 0 ? '' : `, ${starting} starting`}`;
 }
 
-/** Whether a person may have to do something about it. */
+/** Whether the server may need an action of the user. */
 export function needsAttention(status: ServerStatus): boolean {
   return WORDS[status.state] === undefined ? !isReady(status) : WORDS[status.state]![2] === true;
 }
 
 type Word = readonly ['gray' | 'cyan' | 'yellow' | 'red', string, boolean?];
 const LAZY: Word = ['gray', 'lazy'];
-/** Of servers that are not ready, in the colour of what has to be done; of all other states it is tried again. */
+/** Colour, word and need for attention of states that are not ready. The gateway retries servers in any other state. */
 const WORDS: Readonly<Partial<Record<ServerState, Word>>> = {
   auth_required: ['yellow', 'login', true],
   misconfigured: ['red', 'misconfigured', true],
@@ -94,7 +94,7 @@ function describe(status: ShownServer, now: number): Described {
     : { paint, word: 'waiting', rest: 'for its start' };
 }
 
-/** Why a server is not ready, with what to do about it as far as that is known; empty where nothing is. */
+/** Why a server is not ready, with the remedy if one is known; empty without a reason. */
 export function reasonText(status: ShownServer): string {
   const { name, state, desired, reason } = status;
   if (state === 'suspended' && desired != null)
@@ -102,10 +102,10 @@ export function reasonText(status: ShownServer): string {
   return WORDS[state] === undefined ? whyDown(status) : withoutName(reason ?? '', name);
 }
 
-/** A start of which a person wonders how long it may take. */
+/** From this duration on, the line of a starting server also shows the limit of the start. */
 const LONG_MS = 5_000;
 
-/** In seconds up to two minutes, so that a row changes seldom. */
+/** In seconds below two minutes, in minutes from there on, so that a row changes seldom. */
 function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;

@@ -1,13 +1,13 @@
 import type { App } from '../app/app.ts';
 import { EXIT, type ExitCode } from './exit-code.ts';
 
-/** After a defect: long enough for calls to end, short enough that a supervisor restarts us soon (F42). */
+/** Drain time after an uncaught error: enough for calls to finish, short enough for a supervisor to restart us soon (F42). */
 const CRASH_DRAIN_MS = 5_000;
 
 /**
- * Resolves with the exit code when the gateway has ended. SIGTERM drains (F33); a second one cuts that short. Ctrl-C ends at
- * once when nothing is in flight and drains otherwise; a second one does not wait. An uncaught error is logged,
- * readiness fails, calls get five seconds, and the process ends with 70: it cannot know what state it is in.
+ * Resolves with the exit code when the gateway has stopped. SIGTERM drains (F33); a second SIGTERM cuts the drain short. Ctrl-C
+ * stops at once if no call is in flight and drains otherwise; a second Ctrl-C does not wait. After an uncaught error the process
+ * state is unknown: the gateway logs it, fails readiness, drains for five seconds and exits with 70.
  */
 export function untilStopped(app: App): Promise<ExitCode> {
   const { logger } = app.rooms;
@@ -33,7 +33,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
       else end(app.close('interrupt'), EXIT.ok);
     });
     process.on('SIGHUP', () => void app.reload());
-    // One of the work for a server is that server's, and handled.
+    // The error boundary of a server handles an error that its work throws.
     process.on('uncaughtException', (error: unknown, origin) => {
       if (app.rooms.upstreams.atWork) return;
       logger.error('crash', {

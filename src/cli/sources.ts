@@ -8,8 +8,8 @@ import { usage } from './exit-code.ts';
 import { passedVariables } from './variables.ts';
 
 /**
- * Where the configuration comes from: a named file, a command line, or the nearest file. Without any, nothing is
- * configured where it `mayLack`.
+ * Where the configuration comes from: a named file, a command line, or the nearest file. With `mayLack` the configuration may
+ * be empty; otherwise its absence is an error.
  */
 export function loadOptions(input: CommandInput, mayLack = false, nearest = true): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
@@ -37,7 +37,7 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
   return { ...base, files: [found] };
 }
 
-/** For what is kept in the data folder, whether or not a file is there. */
+/** Options for commands on the data folder, which need no configuration file. */
 export function storedOptions(input: CommandInput, nearest = true): LoadOptions {
   const load = loadOptions({ ...input, serverCommand: [], flags: { ...input.flags, env: [] } }, true, nearest);
   const file = nearest || load.files !== undefined ? null : findConfig(load.cwd);

@@ -10,13 +10,13 @@ import { untilStopped } from './signals.ts';
 import { loadOptions } from './sources.ts';
 
 /**
- * `trunkline stdio`: MCP on standard input and output. Where a gateway already runs for the same files, this is a bridge
- * to it, so that a client which starts it many times shares its servers; otherwise a gateway of its own.
- * Standard output carries messages and nothing else.
+ * `trunkline stdio`: MCP on standard input and output. If a gateway already runs for the same files, this is a bridge to it,
+ * so that several clients share its servers; otherwise it starts a gateway of its own. Standard output carries MCP messages
+ * only.
  */
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  // Standard input is the client's: the command cannot ask a person here.
+  // The MCP client owns standard input, so the command cannot prompt.
   const mayLack = hasStoredServers(flags.dataDir, terminal) || (await findRunning(input)) !== null;
   const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, mayLack);
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
@@ -27,7 +27,7 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   if (running !== null) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
     const bridge = bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });
-    // Once: a second one ends the process.
+    // `once`: a second SIGTERM ends the process.
     process.once('SIGTERM', () => bridge.drain());
     await bridge.closed;
     process.stdin.destroy();
@@ -43,7 +43,7 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
     return EXIT.ok;
   });
   const code = await Promise.race([untilStopped(app), gone]);
-  // The client may hold its end open for ever.
+  // The client may keep its end of the pipe open.
   process.stdin.destroy();
   return code;
 }

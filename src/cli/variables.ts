@@ -3,10 +3,10 @@ import type { CommandInput } from './command-input.ts';
 import { usage } from './exit-code.ts';
 
 export const VARIABLE_NAME: RegExp = /^[A-Za-z_]\w*$/;
-/** More names would fill the screen. */
+/** Maximum number of names in the note. */
 const SHOWN = 6;
 
-/** The variables that `-e` passes to the command of the start line. */
+/** The variables that `-e` passes to the server command after `--`. */
 export function passedVariables({ flags, serverCommand, terminal }: CommandInput): Record<string, string> {
   const { env: words = [] } = flags;
   if (words.length > 0 && serverCommand.length === 0)
@@ -15,7 +15,7 @@ export function passedVariables({ flags, serverCommand, terminal }: CommandInput
     words.map((word) => {
       const cut = word.indexOf('=');
       const name = cut < 0 ? word : word.slice(0, cut);
-      // What is no name may be a value alone, and that a secret.
+      // A word that is not a name may be a secret value, so the error omits it.
       if (!VARIABLE_NAME.test(name)) throw usage('-e takes NAME or NAME=value');
       const value = cut < 0 ? terminal.env[name] : word.slice(cut + 1);
       if (value === undefined) throw usage(`-e ${name}: ${name} is not set here; set it, or write -e ${name}=value`);
@@ -24,7 +24,7 @@ export function passedVariables({ flags, serverCommand, terminal }: CommandInput
   );
 }
 
-/** What the command of the start line may want and does not get; null where there is nothing like that. */
+/** Names variables that look like secrets and are not passed to the server command after `--`; null if there are none. */
 export function withheldNote({ flags, serverCommand, terminal }: CommandInput): string | null {
   if (serverCommand.length === 0) return null;
   const passed = new Set((flags.env ?? []).map((word) => word.split('=')[0]));

@@ -1,19 +1,19 @@
 import { basename, dirname } from 'node:path';
 
-/** A client whose file format differs from the common `mcpServers` in more than the container's name. */
+/** A client whose file format differs from the common `mcpServers` in more than the name of the container. */
 export type ClientId = keyof typeof FORMATS;
 
 export interface ClientFormat {
   readonly id: ClientId;
-  /** Milliseconds of one unit of `timeout`; null where the unit is unknown. */
+  /** Milliseconds of one unit of `timeout`; null if the unit is unknown. */
   readonly timeoutUnitMs: number | null;
-  /** The file holds the client's other settings too, which are none of our business. */
+  /** The file also contains other settings of the client, which are ignored. */
   readonly isSettings: boolean;
-  /** The type of a server that has a `url` and says nothing of its type; null to try http and then sse. */
+  /** The type of a server with a `url` and without a type; null to try http and then sse. */
   readonly urlType: 'sse' | null;
 }
 
-/** Milliseconds of one unit of `timeout`, whether the file holds other settings, the type of a server with a `url`. */
+/** Unit of `timeout` in milliseconds, whether the file contains other settings, and type of a server with a `url`. */
 const FORMATS = {
   amp: [1, true, null],
   claude: [1, false, null],
@@ -39,7 +39,7 @@ function formatOf(id: ClientId): ClientFormat {
   return { id, timeoutUnitMs, isSettings, urlType };
 }
 
-/** By `folder/file`, then by file alone, then by the container. */
+/** Clients by `folder/file`, then by file alone, then by container. */
 const BY_PATH: Readonly<Record<string, ClientId>> = {
   '.amp/settings.json': 'amp',
   'amp/settings.json': 'amp',
@@ -74,12 +74,12 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
   extensions: 'goose',
 };
 
-/** Whose file this is, as far as its path, what it holds (`told`) and its container tell. */
+/** The client of a file, by its path, its content (`told`), or its container. */
 export function clientOf(file: string, containers: readonly string[], told: ClientId | null = null): ClientFormat {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return formatOf(byPath);
-  // Blocks of Continue lie in folders of their own, most of them.
+  // Most blocks of Continue are in folders of their own.
   if (told === 'continue' || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
   if (told !== null) return formatOf(told);
   for (const container of containers) {
@@ -101,13 +101,13 @@ const IN_WORKSPACE = new Set([
   '.claude',
 ]);
 
-/** The folder that relative paths and `${workspaceFolder}` mean: the file's, or the one around `.vscode` and the like. */
+/** Base of relative paths and value of `${workspaceFolder}`: the file's folder, or the parent of `.vscode` and the like. */
 export function folderOf(file: string): string {
   const folder = dirname(file);
   return IN_WORKSPACE.has(basename(folder)) ? dirname(folder) : folder;
 }
 
-/** Keys that concern the client alone: read over without a word. */
+/** Keys that have a meaning for clients alone; ignored without a warning. */
 export const CLIENT_KEYS: ReadonlySet<string> = new Set([
   'alwaysAllow',
   'autoApprove',

@@ -1,6 +1,6 @@
 import { POOL_DEFAULTS } from '../model/desired-state.ts';
 
-/** What holds where a configuration says nothing. The schema, its documentation and the reader all take it from here. */
+/** Defaults of the configuration; the schema, its documentation and the reader use them. */
 export const DEFAULTS = {
   timeoutMs: 60_000,
   maxTimeoutMs: 600_000,
@@ -34,5 +34,5 @@ export const DEFAULTS = {
   logLevel: 'info',
 } as const;
 
-/** The longest time any key takes: a week. Node's timers overflow after 24.8 days. */
+/** Maximum of every time: a week. Node's timers overflow after 24.8 days. */
 export const LONGEST_MS = 7 * 24 * 60 * 60 * 1000;

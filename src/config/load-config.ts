@@ -25,37 +25,37 @@ import { NOWHERE, type Overrides, readSettings, type Setting } from './settings/
 import { readTelemetry } from './settings/telemetry.ts';
 
 export interface LoadOptions {
-  /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may be in two. */
+  /** Files to read, relative to `cwd`. Several are read as one; a server or setting may be in one of them only. */
   readonly files?: readonly string[];
-  /** The files that say which gateway this is, where those are not read. */
+  /** The files that identify the gateway, if they are not read. */
   readonly serves?: readonly string[];
   /** Documents without a file, read after the files as if they were Trunkline's own. */
   readonly inline?: readonly InlineSource[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The command after `--` on the command line: one server that needs no file. */
+  /** The command after `--` on the command line: a server that needs no file. */
   readonly argvCommand?: readonly string[];
-  /** The variables that are passed to it. */
+  /** Variables for `argvCommand`. */
   readonly argvEnv?: Readonly<Record<string, string>>;
-  /** Asks the user for `${input:…}`; left out without a terminal. */
+  /** Asks the user for `${input:…}`; absent without a terminal. */
   readonly inputs?: InputPrompt;
-  /** What `${secret:…}` stands for, by where the files say that it is kept; asked only where there is such a reference. */
+  /** Reads the secrets from the store at `place`; called only if the documents refer to `${secret:…}`. */
   readonly secrets?: (place: SecretsPlace) => Promise<StoredSecrets>;
   readonly overrides?: Overrides;
-  /** Definitions keep their references, to be kept elsewhere. */
+  /** Keep references in the definitions, which are stored elsewhere. */
   readonly keepsReferences?: boolean;
-  /** What is wrong with one definition refuses the whole, as every other problem does. */
+  /** A problem in one definition refuses the whole configuration. */
   readonly strict?: boolean;
 }
 
-/** What says where the store is. */
+/** The settings that locate the secret store. */
 export type SecretsPlace = Pick<DesiredState, 'dataDir' | 'cluster'>;
 
-/** A document that a program has at hand. */
+/** A document that a program supplies. */
 interface InlineSource {
-  /** In place of a file in problems: a name in angle brackets, as in `<createGateway>`. */
+  /** Replaces the file name in problems: a name in angle brackets, such as `<createGateway>`. */
   readonly label: string;
-  /** In any of the three syntaxes. Relative paths in it mean `cwd`. */
+  /** In any of the three syntaxes. Relative paths in it start at `cwd`. */
   readonly text: string;
 }
 
@@ -63,7 +63,7 @@ export interface LoadFindings {
   readonly warnings: readonly ConfigProblem[];
   /** Every file the result depends on, absolute: the configuration, `envFile`s, `${file:…}`, certificates. */
   readonly watched: readonly string[];
-  /** Values that no log may show, longest first. */
+  /** Values that logs must not contain, longest first. */
   readonly secrets: readonly string[];
 }
 
@@ -71,27 +71,27 @@ export type ConfigResult =
   | ({
       readonly ok: true;
       readonly state: DesiredState;
-      /** What is wrong with single definitions: their servers are misconfigured, and do not keep others from starting. */
+      /** Problems of single definitions: their servers are misconfigured, and the others start. */
       readonly misconfigured: readonly ConfigProblem[];
     } & LoadFindings)
   | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & LoadFindings);
 
 /**
- * Reads the files into desired state, or says everything that is wrong with them at once. Never throws for what
- * a file holds, never runs anything, and takes bounded time on any content.
+ * Reads the files into desired state, or reports all their problems at once. Never throws because of the content of a file,
+ * executes nothing, and takes bounded time on any content.
  */
 export function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   return new Load(options).run();
 }
 
-/** A document whose settings are known, and whose definitions are still to be read. */
+/** A document whose settings are known and whose definitions are not read yet. */
 interface OpenedDocument {
   readonly root: ObjectNode;
   readonly layout: Layout;
   readonly context: ReadingContext;
 }
 
-/** One reading of a configuration: collects over the files, then puts the whole together. */
+/** One reading of a configuration: collects documents and settings of all files, then reads the definitions. */
 class Load {
   readonly #options: LoadOptions;
   readonly #problems = new Problems();
@@ -99,7 +99,7 @@ class Load {
   readonly #definedNames = new Set<string>();
   readonly #taken = new Map<string, TakenName>();
   readonly #settings = new Map<string, Setting>();
-  /** Absolute. */
+  /** Absolute paths. */
   readonly #files: readonly string[];
   readonly #watched = new Set<string>();
   readonly #secrets = new Set<string>();
@@ -182,7 +182,7 @@ class Load {
     };
   }
 
-  /** In the order of the files, from the top. */
+  /** In the order of the files, and by place in each. */
   #inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
     const read = [...this.#files, ...(this.#options.inline ?? []).map(({ label }) => label)];
     const rank = (file: string) => read.indexOf(file);
@@ -214,7 +214,7 @@ class Load {
     this.#documents.push({ root, layout, context });
   }
 
-  /** No setting is expanded before this: what is wrong with those that say where the store is, is said later. */
+  /** Reads the settings that locate the secret store and asks for the secrets, before reading all settings. */
   async #askForSecrets(): Promise<void> {
     const { secrets, overrides = {}, env } = this.#options;
     const referred = this.#documents.some(({ context }) => context.source.text.includes('${secret:'));
@@ -227,7 +227,7 @@ class Load {
     for (const [name, value] of await secrets({ dataDir, cluster })) this.#stored.set(name, value);
   }
 
-  /** `listen`: where this gateway will be. */
+  /** `listen`: the address of this gateway. */
   #definitions({ root, layout, context }: OpenedDocument, listen: DesiredState['listen']): void {
     const { ours, definitions } = layout;
     const { source, folder } = context;

@@ -11,22 +11,22 @@ import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers } from './server/server-names.ts';
 
-/** One definition without a file: what a file has under a server's name, as a JSON object of its own. */
+/** One definition without a file: the value of a server in a file, as a JSON object. */
 interface DefinitionSource {
   readonly text: string;
-  /** Its name; null where the text has to say it, under `name`. */
+  /** Name of the server; null if the text contains it, as `name`. */
   readonly name: string | null;
-  /** Folder that relative paths start from. */
+  /** Base of relative paths. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stored?: StoredSecrets | undefined;
-  /** Hears what of the gateway it reads before any of that is read. What it throws ends the reading. */
+  /** Called with what the definition reads from the gateway, before any of it is read. Throws to end the reading. */
   readonly mayRead?: (reads: readonly Need[]) => void;
 }
 
 interface Findings {
   readonly warnings: readonly ConfigProblem[];
-  /** Values that no log may show, longest first. */
+  /** Values that logs must not contain, longest first. */
   readonly secrets: readonly string[];
 }
 
@@ -35,8 +35,8 @@ export type DefinitionResult =
   | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
 
 /**
- * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and
- * places, these as lines and columns of the text. `TRUNKLINE_INPUT_…` has the values of `${input:…}`.
+ * Reads one definition as in a file of Trunkline's own: the same keys, bounds and problems, with lines and columns of the text.
+ * `TRUNKLINE_INPUT_…` provides the values of `${input:…}`.
  */
 export async function loadDefinition({
   text,

@@ -35,13 +35,13 @@ import { nameServers, serverNameOf } from './server/server-names.ts';
 import { targetOf } from './server/target.ts';
 import { secretNameOf, withoutSecrets } from './server/without-secrets.ts';
 
-/** What people have at hand to add servers from. */
+/** Text from which the user adds servers. */
 export type Offer =
-  /** An address, or a command with its arguments. `name`: null where the words are to give it. */
+  /** A URL, or a command with its arguments. `name`: null to derive it from the words. */
   | { readonly command: string; readonly name: string | null }
   /**
-   * The text of any client's file, of one of ours, or of a part of it. `name`: of a server that has none. `values`: of its
-   * inputs, by their ids.
+   * The text of any client's file, of one of ours, or of a part of it. `name`: for a server without one. `values`: those of its
+   * inputs, by id.
    */
   | {
       readonly document: string;
@@ -50,22 +50,22 @@ export type Offer =
     };
 
 interface OfferSources {
-  /** Folder that relative paths start from. */
+  /** Base of relative paths. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stored?: StoredSecrets | undefined;
-  /** Where this gateway is: an entry that leads back to it is left out. */
+  /** Address of this gateway: an entry for the gateway itself is left out. */
   readonly listen: Pick<ListenSettings, 'host' | 'port'>;
-  /** Hears what a definition needs: before any of it is read, and after. What it throws ends the reading. */
+  /** Called with the needs of a definition, before reading what it refers to and afterwards. Throws to end the reading. */
   readonly mayRead: (name: string, needs: readonly Need[]) => void;
-  /** Secrets are to be kept apart: the definitions get references to them. */
+  /** Moves secrets out of the definitions, which get references to them. */
   readonly keepsSecrets?: boolean;
 }
 
 export interface OfferedServer {
-  /** As a run-time definition, without the name. References are as they were written. */
+  /** A run-time definition without the name. References are unexpanded. */
   readonly definition: Readonly<Record<string, unknown>>;
-  /** Values by the names that it refers to, to be kept before it is added. */
+  /** Secrets to store before the definition is added, by the names that it refers to. */
   readonly secrets: ReadonlyMap<string, string>;
   readonly server: Server;
 }
@@ -74,7 +74,7 @@ export type OfferResult =
   | {
       readonly ok: true;
       readonly servers: readonly OfferedServer[];
-      /** Without a value: the servers that need one are left out. */
+      /** Inputs without a value: the servers that need one are left out. */
       readonly lacking: readonly OfferedInput[];
       readonly warnings: readonly ConfigProblem[];
     }
@@ -82,16 +82,16 @@ export type OfferResult =
 
 interface FoundDefinitions {
   readonly definitions: readonly WrittenDefinition[];
-  /** Keys and references are ours. */
+  /** Keys and references are Trunkline's. */
   readonly ours: boolean;
   readonly client: ClientFormat;
-  /** The object that has `inputs`. */
+  /** The object that contains `inputs`. */
   readonly inputsOf: ObjectNode | null;
 }
 
 /**
- * The definitions that a text means, each checked as when it is added, or everything that is wrong with the text. Problems have
- * their place in the text.
+ * The definitions in a text, each checked as if it were added, or all problems of the text. Problems have their place in the
+ * text.
  */
 export async function readOffered(offer: Offer, sources: OfferSources): Promise<OfferResult> {
   const { folder, env, stored, listen, mayRead, keepsSecrets } = sources;
@@ -141,7 +141,7 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
   return { ok: true, servers, lacking: [...lacking.values()], warnings: problems.warnings };
 }
 
-/** A document's own text, in the same places: without the fence of a page, and in braces where a part of a map was copied. */
+/** The document without a Markdown fence, and in braces if it is a part of a map; blanks in place of the fence keep the lines. */
 function documentText(given: string): string {
   const fence = /^[ \t]*(?:```|~~~)[^\n]*$/gm;
   const plainText = given.replace(/^\ufeff/, '');
@@ -235,7 +235,7 @@ async function fromDocument(
 ): Promise<FoundDefinitions | null> {
   const root = await parseSource(source, problems);
   if (root === null) return null;
-  // In no folder: a file of Claude Code has servers for some.
+  // Without a folder: Claude Code's file has servers for single folders.
   const { definitions, ours, client, inputsOf } = findDefinitions(root, source, problems, '');
   const span = { start: root.span.start, end: root.span.start + 1 };
   for (const folder of foldersWithServers(root)) {

@@ -1,7 +1,7 @@
 import { ACCESS, EXPLANATION } from '../model/access.ts';
 import { type ApiOperation, noSuchServer, ok, operation, problem } from './operation.ts';
 
-/** Who may use what, decided by the policies that calls pass. */
+/** The rights of callers under the call policies. */
 export const ACCESS_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'getAccess',

@@ -5,7 +5,7 @@ import type { RouteTable } from '../http/listener/route-table.ts';
 import type { Clock } from '../model/clock.ts';
 import { bareHost, isLoopbackHost, isPublicAddress } from '../model/host-address.ts';
 
-/** Where a page may get things from, as the resource of an MCP App declares it. */
+/** Origins that a document may use, as the resource of an MCP App declares them. */
 export interface AppSources {
   readonly connectDomains?: readonly string[] | undefined;
   readonly resourceDomains?: readonly string[] | undefined;
@@ -17,16 +17,16 @@ interface AppDocument {
   readonly policy: string;
 }
 
-/** A console shows a document at once; what is older than this, or the oldest of more than so many, is dropped. */
+/** A console loads a document at once. Documents are dropped after KEPT_MS, and the oldest ones above KEPT. */
 const KEPT_MS = 60_000;
 const KEPT = 4;
-/** Apps hold all their code: that of the official PDF viewer has 4.2 MiB. */
+/** Apps contain all their code: the official PDF viewer has 4.2 MiB. */
 export const MOST_APP_BYTES = 8 * 1_024 * 1_024;
 const ORIGIN = /^(?:https?|wss?):\/\/(\*\.)?([A-Za-z0-9.-]+)(?::\d{1,5})?$/;
 
 /**
- * Documents of MCP Apps for frames of the console. Each has an address of its own that is secret and works once, and an
- * origin of its own, which shares nothing with the console: `sandbox` of its policy gives it that wherever it is shown.
+ * Documents of MCP Apps for frames of the console. Each has a secret address that works once. The `sandbox` directive of its
+ * policy gives it an opaque origin, so that it shares nothing with the console.
  */
 export class AppFrames {
   readonly #clock: Clock;
@@ -36,7 +36,7 @@ export class AppFrames {
     this.#clock = clock;
   }
 
-  /** The address, relative to the console. `html` has at most MOST_APP_BYTES. */
+  /** Returns the address, relative to the console. `html` has at most MOST_APP_BYTES. */
   add(html: string, sources: AppSources): string {
     const name = randomBytes(16).toString('base64url');
     this.#documents.set(name, { html: Buffer.from(html), policy: policyOf(sources) });
@@ -73,8 +73,8 @@ export class AppFrames {
 }
 
 /**
- * The restrictive policy of ext-apps, with the origins that the app declares. All scripts of the document run anyway:
- * those that it evaluates, makes or runs in a worker have its origin and this policy too.
+ * The restrictive policy of ext-apps, with the origins that the app declares. It allows eval, blob and data scripts: they run
+ * in the origin of the document and under the same policy.
  */
 function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources): string {
   const origins = (domains: readonly string[] = []): string => domains.filter(isPublicOrigin).join(' ');
@@ -97,10 +97,10 @@ function policyOf({ connectDomains, resourceDomains, frameDomains }: AppSources)
   ].join('; ');
 }
 
-/** An app must not reach services of the operator's machine and network; `*.com` says as much as `*`. */
+/** An app must not reach services of the operator's machine and network; `*.com` is as broad as `*`. */
 function isPublicOrigin(origin: string): boolean {
   const [, wildcard, name] = ORIGIN.exec(origin) ?? [];
-  // The parser writes addresses such as 0x7f.1 and 2130706433 as browsers read them.
+  // The URL parser normalizes addresses such as 0x7f.1 and 2130706433, as browsers do.
   if (name === undefined || !URL.canParse(`http://${name}`)) return false;
   const host = bareHost(new URL(`http://${name}`).hostname).replace(/\.$/, '');
   if (isIP(host) !== 0) return wildcard === undefined && isPublicAddress(host);

@@ -14,10 +14,10 @@ import {
 
 type Answer = ControlAnswer | StreamAnswer | StepsAnswer;
 
-/** How often a stream of all nodes looks for new ones. */
+/** Interval at which a stream of all nodes looks for new nodes. */
 const LOOK_MS = 2_000;
 
-/** Runs the operation at this node, at the one that `?node=` names, or, where it is about all of them, at every node. */
+/** Runs the operation at this node, at the one that `?node=` names, at one that has the server, or at all nodes. */
 export async function runAtNodes(
   operation: ApiOperation,
   request: ControlRequest,
@@ -71,7 +71,7 @@ async function runAtNode(node: string, operation: ApiOperation, request: Control
   return (operation.streams === true ? streamOf : askOne)(cluster, node, operation, request);
 }
 
-/** What a reader that comes back has seen is known at the other node too. */
+/** Passes the client's `Last-Event-ID` to the other node as `after`. */
 function forwarded({ id }: ApiOperation, { name, query, body, lastEventId }: ControlRequest): ForwardedRequest {
   const asked = lastEventId === null ? query.toString() : withCursor(query, lastEventId);
   return { operation: id, name, query: asked, body: body.toString() };
@@ -108,7 +108,7 @@ function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, 
       const asked = relayed(cluster, node, forwarded(operation, request), (id, json) => writer.event(id, [json]));
       asked.answer.then(
         ({ body }) => {
-          // The last step of a call, or why there was none.
+          // The last step of a call, or the error.
           if (body.length > 0) writer.event(null, [Buffer.from(body)]);
           writer.end();
         },
@@ -129,7 +129,7 @@ function streamOf(cluster: ClusterPlane, node: string, operation: ApiOperation, 
   };
 }
 
-/** `write` gets the other node's events; that node waits while `write` says that its reader does not keep up. */
+/** Passes the other node's events to `write`; pauses that node when `write` returns false. */
 function relayed(
   cluster: ClusterPlane,
   node: string,
@@ -143,8 +143,8 @@ function relayed(
 }
 
 /**
- * One stream of what happens at all nodes: at those there are, and at those that join while it is read. The id of an event
- * names how far each of them was read, for a reader that comes back and for a node that does.
+ * One stream of the events of all nodes, including nodes that join later. An event id contains the position of every node, so
+ * that a client, or a node that was lost, can resume there.
  */
 class StreamOfNodes {
   readonly #writer: EventWriter;
@@ -153,7 +153,7 @@ class StreamOfNodes {
   readonly #own: { close(): void };
   readonly #asked = new Map<string, AskedNode>();
   readonly #timer: NodeJS.Timeout;
-  /** How far each node was read. */
+  /** Last position of each node. */
   #cursor: string;
 
   constructor(

@@ -1,7 +1,7 @@
 import { CONFIGURATION, PLAN, RELOADED } from '../model/configuration.ts';
 import { type ApiOperation, NODE_PARAMETER, ok, operation } from './operation.ts';
 
-/** The configuration of the node that answers: each node has its own files. */
+/** The configuration of the answering node: each node has its own files. */
 export const CONFIGURATION_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'getConfiguration',

@@ -6,7 +6,7 @@ import type { RequestContext } from '../http/listener/request-context.ts';
 import type { RouteTable } from '../http/listener/route-table.ts';
 import { PAGE_TYPE, plainPage } from '../http/plain-page.ts';
 
-/** Two levels below the package, in the source and in the bundle. */
+/** The package is two levels up, in the source and in the bundle. */
 const FOLDER = join(import.meta.dirname, '../../dist/ui');
 const TYPES: Readonly<Record<string, string>> = {
   '.html': PAGE_TYPE,
@@ -22,7 +22,7 @@ const HEADERS = [
   'Content-Security-Policy',
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; media-src data:; font-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 ];
-/** Names of assets have a digest of what is in them. */
+/** Names of assets contain a digest of their content. */
 const ASSET = ['Cache-Control', 'public, max-age=31536000, immutable'];
 const PAGE = ['Cache-Control', 'no-cache'];
 const SMALL_BYTES = 1_024;
@@ -30,14 +30,14 @@ const SMALL_BYTES = 1_024;
 interface ConsoleFile {
   readonly type: string;
   readonly bytes: Buffer;
-  /** null where it is not worth it. */
+  /** null if compression is not worthwhile. */
   readonly gzip: Buffer | null;
   readonly etag: string;
 }
 
 /**
- * Serves the page of the console and its assets. They hold no secret: anyone who reaches the listener may load them. Files
- * are read when they are first asked for, and kept; only names that the build has written are looked for.
+ * Serves the page of the console and its assets. They contain no secret, so any client may load them. Reads a file on its first
+ * request and keeps it; serves only names that the build folder lists.
  */
 export class ConsoleFiles {
   readonly #kept = new Map<string, ConsoleFile>();
@@ -76,7 +76,7 @@ export class ConsoleFiles {
     } else context.answer(200, type, bytes, headers);
   }
 
-  /** null where the build has written no such file. */
+  /** null if the build has no such file. */
   #file(folder: string, name: string): ConsoleFile | null {
     const path = join(FOLDER, folder, name);
     const kept = this.#kept.get(path);
@@ -92,7 +92,7 @@ export class ConsoleFiles {
   }
 }
 
-/** Its headers are not those of the API. */
+/** Removes the headers of API answers. */
 function own(context: RequestContext): void {
   context.answerHeaders = [];
 }

@@ -11,29 +11,29 @@ const MAX_SESSIONS = 64;
 
 /** A browser that is logged in at the console. */
 export interface ConsoleSession {
-  /** Every request of the session sends it as `Trunkline-Csrf`: a cookie alone proves nothing. */
+  /** Every request of the session must send it as `Trunkline-Csrf`: a cookie alone is not sufficient. */
   readonly csrf: string;
   readonly openedAt: number;
   seenAt: number;
 }
 
 /**
- * Who is logged in at the console of this gateway: one-time codes, which a link carries, and sessions, each a cookie of the
- * browser. Both are bounded in number and in time, and end with the process.
+ * Console logins of this gateway: one-time codes, which links carry, and sessions, which cookies identify. Both are limited in
+ * number and lifetime, and end with the process.
  */
 export class ConsoleLogins {
-  /** Cookies do not know ports: each gateway of a machine has a name of its own. */
+  /** Cookies ignore ports, so each gateway of a machine has a name of its own. */
   readonly cookieName: string;
   readonly #clock: Pick<Clock, 'wall'>;
   readonly #publicUrl: string | null;
-  /** Of the token in the data folder and of that of the configuration. */
+  /** Digests of the token in the data folder and of `control.token`. */
   readonly tokenDigests: readonly Buffer[];
-  /** Until when each is good; keys are digests. */
+  /** Expiry of each code, by its digest. */
   readonly #codes = new Map<string, number>();
-  /** Keys are digests of the cookies' values. */
+  /** Sessions by the digest of the cookie value. */
   readonly #sessions = new Map<string, ConsoleSession>();
 
-  /** `token`: of the data folder. `control`: of the configuration. */
+  /** `token`: that of the data folder. `control`: settings of the configuration. */
   constructor(
     clock: Pick<Clock, 'wall'>,
     token: string,
@@ -45,7 +45,7 @@ export class ConsoleLogins {
     this.cookieName = `trunkline_console_${digestOf(token).toString('hex').slice(0, 8)}`;
   }
 
-  /** An address that opens one session within ten minutes. The oldest of too many ends. */
+  /** An address that opens one session within ten minutes. Drops the oldest code above the limit. */
   link(controlUrl: string): string {
     const now = this.#clock.wall();
     for (const [key, until] of this.#codes) if (until <= now) this.#codes.delete(key);
@@ -55,7 +55,7 @@ export class ConsoleLogins {
     return `${this.#publicUrl ?? controlUrl}/#/login/${code}`;
   }
 
-  /** Opens a session for a one-time code or the control token; null for another text. */
+  /** Opens a session for a one-time code or the control token; null for any other text. */
   open(proof: { readonly code?: unknown; readonly token?: unknown }): { cookie: string; csrf: string } | null {
     const { code, token } = proof;
     const good =
@@ -72,7 +72,7 @@ export class ConsoleLogins {
     return { cookie, csrf };
   }
 
-  /** The session of a `Cookie` header; null where it has none that is open. */
+  /** The open session that a `Cookie` header identifies; null if there is none. */
   find(header: string | undefined): ConsoleSession | null {
     const key = this.#keyIn(header);
     const session = key === null ? undefined : this.#sessions.get(key);

@@ -11,7 +11,7 @@ const PROOF: Schema = {
   },
 };
 
-/** Logging in at the console and out. */
+/** Login and logout at the console. */
 export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'logIn',
@@ -64,7 +64,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
   }),
 ];
 
-/** Without a path it goes to `api/v1/` of the page that logged in, whatever a proxy has put in front of it. */
+/** Without `Path` the cookie applies to `api/v1/` of the page that logged in, below any path prefix of a proxy. */
 function cookie(name: string, value: string, secure: boolean): string {
   return `${name}=${value}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
 }

@@ -10,31 +10,31 @@ import type { ControlPlane, TellStep } from './control-plane.ts';
 import type { ApiOperation, StepsAnswer, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
-/** Carries the exec token. */
+/** Header with the exec token. */
 const EXEC_HEADER = 'trunkline-exec';
 const CSRF_HEADER = 'trunkline-csrf';
 const NO_BODY = Buffer.alloc(0);
 const PROGRAM = { session: null };
-/** Readers at once, of logs and events. */
+/** Maximum number of concurrent streams. */
 const MAX_STREAMS = 64;
-/** How often a stream looks whether its console session is still open. */
+/** Interval at which a stream checks that its console session is still open. */
 const SESSION_LOOK_MS = 1_000;
-/** Tool arguments are the largest thing that is sent here. */
+/** Tool arguments are the largest bodies. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
-/** Answers show the inside of the gateway: not for caches, not for pages of other origins. */
+/** Answers describe the internals of the gateway: caches and pages of other origins must not use them. */
 const HEADERS = ['Cache-Control', 'no-store', 'Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"];
 
 export interface ControlApiDeps {
   readonly plane: ControlPlane;
-  /** Proves the right `servers:exec`, beside the token (decision 019). */
+  /** Proves the right `servers:exec`, in addition to the control token (decision 019). */
   readonly execToken: string;
   readonly logger: Logger;
 }
 
 /**
- * The control API on its listener. Everything needs the token; only liveness and the login do not. Programs send the token in
- * `Authorization`. The console has a session: a cookie and, in a header that no other page can send, a CSRF
- * token that only its page knows.
+ * The control API on its listener. All operations but the login require a token, a client certificate or a console session.
+ * Programs send the token in `Authorization`. The console sends a session cookie and, in a header that no other page can set,
+ * a CSRF token that only its page knows.
  */
 export class ControlApi {
   readonly #deps: ControlApiDeps;
@@ -47,7 +47,7 @@ export class ControlApi {
     this.#execDigest = digestOf(deps.execToken);
   }
 
-  /** `needsCertificate`: the listener lets in only clients with a certificate, which proves a program. */
+  /** `needsCertificate`: the listener accepts only clients with a certificate, which authenticates programs. */
   register(listener: Listener, needsCertificate: boolean): void {
     listener.answerHeaders = HEADERS;
     for (const path of new Set(OPERATIONS.map((operation) => operation.path))) {
@@ -64,7 +64,7 @@ export class ControlApi {
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 
-  /** Ends what is still streaming, so that nothing waits for it. */
+  /** Ends all streams, so that a stop does not wait for them. */
   close(): void {
     for (const stream of this.#streams) stream.close();
     this.#streams.clear();
@@ -108,7 +108,7 @@ export class ControlApi {
       if (operation.method !== 'GET' && !(operation.open === true && status === 401 && this.#isLogged())) {
         logger.info('control', { operation: operation.id, name: context.param, status });
       }
-      // A tool's answer goes to its caller unmasked; all other answers are redacted.
+      // Answers of tools and of operations with `echoes` go to their caller unredacted; all others are redacted.
       const isCallers = operation.id === 'callTool' || (operation.echoes === true && answer.status === 200);
       const text = isCallers ? answer.body : logger.redactJson(answer.body.toString());
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
@@ -118,7 +118,7 @@ export class ControlApi {
     }
   }
 
-  /** Limits refused logins to one log line per second; true if this second has one. */
+  /** Limits refused logins to one log line per second; true if this second has one already. */
   #isLogged(): boolean {
     const now = this.#deps.plane.clock.wall();
     if (Math.abs(now - this.#refusedAt) < 1_000) return true;
@@ -145,7 +145,7 @@ export class ControlApi {
     }
   }
 
-  /** Calls `end` within a second of the end of the session; the returned function unsets that. Programs have no session. */
+  /** Calls `end` within a second of the end of the session; the returned function cancels that. Programs have no session. */
   #endWith(session: ConsoleSession | null, end: () => void): () => void {
     if (session === null) return () => {};
     const timer = setInterval(() => {
@@ -173,7 +173,7 @@ export class ControlApi {
     this.#streams.add(open);
   }
 
-  /** Whether the exec token was sent too; null when what was sent is not it, and that was answered. */
+  /** Whether the request has the exec token. Refuses a wrong token and returns null. */
   #exec(context: RequestContext): boolean | null {
     const token = context.header(EXEC_HEADER);
     if (token === undefined) return false;
@@ -183,7 +183,7 @@ export class ControlApi {
     return null;
   }
 
-  /** Who asks; null when that was not proven, and was answered. */
+  /** Authenticates the caller. Refuses an unknown caller and returns null. */
   #caller(context: RequestContext): { readonly session: ConsoleSession | null } | null {
     const { console } = this.#deps.plane;
     if (carriesOne(context, console.tokenDigests)) return PROGRAM;
@@ -202,7 +202,7 @@ export class ControlApi {
   }
 }
 
-/** Whether the browser says that the request is of the page that this listener, or a proxy in front of it, has served. */
+/** Whether the browser says that the request comes from a page of this listener, or of a proxy in front of it. */
 function isOwnPage(context: RequestContext): boolean {
   const site = context.header('sec-fetch-site');
   const origin = context.header('origin');
@@ -210,7 +210,7 @@ function isOwnPage(context: RequestContext): boolean {
   return origin !== undefined && origin.replace(/^https?:\/\//, '') === context.header('host');
 }
 
-/** A page of any origin could use the certificate of a browser: there a session is needed too. */
+/** A page of any origin could use a browser's certificate, so browsers need a session as well. */
 function isBrowser(context: RequestContext): boolean {
   return ['origin', 'sec-fetch-site', 'cookie'].some((name) => context.header(name) !== undefined);
 }
@@ -229,7 +229,7 @@ const UNKNOWN_CALLER = {
 };
 const FORM = { status: 415, code: 'unsupported_media_type', message: 'this takes no body but application/json' };
 
-/** What a page can send without asking first (fetch §cors-safelisted request-header) never sets anything in motion. */
+/** A page can send other types without a CORS preflight (fetch §cors-safelisted request-header); they must have no effect. */
 function sendsForm(context: RequestContext): boolean {
   const type = context.header('content-type');
   return type !== undefined && !/^application\/json[ \t]*(?:;|$)/i.test(type);

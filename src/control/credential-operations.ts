@@ -35,7 +35,7 @@ const BEGIN = object({
 });
 const FINISH = object({ url: text });
 
-/** Logins at servers, and the credentials they leave. No operation gives out a token. */
+/** Logins at servers, and the resulting credentials. No operation returns a token. */
 export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listCredentials',
@@ -70,7 +70,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       }
       return refusable(async () => {
         const begun = await plane.logins.begin(server, redirectUri, principal);
-        // A user types the code in elsewhere and does not return here: the gateway asks for the end, also where no caller waits.
+        // The user enters the code elsewhere and does not return here, so the gateway polls for the end without a caller too.
         if (begun.userCode !== null) plane.logins.ended(begun.id).catch(() => null);
         return ok(begun);
       });
@@ -147,7 +147,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
   }),
 ];
 
-/** The answer of `run`, or that to the GatewayError or the failure of the store that it rejects with. */
+/** Runs `run` and maps a GatewayError or a failure of the store to an answer. */
 async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();

@@ -30,13 +30,13 @@ const DECISION_ERRORS = {
 };
 
 const NAME = { list: oneOf(PINNED_LISTS), key: text };
-/** Definitions that a decision names, with their digests as the report gave them: null for one that is gone. */
+/** Definitions to approve, with their digests from the report: null for a removed one. */
 const DECISIONS = object({
   definitions: { ...list(object({ ...NAME, digest: nullable(text) })), minItems: 1, maxItems: MAX_DECISIONS },
 });
 const NAMES = object({ definitions: { ...list(object(NAME)), minItems: 1, maxItems: MAX_DECISIONS } });
 
-/** What servers offer against what was approved of them: seen, approved, blocked. */
+/** Differences between offered and approved definitions, and decisions about them. */
 export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listDrift',
@@ -113,12 +113,12 @@ export const DRIFT_OPERATIONS: readonly ApiOperation[] = [
   }),
 ];
 
-/** Also of a server that is desired and has not been started. */
+/** Accepts any known server, also one that has not been started. */
 function ofServer<T>({ name }: ControlRequest, plane: ControlPlane, run: () => Promise<ControlAnswer<T>>) {
   return plane.upstreams.status(name) === null ? noSuchServer(name, plane) : run();
 }
 
-/** Answers with the report of the server where the decision was taken. */
+/** Answers with the report of the server after the decision. */
 function decide<T extends object>(
   request: ControlRequest,
   plane: ControlPlane,

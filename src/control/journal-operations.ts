@@ -23,7 +23,7 @@ const LINES = {
 const DEFAULT_LINES = 100;
 const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 
-/** What servers and the gateway tell of themselves: events and log. */
+/** Events and logs of servers and the gateway. */
 export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'streamEvents',
@@ -81,7 +81,7 @@ function journalStream(of: JournalReading): StreamAnswer {
   return { stream: (writer, ended) => new JournalStream(writer, of, ended) };
 }
 
-/** From where the client was last, if it was there before; else from here. */
+/** Begins after the client's cursor if it sent one, else at `from`. */
 function reading(
   { query, lastEventId }: ControlRequest,
   journal: Journal,

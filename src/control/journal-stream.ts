@@ -5,18 +5,17 @@ const AT_ONCE = 256;
 
 export interface JournalReading {
   readonly journal: Journal;
-  /** One server's entries; null for all. */
+  /** Server whose entries are sent; null for all. */
   readonly topic: string | null;
-  /** Where to begin; null where that is not known any more. */
+  /** Position to begin at; null if the cursor does not belong to this journal. */
   readonly from: number | null;
-  /** An entry as it is sent. */
+  /** Formats an entry for sending. */
   readonly sent: (json: string) => string;
 }
 
 /**
- * One reader of a journal over an event stream. It is sent what follows its position for as long as it takes it, and has
- * no queue of its own: what was overwritten meanwhile is a `gap` in its stream. `ended` is called once, when nothing
- * more is sent.
+ * One reader of a journal over an event stream. Sends entries from the reader's position while the reader keeps up, and has no
+ * queue: entries that were overwritten meanwhile become a `gap` event. Calls `ended` when the reader disconnects.
  */
 export class JournalStream {
   readonly #writer: EventWriter;
@@ -48,7 +47,7 @@ export class JournalStream {
     this.#writer.end();
   }
 
-  /** What comes in a row goes out together. */
+  /** Sends the entries of one event-loop turn together. */
   #later(): void {
     if (this.#due || this.#blocked) return;
     this.#due = true;
@@ -66,7 +65,7 @@ export class JournalStream {
       if (lost) this.#gap('older entries were dropped');
       for (const { seq, json } of entries) {
         this.#event(seq, sent(json));
-        // Held back now. What follows stays where it is until the client goes on reading.
+        // Back-pressure: the position stays here until the writer drains.
         if (this.#blocked) return;
       }
       if (entries.length === AT_ONCE) continue;
@@ -75,7 +74,7 @@ export class JournalStream {
     }
   }
 
-  /** Its id is the position before what follows, so that a reader that comes back with it misses nothing more. */
+  /** The id of a gap is the position before the next entries, so that a reader that resumes there misses none of them. */
   #gap(reason: string): void {
     this.#event(this.#position, JSON.stringify({ type: 'gap', reason }));
   }

@@ -1,10 +1,10 @@
 import { isTooDeep } from '../model/json-depth.ts';
 import { faultIn, type Schema } from '../model/schema.ts';
 
-/** Deeper than this a message is refused wherever it comes in; servers recurse over what they are given. */
+/** Limit of nesting for messages of any source, since servers recurse over their input. */
 const MAX_DEPTH = 256;
 
-/** The object that the bytes are in UTF-8, nested as deeply as a client's message may be; null for what is none. */
+/** The JSON object in UTF-8 bytes, nested no deeper than a client's message may be; otherwise null. */
 export function jsonObject(body: Buffer): object | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
@@ -15,7 +15,7 @@ export function jsonObject(body: Buffer): object | null {
   }
 }
 
-/** The body as its schema describes it; else what is wrong with it. */
+/** The body, if it matches its schema; otherwise the fault as text. */
 export function bodyOf<T extends object>(schema: Schema<T>, body: Buffer): T | string {
   const value = jsonObject(body);
   return value === null ? 'the body has to be one JSON object' : (faultIn(schema, value) ?? (value as T));

@@ -7,21 +7,21 @@ import type { EventWriter } from './operation.ts';
 import { viewAt } from './recording-operations.ts';
 
 const BATCH_MS = 200;
-/** Of one batch; a batch with more says that calls are missing (`lost`). */
+/** Maximum of one batch; a batch that omits calls sets `lost`. */
 const CALLS_AT_ONCE = 500;
 const ENTRIES_AT_ONCE = 256;
 const NO_CALLS = { calls: 0, errors: 0, p50: null, p95: null, p99: null };
 
-/** What a reader of the live stream has asked for. */
+/** What the reader of a live stream selected. */
 interface Asked {
   readonly wanted: (call: CallRecord) => boolean;
-  /** A server, or `*`; null for no logs. */
+  /** Server whose log is sent, or `*` for all servers; null for no log. */
   readonly logs: string | null;
 }
 
 /**
- * One reader of everything that happens: the page that shows it. It has no queue: while the reader takes nothing, nothing is
- * read, and what is overwritten meanwhile is said to be missing.
+ * One reader of the live stream. It has no queue: while the reader takes nothing, the stream reads nothing, and it reports
+ * entries that were overwritten meanwhile as missing.
  */
 export class LiveStream {
   readonly #writer: EventWriter;
@@ -31,7 +31,7 @@ export class LiveStream {
   #events: number;
   #logs: number;
   #calls: number;
-  /** Those that were active a second ago. */
+  /** Recordings that were active a second ago. */
   #active: readonly Recording[] = [];
   #blocked = false;
 
@@ -85,7 +85,7 @@ export class LiveStream {
     if (found.length > 0 || lost) this.#say({ topic: 'calls', calls: found, lost: lost || skipped });
   }
 
-  /** The new position. */
+  /** Sends the entries after `from` and returns the new position. */
   #entries(journal: Journal, topic: string | null, from: number, line: (json: string) => string): number {
     if (this.#blocked || from === journal.end) return from;
     const { end } = journal;

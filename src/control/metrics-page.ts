@@ -4,8 +4,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { carriesOne, digestOf } from './bearer.ts';
 
 /**
- * `/metrics`. The control token reads it, and the token of the configuration, which opens nothing else. On a listener of its
- * own it is open where there is no such token.
+ * `/metrics`. The token of the data folder reads it, as does `metrics.token`, which opens nothing else. On a listener of its own
+ * the page is open if there is no `metrics.token`.
  */
 export class MetricsPage {
   readonly #metrics: Metrics;
@@ -17,7 +17,7 @@ export class MetricsPage {
     this.#control = digestOf(controlToken);
   }
 
-  /** The token of the configuration from now on; null for none. */
+  /** Sets `metrics.token`; null for none. */
   set token(token: string | null) {
     this.#own = token === null ? null : digestOf(token);
   }

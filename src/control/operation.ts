@@ -5,20 +5,20 @@ import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-t
 import type { ConsoleSession } from './console-logins.ts';
 import type { AbsentNode, ControlPlane, TellStep } from './control-plane.ts';
 
-/** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
+/** Request to an operation. The caller is authenticated, and the parameters are as the operation declares them. */
 export interface ControlRequest {
-  /** The `{name}` segment of the path; empty where the path has none. */
+  /** The `{name}` segment of the path; empty if the path has none. */
   readonly name: string;
   readonly query: URLSearchParams;
-  /** The body as it came; empty for GET and DELETE. */
+  /** Unparsed body; empty for GET and DELETE. */
   readonly body: Buffer;
-  /** What the caller may do beyond what the control token allows. */
+  /** Rights of the caller beyond those of the control token. */
   readonly caller: Caller;
   /** `Last-Event-ID`; null without one. */
   readonly lastEventId: string | null;
-  /** The client has gone before its answer was complete. */
+  /** Aborted if the client disconnects before its answer is complete. */
   readonly gone: AbortSignal;
-  /** Of the console, where it asks; null for programs. */
+  /** The console session of the caller; null for a program. */
   readonly session: ConsoleSession | null;
   /** The browser speaks TLS, to this listener or to a proxy in front of it. */
   readonly secure: boolean;
@@ -29,22 +29,22 @@ declare const ANSWER: unique symbol;
 /** An answer whose body is a `T`. */
 export interface ControlAnswer<T = unknown> {
   readonly status: number;
-  /** JSON text, or bytes that are JSON already. */
+  /** JSON text, as a string or as bytes. */
   readonly body: string | Buffer;
-  /** Name and value alternating. */
+  /** Names and values alternate. */
   readonly headers?: readonly string[];
   readonly [ANSWER]?: T;
 }
 
-/** What an event stream is written to. */
+/** The part of SseWriter that event streams use. */
 export type EventWriter = Pick<SseWriter, 'event' | 'end' | 'closed' | 'onDrain' | 'onClose'>;
 
-/** Goes on as an event stream until the client ends it; `ended` is called once then. `close` ends it from this side. */
+/** An event stream that lasts until the client ends it, which calls `ended` once. `close` ends it from the gateway's side. */
 export interface StreamAnswer {
   readonly stream: (writer: EventWriter, ended: () => void) => { close(): void };
 }
 
-/** An event stream of its own: `steps` tells what happens, and resolves with the last step, which no client misses. */
+/** A finite event stream: `steps` passes each step to `tell` and resolves with the last one, which is never dropped. */
 export interface StepsAnswer {
   readonly steps: (tell: TellStep) => Promise<Buffer>;
 }
@@ -53,15 +53,15 @@ export interface StepsAnswer {
 export interface Parameter {
   readonly description: string;
   readonly schema?: Schema<string>;
-  /** A whole number in decimal digits, from the first to the second. */
+  /** Bounds, inclusive, of a whole number in decimal digits. */
   readonly between?: readonly [number, number];
-  /** Code of the error for another value; `parameter_malformed` where it is missing. */
+  /** Error code for an invalid value; `parameter_malformed` by default. */
   readonly code?: string;
 }
 
 /**
- * One operation of the control API: route, parameters, schemas and implementation in one place. The OpenAPI document, the
- * validation of parameters and the types of answers come from it.
+ * One operation of the control API: route, parameters, schemas and implementation. The OpenAPI document, the validation of
+ * parameters and the types of answers are derived from it.
  */
 export interface ApiOperation<T = unknown> {
   readonly id: string;
@@ -70,28 +70,28 @@ export interface ApiOperation<T = unknown> {
   readonly path: string;
   readonly summary: string;
   readonly query?: Readonly<Record<string, Parameter>>;
-  /** Of the request body; without one the operation takes none. */
+  /** Schema of the request body; without it the operation accepts no body. */
   readonly body?: Schema;
-  /** The longest body; that of tool arguments where it is missing. */
+  /** Maximum length of the body; that of tool arguments by default. */
   readonly maxBodyBytes?: number;
-  /** Of the good answer; 200 where it is missing. */
+  /** Status of a successful answer; 200 by default. */
   readonly status?: 201;
   /** Needs neither token nor session. */
   readonly open?: true;
   /**
-   * `this-node` refuses `?node=`. Unless `?node=` names a node, `holder` asks one that has the server, and `all-nodes` streams
-   * what happens at all of them. By default it runs at the node that `?node=` names or that is asked.
+   * `this-node` refuses `?node=`. Without `?node=`, `holder` forwards to a node that has the server, and `all-nodes` streams from
+   * all nodes. By default the operation runs at the node that `?node=` names, else at the one that received the request.
    */
   readonly runsAt?: 'this-node' | 'holder' | 'all-nodes';
-  /** Answers with an event stream, of which each event is what `schema` says. */
+  /** Answers with an event stream; `schema` describes one event. */
   readonly streams?: boolean;
-  /** Of the good answer. */
+  /** Schema of a successful answer. */
   readonly schema: Schema<T>;
-  /** The good answer repeats what its caller has sent, who needs it as it is: nothing in it is masked. */
+  /** A successful answer contains texts of its caller, who needs them unchanged: it is not redacted. */
   readonly echoes?: true;
   /**
-   * One answer of the good answers of all nodes, this one's first; null where they make none. `absent`: the nodes of which
-   * nothing is in it. With it the operation is run at all nodes, unless `?node=` names one.
+   * Merges the successful answers of all nodes, this node's first; null if they yield none. `absent`: the nodes without an
+   * answer. An operation with `merge` runs at all nodes, unless `?node=` names one.
    */
   readonly merge?: (answers: readonly T[], request: ControlRequest, absent: readonly AbsentNode[]) => T | null;
   /** Further statuses, with their meaning. */
@@ -102,7 +102,7 @@ export interface ApiOperation<T = unknown> {
   ): ControlAnswer<NoInfer<T>> | StreamAnswer | StepsAnswer | Promise<ControlAnswer<NoInfer<T>>>;
 }
 
-/** Checks that an operation answers what its schema says. */
+/** Checks at compile time that the answers of an operation have the type of its schema. */
 export function operation<T>(one: ApiOperation<T>): ApiOperation {
   return one as ApiOperation;
 }
@@ -111,7 +111,7 @@ export function ok<T>(value: T): ControlAnswer<T> {
   return { status: 200, body: JSON.stringify(value) };
 }
 
-/** An answer whose JSON is written already. */
+/** An answer whose body is JSON already. */
 export function written(body: string | Buffer): ControlAnswer<never> {
   return { status: 200, body };
 }
@@ -152,7 +152,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
   store_unavailable: 503,
 };
 
-/** The answer of `run`, or that to the RunTimeProblem that it rejects with. */
+/** Runs `run` and maps a RunTimeProblem to an answer. */
 export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
@@ -165,28 +165,28 @@ export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promis
   }
 }
 
-/** As `check` prints it; the file is the body. */
+/** The problem as `check` prints it, without the file: the text is the request body. */
 export function shownProblem({ file: _, ...rest }: ConfigProblem) {
   return rest;
 }
 
-/** The number of a parameter that declares `between`; null where it is absent. */
+/** The number in a parameter that declares `between`; null if it is absent. */
 export function numberIn(query: URLSearchParams, name: string): number | null {
   const value = query.get(name);
   return value === null ? null : Number(value);
 }
 
-/** The names of the nodes that a list of all nodes has nothing of. */
+/** The names of the nodes whose entries a list lacks. */
 export function namesOf(absent: readonly AbsentNode[]): readonly string[] {
   return absent.map(({ node }) => node).sort();
 }
 
-/** Of operations about one node. */
+/** Parameter of operations on one node. */
 export const NODE_PARAMETER = {
   node: { description: 'Of this node of the cluster; by default of the one that answers.' },
 } satisfies Readonly<Record<string, Parameter>>;
 
-/** The refusal of the first parameter that is not what the operation declares; null when all are. */
+/** The refusal of the first parameter that is not as the operation declares it; null if all are valid. */
 export function refuseParameters({ query = {} }: ApiOperation, given: URLSearchParams): ControlAnswer | null {
   for (const [name, { between, schema, code = 'parameter_malformed' }] of Object.entries(query)) {
     const value = given.get(name);

@@ -49,7 +49,7 @@ const CALL_ERRORS = {
   400: 'The tool is not named, the limit is no number, or the body is not a JSON object.',
 };
 
-/** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
+/** All operations of the control API. `schema/openapi.json` is generated from this list. */
 export const OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'getGateway',
@@ -260,7 +260,7 @@ function refuseCall({ name, query, body }: ControlRequest, { upstreams }: Contro
   return null;
 }
 
-/** A client that goes away cancels its call. */
+/** A client that disconnects cancels its call. */
 function limits({ query, gone }: ControlRequest): CallLimits {
   const timeoutMs = numberIn(query, 'timeoutMs');
   return { signal: gone, ...(timeoutMs === null ? {} : { timeoutMs }) };

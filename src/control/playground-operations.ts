@@ -6,7 +6,7 @@ import { ANSWERED, APP_DOCUMENT, APP_FRAME, PLAY, PLAY_ANSWER, PLAY_STEP } from 
 
 const PARAMS = object({ _meta: optional(anyObject) });
 
-/** Calls that people make in the place of clients. */
+/** Calls that the operator makes in the role of a client. */
 export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'play',

@@ -63,7 +63,7 @@ const GET_RECORDING = operation({
     if (answers.length === 0) return null;
     const recording = mergedRecording(answers.map((answer) => answer.recording));
     const { node, startedAt } = recording;
-    // A node that was gone before has no part of it.
+    // A node that was lost before the start has no part of the recording.
     const silent = node === null ? namesOf(absent.filter(({ lostAt }) => lostAt >= Date.parse(startedAt))) : [];
     const jsonl = mergedParts(
       answers.map((answer) => answer.jsonl),
@@ -75,7 +75,7 @@ const GET_RECORDING = operation({
     withRecording(name, plane, (recording) => ok({ recording: viewAt(recording, plane), jsonl: recording.jsonl })),
 });
 
-/** Recordings of both wires, and their replay. */
+/** Recordings of the messages between client, gateway and servers, and their replay. */
 export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listRecordings',
@@ -188,7 +188,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
   }),
 ];
 
-/** What is to be replayed, with the text of the recording, or the refusal. */
+/** The options of the replay and the text of the recording, or the refusal. */
 async function wantedReplay(
   request: ControlRequest,
   plane: ControlPlane,

@@ -56,7 +56,7 @@ const ERRORS = {
   502: 'The registry does not answer.',
 };
 
-/** The registry that the configuration names, or that of the MCP project. */
+/** Operations on the registry of the configuration, or that of the MCP project. */
 export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'searchRegistry',

@@ -19,12 +19,12 @@ import {
 import { REMOVED, SERVER, type ServerView } from './schemas.ts';
 import { serverView } from './server-view.ts';
 
-/** A definition is far smaller. */
+/** Far more than a definition needs. */
 const MAX_BODY_BYTES = 256 * 1024;
 const SHORTEST_TTL_MS = 1_000;
 const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** Nodes follow what was changed in their store within three seconds. */
+/** Nodes apply a change in the shared store within three seconds. */
 const FOLLOWED_MS = 5_000;
 const LOOK_MS = 50;
 
@@ -50,10 +50,10 @@ const FOLDER = {
   description: 'Folder that relative paths of the definition start from; that of the gateway by default.',
   schema: { ...text, description: 'an absolute path', pattern: '^/[^\\0]{0,4095}$' },
 };
-/** Of a server, as in a configuration file. */
+/** Definition of a server, as in a configuration file. */
 const DEFINITION: Schema = { $ref: 'config.schema.json#/$defs/server' };
 
-/** Servers added, changed, suspended and removed at run time. Answered when durable and in force; starting goes on. */
+/** Changes of servers at run time. They answer once the change is durable and in force; the start of a server continues. */
 export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'addServer',
@@ -175,14 +175,14 @@ async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<
   return { expiresAt: ttlMs === null ? null : plane.clock.wall() + ttlMs, sessionId };
 }
 
-/** It may be gone again by now, if it was for a while; what other nodes run they say in a moment. */
+/** Waits for the server, since nodes advertise their servers with a delay. A temporary server may have ended already. */
 async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
   const status = () => plane.upstreams.status(name);
   if (await followed(plane, () => status() !== null)) return ok(serverView(status()!, plane));
   return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it, or no node runs it yet');
 }
 
-/** What only other nodes have, and is suspended, is not among what they offer. */
+/** Waits until the nodes that have the server no longer advertise it: this node does not have it. */
 async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Promise<ControlAnswer<ServerView>> {
   const { definition, name } = before;
   const suspended = { ...before, state: 'suspended' as const, definition: { ...definition, enabled: false } };
@@ -194,7 +194,7 @@ async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Pr
   );
 }
 
-/** Whether it comes true while nodes follow what was changed in the store that they share. */
+/** Waits while nodes apply a change in the shared store; resolves with whether `came` holds. */
 async function followed(plane: ControlPlane, came: () => boolean): Promise<boolean> {
   for (let waitedMs = 0; !came() && waitedMs < FOLLOWED_MS; waitedMs += LOOK_MS) await pause(plane.clock, LOOK_MS);
   return came();

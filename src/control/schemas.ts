@@ -26,12 +26,12 @@ import { INVALID_ITEM } from '../model/server-catalog.ts';
 import { DEFINITION, OBSERVED, PROCESSES, RECOVERY_STEP, STATE_STEP, TRANSPORT } from '../model/server-state.ts';
 import { WATCHED_LIST } from '../model/watched-list.ts';
 
-/** Of lists of all nodes. */
+/** For lists of all nodes. */
 export const SILENT = optional(
   described(list(text), 'The nodes that did not answer, or were lost within the hour: nothing of theirs is here.'),
 );
 
-/** The keys that programs written for the seeds read (S2.24, S3.15, S3.16), where ours are others. */
+/** Keys that programs written for other gateways read (S2.24, S3.15, S3.16), besides ours. */
 const COMPAT = named(
   'CompatKeys',
   object({
@@ -86,7 +86,7 @@ const WRITTEN_VALUE = named(
     column: nullable(integer),
   }),
 );
-/** How a server is defined, value by value. */
+/** The definition of a server, value by value. */
 export const WRITTEN_VALUES = object({
   values: described(list(WRITTEN_VALUE), 'Those of the definition, then defaults. Empty for a server of the program.'),
 });
@@ -255,7 +255,7 @@ const SESSION = named(
     lastSeenAt: isoTime,
   }),
 );
-/** A client session as people see it; the id itself is a secret and is shown nowhere. */
+/** A client session for display; the session id itself is a secret and is never shown. */
 export type SessionView = Infer<typeof SESSION>;
 export const SESSIONS = object({
   sessions: list(SESSION),
@@ -342,7 +342,7 @@ const CONFLICT = named(
     sides: described(list(list(text)), 'The nodes of each definition, those first that calls go to.'),
   }),
 );
-/** Different definitions under one name. */
+/** Different definitions of one server name. */
 export type DefinitionConflict = Infer<typeof CONFLICT>;
 const OWNED = named(
   'Owned',
@@ -355,7 +355,7 @@ const OWNED = named(
     processes: count,
   }),
 );
-/** What only one node of the cluster may run. */
+/** Processes that only one node of the cluster may run. */
 export type OwnedView = Infer<typeof OWNED>;
 
 const SHARED_PART = named(
@@ -366,7 +366,7 @@ const SHARED_PART = named(
     detail: described(text, 'What is the matter, or what is known of it.'),
   }),
 );
-/** Something that the nodes share, as the node that answers sees it. */
+/** A part that the nodes share, as the answering node sees it. */
 export type SharedPart = Infer<typeof SHARED_PART>;
 export const NODES = object({
   nodes: list(NODE),

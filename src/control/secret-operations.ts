@@ -16,7 +16,7 @@ const KEY_OF_CLUSTER = 'the key comes from the secret of the cluster: change clu
 
 const PUT = object({ value: described(text, 'At most 64 KiB.') });
 
-/** What `${secret:NAME}` stands for. No operation gives out a value. */
+/** The values of `${secret:NAME}`. No operation returns one. */
 export const SECRET_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listSecrets',

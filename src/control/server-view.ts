@@ -5,12 +5,12 @@ import { DOWN, type ServerStatus } from '../model/server-state.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { CompatKeys, ServerView } from './schemas.ts';
 
-/** A server as the control API shows it: what is observed, how it is defined, and what is desired. */
+/** A server as the control API shows it: observed status, definition, desired state and drift. */
 export function serverView(status: ServerStatus, plane: Pick<ControlPlane, 'desired' | 'drift'>): ServerView {
   return { ...statusView(status), desired: plane.desired(status.name), drift: plane.drift.summary(status.name) };
 }
 
-/** The status now, with what the processes use; null for no such server. */
+/** The current status, with the resource usage of the processes; null for an unknown server. */
 export async function statusWithUsage(
   name: string,
   { upstreams, usages }: Pick<ControlPlane, 'upstreams' | 'usages'>,
@@ -26,7 +26,7 @@ export async function statusWithUsage(
   return { ...status, connections };
 }
 
-/** The part of it that needs nothing but the status. */
+/** The part of the view that depends on the status alone. */
 export type StatusView = Omit<ServerView, 'desired' | 'drift'>;
 
 export function statusView(status: ServerStatus): StatusView {

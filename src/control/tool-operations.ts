@@ -3,7 +3,7 @@ import { text } from '../model/schema.ts';
 import { type ApiOperation, NO_SUCH_SERVER, noSuchServer, ok, operation, problem, written } from './operation.ts';
 import { CLIENT_VIEWS, TOOLS } from './tool-schemas.ts';
 
-/** What clients get to see of tools. */
+/** The tools that clients see. */
 export const TOOL_OPERATIONS: readonly ApiOperation[] = [
   operation({
     id: 'listTools',

@@ -2,13 +2,13 @@ import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT } from '../exit-code.ts';
 import { fetchWith, notReached, type RemoteTls } from './remote-gateway.ts';
 
-/** `tls`: of a gateway on another machine. */
+/** `tls` is set for a gateway on another machine. */
 type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { readonly tls?: RemoteTls };
 
-/** The control API of a running gateway. Answers are JSON text, as they came. */
+/** Client of the control API of a running gateway. Answers are unparsed JSON text. */
 export class ControlClient {
   readonly #gateway: Reached;
-  /** With the connections that further requests use again. */
+  /** The `fetch` to use; with `tls` it has its own connection pool. */
   #ask: Promise<typeof fetch> | null = null;
 
   constructor(gateway: Reached) {
@@ -23,17 +23,17 @@ export class ControlClient {
     return this.send('POST', path, body);
   }
 
-  /** Tells the data of each event, one after the other, until the stream ends or is cancelled. */
+  /** Passes the data of each event to `tell`, one at a time, until the stream ends or is cancelled. */
   async stream(path: string, signal: AbortSignal, tell: (data: string) => void | Promise<void>): Promise<void> {
     try {
       for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) await tell(data);
     } catch (error) {
-      // However it broke off, the gateway is not there any more.
+      // A broken stream means that the gateway has gone.
       if (error instanceof CommandError && !signal.aborted) throw error;
     }
   }
 
-  /** The last event of what a request sets in motion; `tell` gets each as it comes. The signal cancels it. */
+  /** Resolves with the last event of a request that streams its progress; `tell` gets every event. The signal cancels it. */
   async steps(path: string, body: string, signal: AbortSignal, tell: (data: string) => void): Promise<string> {
     const response = await this.#fetch('POST', path, body, signal);
     let last: string | null = null;
@@ -90,14 +90,14 @@ export class ControlClient {
     try {
       this.#ask ??= tls === undefined ? Promise.resolve(fetch) : fetchWith(tls);
       const ask = await this.#ask;
-      // Behind a proxy the gateway may be below a path.
+      // Behind a proxy the control API may have a path prefix.
       return await ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
       throw this.#lost(method, error);
     }
   }
 
-  /** What was sent before the gateway ended may have been done; a refused connection took nothing. */
+  /** A gateway that ended may have carried out a request that it received; a refused connection carried out nothing. */
   #lost(method: string, error: unknown): CommandError {
     const { pid, controlUrl } = this.#gateway.instance;
     const remote = this.#gateway.tls !== undefined;
@@ -125,11 +125,11 @@ interface RefusalBody {
 
 type ReportedProblem = Readonly<Record<'code' | 'message' | 'fix', string>>;
 
-/** `cause`: with the code of the refusal. */
+/** `cause` has the error code of the response. */
 function refusalIn(text: string) {
   try {
     const { code, message, problems = [] } = (JSON.parse(text) as RefusalBody).error;
-    // Without the place: what was sent is not what the person wrote.
+    // Omits the place: it refers to the text that was sent, not to the one that the user wrote.
     const texts = problems.map((one) => `${one.code}  ${one.message}\n   fix: ${one.fix}`);
     return { message: texts.length === 0 ? message : texts.join('\n'), cause: { code } };
   } catch {

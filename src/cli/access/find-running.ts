@@ -9,9 +9,9 @@ import { ControlClient } from './control-client.ts';
 import { remoteGateway } from './remote-gateway.ts';
 
 /**
- * The gateway that runs for the file that was named, else for the nearest one, whatever data folder it has. Where there is no
- * file: one that was started here or in a folder above, else the user's default gateway. null when that does not run: another
- * one is not taken in its place. `--data-dir` says where it is whatever a file says.
+ * The running gateway for the named file, else for the nearest file, with any data folder. Without a file: a gateway that was
+ * started in this folder or in one above it, else the user's default gateway. Returns null if that gateway does not run, and no
+ * other one in its place. `--data-dir` selects the data folder regardless of the file.
  */
 export async function findRunning(input: CommandInput): Promise<RunningGateway | null> {
   if (input.serverCommand.length > 0) return null;
@@ -28,7 +28,7 @@ export async function findRunning(input: CommandInput): Promise<RunningGateway |
   return startedAbove(cwd, all) ?? there;
 }
 
-/** The data folder of the gateway that `findRunning` finds, or of the one that would start. It may not be there yet. */
+/** The data folder of the gateway that `findRunning` finds, or of the one that would start; the folder may not exist. */
 export async function dataFolderOf(input: CommandInput): Promise<string> {
   return (await findRunning(input))?.dataDir ?? (await meantGateway(input)).folder.path;
 }
@@ -40,7 +40,7 @@ async function meantGateway({ file, flags, terminal: { cwd, env } }: CommandInpu
   return { place: placeOf(served), folder: gatewayFolder(dataDir, served) };
 }
 
-/** The gateway that was started in this folder, or in the nearest one above it. */
+/** The running gateway that was started in this folder or in the nearest one above it. */
 function startedAbove(cwd: string, all: readonly RunningGateway[]): RunningGateway | null {
   for (const folder of foldersUp(cwd)) {
     const here = all.filter(({ instance: { files, cwd: from } }) =>
@@ -52,7 +52,7 @@ function startedAbove(cwd: string, all: readonly RunningGateway[]): RunningGatew
   return null;
 }
 
-/** How each is meant, for who has to choose. */
+/** The options that select each gateway, for an error that asks the user to choose. */
 function listed(all: readonly RunningGateway[]): string {
   const words = ({ instance, dataDir }: RunningGateway): string => {
     const [file] = instance.files;
@@ -61,19 +61,19 @@ function listed(all: readonly RunningGateway[]): string {
   return all.map(words).join('');
 }
 
-/** For people, behind "the gateway": which one answers. */
+/** Names the gateway for people, after the words "the gateway". */
 export function gatewayName({ instance: { mcpUrl, controlUrl, files, command } }: RunningGateway): string {
   if (mcpUrl === '') return `at ${controlUrl}`;
   return `at ${mcpUrl}, serving ${files.join(', ') || command?.join(' ') || 'what was added at run time'}`;
 }
 
-/** The same for scripts. */
+/** The same facts for scripts. */
 export function gatewayFacts({ instance, dataDir }: RunningGateway): object {
   const { mcpUrl, controlUrl, files, command = null, pid, version, startedAt } = instance;
   return { mcpUrl, controlUrl, files, command, dataDir, pid, version, startedAt };
 }
 
-/** The gateway that runs, for commands that can do nothing without one. */
+/** The running gateway; throws if there is none. */
 export async function needRunning(input: CommandInput): Promise<RunningGateway> {
   const running = await findRunning(input);
   if (running !== null) return running;
@@ -83,13 +83,13 @@ export async function needRunning(input: CommandInput): Promise<RunningGateway> 
   );
 }
 
-/** Which gateway does not run. */
+/** Says which gateway does not run. */
 export function notRunning({ file, flags, terminal: { cwd } }: CommandInput): string {
   const meant = file === undefined ? (flags.dataDir ?? findConfig(cwd)) : resolve(cwd, file);
   return `no gateway runs ${meant === null ? 'here' : `for ${meant}`}`;
 }
 
-/** Those that could be meant instead. */
+/** Lists the other running gateways; empty if there are none. */
 export function othersRunning({ terminal: { env } }: CommandInput): string {
   const all = runningGateways(env);
   return all.length === 0 ? '' : `\nthese run:${listed(all)}\n`;

@@ -3,8 +3,8 @@ import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
 
 /**
- * Reads an event stream of the gateway until Ctrl-C, which is how it is meant to end (exit code 0), until the reader of our
- * output has gone, as `head` does, or until the gateway ends (4).
+ * Reads an event stream of the gateway until Ctrl-C (exit code 0), until the reader of standard output closes it, as `head`
+ * does (0), or until the gateway ends (4).
  */
 export async function follow(
   running: RunningGateway,

@@ -20,29 +20,29 @@ export interface ShellCallOptions extends Omit<CallLimits, 'onProgress'> {
   readonly onProgress?: (progress: CallProgress) => void;
 }
 
-/** How far a call is, as its server says. */
+/** Progress of a call, as its server reports it. */
 export interface CallProgress {
   readonly progress?: number;
   readonly total?: number;
   readonly message?: string;
 }
 
-/** What the commands ask of a gateway, whether it runs elsewhere or was started for the command. */
+/** What commands ask of a gateway: a running one, or one that was started for the command. */
 export interface GatewayAccess {
-  /** One line for people: which gateway this is. */
+  /** One line for people that names the gateway. */
   readonly label: string;
-  /** null: a gateway of the command's own. */
+  /** null for a gateway that was started for the command. */
   readonly running: RunningGateway | null;
   statuses(): Promise<readonly ShownServer[]>;
-  /** How many the reading of the files gave. */
+  /** Number of warnings from the configuration. */
   warnings(): Promise<number>;
   facts(): Promise<Pick<GatewayFacts, 'conditions' | 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
-  /** The tools as MCP clients show them whose files call the gateway so. */
+  /** The tools as each MCP client shows them if its file calls the gateway `gatewayName`. */
   asClients(gatewayName: string): Promise<readonly ShownClient[]>;
-  /** What of the server waits for a decision. */
+  /** The definitions of the server that wait for a decision. */
   drift(server: string): Promise<Pick<DriftReport, 'waiting'>>;
-  /** JSON text with `outcome`, and `result` or `error` as they came. */
+  /** Resolves with JSON text: `outcome`, and `result` or `error` as the server sent them. */
   call(server: string, tool: string, argumentsJson: string, options: ShellCallOptions): Promise<string>;
   close(): Promise<void>;
 }
@@ -51,13 +51,13 @@ const SETTLE_MS = 60_000;
 const POLL_MS = 25;
 
 /**
- * The running gateway's control API, or, where none runs (none for the file that was named, if one was), a gateway of
- * our own for as long as the command takes; `starts`: with its servers.
+ * The control API of the running gateway (of the one for the named file, if a file was named). Without one, a gateway in this
+ * process for the duration of the command; `starts` says whether it starts its servers.
  */
 export async function accessGateway(input: CommandInput, starts = true): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
-  // What is asked for goes to standard output, and which gateway was asked is always said.
+  // Standard output carries the result; the label of the gateway goes to standard error.
   const told = <T extends GatewayAccess>(access: T): T => {
     if (starts && flags.json !== true) terminal.err(`(${access.label})\n`);
     return access;
@@ -104,7 +104,7 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
 
 function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
   const plane = controlPlane(app.rooms, app);
-  /** Waits until every server that starts by itself has come up or failed. */
+  /** Waits until every server that is not lazy has come up or failed. */
   const statuses = async (): Promise<readonly ShownServer[]> => {
     const end = performance.now() + SETTLE_MS;
     const isWaiting = (status: ServerStatus) =>

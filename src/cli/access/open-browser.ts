@@ -10,14 +10,14 @@ const OPENERS: Readonly<Record<string, readonly string[]>> = {
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 };
 
-/** Then the page that opens a private address is removed. */
+/** Lifetime of the page that redirects to a private address. */
 const PAGE_MS = 60_000;
-/** Outlives this command, which ends before the browser has read the page. */
+/** Runs in a process of its own, since this command ends before the browser has read the page. */
 const REMOVER = `setTimeout(() => require('node:fs').rmSync(process.argv[1], { recursive: true, force: true }), ${PAGE_MS})`;
 
 /**
- * Opens an address that holds a secret. Other users of the machine see the arguments of processes: the browser gets
- * a page instead that only this user can read, which leads to the address and is removed after a minute.
+ * Opens an address that contains a secret. Other users of the machine can see process arguments, so the browser gets the path
+ * of a page that only this user can read; the page redirects to the address and is removed after a minute.
  */
 export function openPrivately(url: string, env: Terminal['env']): boolean {
   if (!isWebAddress(url) || !hasBrowser(env)) return false;
@@ -40,7 +40,7 @@ function redirectTo(url: string): string {
   return `<!doctype html>${head}<title>Trunkline</title><p><a href="${address}">Open the console</a></p>\n`;
 }
 
-/** Opens the address in a browser, without a shell: it may come from a server. False where there is no browser to open. */
+/** Opens the address in a browser, without a shell: a server may have chosen it. Returns false without a browser. */
 export function openBrowser(url: string, env: Terminal['env']): boolean {
   if (!isWebAddress(url) || !hasBrowser(env)) return false;
   open(url, env);
@@ -62,7 +62,7 @@ function open(url: string, env: Terminal['env']): void {
   run([...(named === undefined ? (OPENERS[process.platform] ?? ['xdg-open']) : [named]), url]);
 }
 
-/** Goes on when this command has ended. */
+/** Starts a process that outlives this command. */
 function run([command = '', ...words]: readonly string[]): void {
   const child = spawn(command, words, { stdio: 'ignore', detached: true });
   child.on('error', () => {});

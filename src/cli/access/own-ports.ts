@@ -13,13 +13,13 @@ import type { LoadOptions } from '../../config/load-config.ts';
 import { bindError } from '../../http/listener/listen-error.ts';
 import type { CommandInput } from '../command-input.ts';
 
-/** The data folder that the gateway of these options would have. */
+/** The data folder of a gateway with these options. */
 export async function folderOfLoad({ flags }: CommandInput, load: LoadOptions): Promise<GatewayFolder> {
   const [file] = load.files ?? load.serves ?? [];
   return gatewayFolder(flags.dataDir ?? (file === undefined ? null : await dataDirOf(file, load.env)), load);
 }
 
-/** The same options with the ports that this gateway has where neither flags nor files name one. */
+/** The same options, with this gateway's usual ports for those that neither flags nor files name. */
 export async function withUsualPorts(input: CommandInput, load: LoadOptions): Promise<LoadOptions> {
   const { host = '127.0.0.1', port, controlPort } = input.flags;
   if (port !== undefined && controlPort !== undefined) return load;
@@ -31,8 +31,8 @@ export async function withUsualPorts(input: CommandInput, load: LoadOptions): Pr
 }
 
 /**
- * Keeps the ports for the next start, for clients know them. What there is to say where they are others than the first gateway
- * of a user has, or than this one had.
+ * Stores the ports for the next start, since linked clients know them. Returns a warning if the port differs from the one that
+ * this gateway had, or, at its first start, from the default; otherwise null.
  */
 export function keptPorts(
   { overrides, env }: LoadOptions,

@@ -5,14 +5,14 @@ import { isLoopbackHost } from '../../model/host-address.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, usage } from '../exit-code.ts';
 
-/** What proves the command to a gateway on another machine, and the gateway to the command. */
+/** Certificates for mutual authentication between the command and a gateway on another machine. */
 export interface RemoteTls {
   readonly ca?: Buffer;
   readonly cert?: Buffer;
   readonly key?: Buffer;
 }
 
-/** The gateway whose control listener `--server` names; null without that flag. */
+/** The gateway whose control listener `--server` names; null without `--server`. */
 export function remoteGateway({
   flags,
   terminal,
@@ -57,7 +57,7 @@ export function remoteGateway({
   };
 }
 
-/** `fetch` of undici with these certificates; the global one takes none. */
+/** The `fetch` of undici with these certificates; the global `fetch` accepts none. */
 export async function fetchWith(tls: RemoteTls): Promise<typeof fetch> {
   const { Agent, fetch: own } = await import('undici');
   const dispatcher = new Agent({ connect: { ...tls } });
@@ -72,7 +72,7 @@ const UNTRUSTED = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]);
 
-/** Why the gateway at that address was not reached, and what to do. */
+/** An error that says why the gateway at that address was not reached, and the remedy. */
 export function notReached(controlUrl: string, error: unknown): CommandError {
   const { code = '', message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
   const { hostname, protocol } = new URL(controlUrl);

@@ -3,13 +3,13 @@ import type { CallRecord } from '../../model/call-record.ts';
 import { callName, duration, ending, UNNAMED_CLIENT } from '../../model/call-words.ts';
 import { cut, displayWidth } from '../screen/display-width.ts';
 
-/** So much of a text says something. */
+/** Least columns of a text that are worth showing. */
 const LEAST = 8;
 const LEAST_NAME = 20;
 
 /**
- * One line for people: time, duration, ending, what was called, by whom, its id, and why it failed. In fewer columns the reason
- * is cut first, then who called, and so on; an id is whole or not there.
+ * One line: time, duration, outcome, name of the call, caller, id, and reason of a failure. With fewer columns the reason is
+ * cut first, then the caller, and so on; the id is shown in full or omitted.
  */
 export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): string {
   const { time, ms, client, principal, node, servedBy, reason, id } = call;
@@ -18,7 +18,7 @@ export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): 
   const where = node === null ? '' : servedBy === null ? ` @${node}` : ` @${node}→${servedBy}`;
   const began = `${duration(ms).padStart(8)} ${styleText(paint, end.padEnd(11))} `;
   let left = columns - displayWidth(began);
-  /** What of the text is shown where so many other columns are needed. */
+  /** The part of the text that fits beside `others` further columns; empty if fewer than `least` columns are left. */
   const part = (said: string, least: number, others = 0): string => {
     const text = said.replaceAll(/\s/g, ' ');
     const shown = left - others >= Math.min(least, displayWidth(text)) ? cut(text, left - others) : '';

@@ -18,15 +18,15 @@ import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { bytes, callLine } from './call-line.ts';
 
 interface CallsInput extends CommandInput {
-  /** Words of the filter; a call has to match all of them. */
+  /** Words of the filter; a call must match all of them. */
   readonly filter: readonly string[];
   readonly follow: boolean;
   readonly lines: number;
-  /** Ends following; Ctrl-C where there is none. */
+  /** Ends following; without a signal, Ctrl-C does. */
   readonly signal?: AbortSignal;
 }
 
-/** `trunkline calls [filter…] [-f]`: what clients asked for and how it ended, a line each. */
+/** `trunkline calls [filter…] [-f]`: prints one line per call of a client, with its result. */
 export async function calls(input: CallsInput): Promise<ExitCode> {
   const { terminal, flags, filter, lines } = input;
   const running = await needRunning(input);
@@ -46,7 +46,7 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
     if (found.length === 0 && lines > 0) terminal.err(filter.length === 0 ? '(no calls yet)\n' : '(no call matches)\n');
     return EXIT.ok;
   }
-  // They are read when the stream has begun, so that no call falls between the two. Some may then be in both.
+  // Reads earlier calls once the stream has begun, so that none is missed; `printed` drops a call that is in both.
   const printed = new Set<string>();
   let begun = false;
   return streamed(running, `/api/v1/live?${query}`, input.signal, async (json) => {
@@ -64,7 +64,7 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
   });
 }
 
-/** `trunkline trace <call>`: where the time of one call went, and what crossed nodes. */
+/** `trunkline trace <call>`: the timeline of one call, with the nodes it crossed. */
 export async function trace(input: CommandInput & { readonly call: string }): Promise<ExitCode> {
   const { terminal, flags } = input;
   if (!/^[\w.~-]+$/.test(input.call)) {
@@ -79,7 +79,7 @@ export async function trace(input: CommandInput & { readonly call: string }): Pr
 
 const WIDTH = 40;
 
-/** The call as bars over its time, and the facts below. */
+/** The spans of the call as bars on its timeline, with the facts below. */
 function traceText(call: CallRecord): string {
   const { ms } = call;
   const spans = callSpans(call).map((span) => ({ ...span, shown: `${span.attempt ? '  ' : ''}${span.label}` }));

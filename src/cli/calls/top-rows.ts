@@ -6,7 +6,7 @@ import { duration } from '../../model/call-words.ts';
 import { displayWidth, fitted } from '../screen/display-width.ts';
 import { callLine } from './call-line.ts';
 
-/** What a node says each second. */
+/** The statistics that a node sends each second. */
 export type NodeStats = Pick<
   Extract<Live, { readonly topic: 'stats' }>,
   'topic' | 'node' | 'calls' | 'sessions' | 'servers'
@@ -14,9 +14,9 @@ export type NodeStats = Pick<
 
 export interface TopFacts {
   readonly nodes: readonly NodeStats[];
-  /** By server. */
+  /** States by server. */
   readonly states: ReadonlyMap<string, string>;
-  /** Calls of each server since `top` runs. */
+  /** Calls of each server since `top` started. */
   readonly totals: ReadonlyMap<string, number>;
   readonly recent: readonly CallRecord[];
 }
@@ -24,16 +24,16 @@ export interface TopFacts {
 interface TopColumn {
   readonly title: string;
   readonly width: number;
-  /** The lowest goes first where the window is narrow. */
+  /** The column with the lowest rank is dropped first in a narrow window. */
   readonly rank: number;
   readonly text: (server: string) => string;
   readonly isBad?: (server: string) => boolean;
 }
 
-/** The names of servers are cut to a third of the window before a column goes. */
+/** Least width of server names. Names are cut to a third of the window before a column is dropped. */
 const LEAST_NAME = 8;
 
-/** The servers as a table, busy ones first, and below it the last calls, in a window of this size. */
+/** A table of the servers, busiest first, and the last calls below it, for a window of this size. */
 export function topRows({ nodes, states, totals, recent }: TopFacts, columns: number, height: number): string[] {
   const sum = (of: (stats: NodeStats) => number): number => nodes.reduce((all, stats) => all + of(stats), 0);
   const rates = nodes.flatMap(({ servers }) => servers);
@@ -83,7 +83,7 @@ function widthOf(columns: readonly TopColumn[]): number {
   return columns.reduce((all, { width }) => all + 1 + Math.abs(width), 0);
 }
 
-/** Those that fit, the least important ones left out. */
+/** The columns that fit after dropping those of lowest rank. */
 function fitting(all: readonly TopColumn[], space: number): readonly TopColumn[] {
   let shown = all;
   while (shown.length > 0 && widthOf(shown) > space) {

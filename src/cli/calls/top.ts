@@ -7,7 +7,7 @@ import type { ExitCode } from '../exit-code.ts';
 import { LiveRows } from '../screen/live-rows.ts';
 import { type NodeStats, topRows } from './top-rows.ts';
 
-/** A node that has said nothing for so long has gone: its last rates are not those of the moment. */
+/** A node without statistics for this long is dropped, so that the sums omit its last rates. */
 const SILENT_MS = 5_000;
 
 type Live =
@@ -15,16 +15,16 @@ type Live =
   | { readonly topic: 'calls'; readonly calls: readonly CallRecord[] }
   | { readonly topic: 'events'; readonly event: { readonly type: string } };
 
-/** Events within this time cause one reading. */
+/** Events within this time cause one read of the states. */
 const LOOK_AFTER_MS = 300;
 const CHANGES_STATES: ReadonlySet<string> = new Set(['state', 'added', 'replaced', 'removed', 'gap']);
 
-/** The last calls that are kept for the rows below the servers. */
+/** Number of calls kept for the rows below the servers. */
 const RECENT = 100;
 
 /**
- * `trunkline top`: what servers do at the moment, and the last calls, on a terminal rows that are drawn anew each second and
- * for another size of the window; elsewhere, and with `--json`, one JSON line per second and node.
+ * `trunkline top`: the current rates of servers, and the last calls. On a terminal, rows that are redrawn each second and when
+ * the window is resized; elsewhere, and with `--json`, one JSON line per second and node.
  */
 export async function top(input: CommandInput & { readonly signal?: AbortSignal }): Promise<ExitCode> {
   const { terminal, flags } = input;

@@ -14,7 +14,7 @@ import { isRefusal, keepSecrets, removeSecrets } from '../credentials/kept-secre
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
 
-/** Files of projects, beside those of the user's clients. */
+/** Files of projects, read in addition to those of the user's clients. */
 const OF_PROJECTS = [
   '.mcp.json',
   '.vscode/mcp.json',
@@ -25,28 +25,28 @@ const OF_PROJECTS = [
 ];
 
 export interface ImportInput extends CommandInput {
-  /** Files to read; empty for those of all clients that are found. */
+  /** Files to read; empty for those of all clients that exist. */
   readonly files: readonly string[];
   readonly yes: boolean;
 }
 
-/** A definition as `add` takes it: the values are texts, with references. */
+/** A definition as `add` accepts it: values are texts that may contain references. */
 type Definition = Record<string, unknown> & { env?: Record<string, string>; headers?: Record<string, string> };
 
 interface ImportedServer {
   readonly name: string;
   readonly definition: Definition;
-  /** Names of the clients, or files, that have it. */
+  /** Clients, or files, that have this server. */
   readonly from: string[];
 }
 
 interface Found {
   readonly take: readonly ImportedServer[];
-  /** By server or file, why it is not taken. */
+  /** Servers or files that are not taken, with the reason. */
   readonly left: readonly (readonly [string, string])[];
 }
 
-/** `trunkline import`: adds the servers of all clients of this machine, each once; secrets go to the store of secrets. */
+/** `trunkline import`: adds the servers of all clients of this machine, each once; their secrets go to the secret store. */
 export async function importServers(input: ImportInput): Promise<ExitCode> {
   const { terminal, yes } = input;
   const found = await collect(input);
@@ -79,7 +79,7 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
   return failed.length > 0 ? EXIT.usage : EXIT.ok;
 }
 
-/** null where no client has a file. */
+/** null if no client has a file. */
 async function collect(input: ImportInput): Promise<Found | null> {
   const { files, terminal } = input;
   const { cwd, env } = terminal;
@@ -121,7 +121,7 @@ function whyNot({ misconfigured, transport, enabled }: Server, own: string): str
   return leadsBack(transport, { host, port: Number(port) }) ? 'it is Trunkline itself' : null;
 }
 
-/** The definition in words of ours; null for what files of clients do not have. */
+/** The definition in Trunkline's keys; null for transports that the files of clients do not have. */
 function definitionOf(server: Server): Definition | null {
   const { transport, description, tools, timeoutMs, startupTimeoutMs } = server;
   const revealed = (values: Readonly<Record<string, { reveal(): string }>>): Record<string, string> =>
@@ -144,7 +144,7 @@ function definitionOf(server: Server): Definition | null {
   return { url: transport.url, ...type, ...some('headers', revealed(transport.headers)), ...common };
 }
 
-/** The name, or with the client's behind it where another server has it. */
+/** The name, with the client's appended if another server has it. */
 function freeName(name: string, title: string, taken: Map<string, string>): string {
   const suffix = title
     .toLowerCase()
@@ -175,16 +175,16 @@ async function agreed({ terminal }: ImportInput, count: number): Promise<boolean
   return /^y(?:es)?$/i.test((answer ?? '').trim());
 }
 
-/** The servers of the clients as they would stand in a file. */
+/** The servers of the clients, as they are written to a file. */
 export interface ImportOffer {
   readonly servers: Readonly<Record<string, object>>;
-  /** In words, what is taken and what is not. */
+  /** Text that lists the servers that are taken and those that are not. */
   readonly plan: string;
-  /** To be called before the servers are used: they refer to these. */
+  /** Stores the secrets that the servers refer to; call it before using the servers. */
   keepSecrets(): Promise<unknown>;
 }
 
-/** What `import` would find; null where there is nothing. */
+/** The servers that `import` would add; null without a file to read. */
 export async function importOffer(input: ImportInput): Promise<ImportOffer | null> {
   const found = await collect(input);
   if (found === null) return null;
@@ -197,7 +197,7 @@ export async function importOffer(input: ImportInput): Promise<ImportOffer | nul
   };
 }
 
-/** Servers that could not be added, with the reason. */
+/** Adds the servers and resolves with those that failed, with the reason. */
 async function carryOut(
   input: ImportInput,
   adding: readonly ImportedServer[],

@@ -25,9 +25,9 @@ export interface LinkInput extends CommandInput {
   readonly all: boolean;
   /** The name of the gateway in the clients' files. */
   readonly name: string;
-  /** The other servers of the file go. */
+  /** Remove the other servers from the files. */
   readonly replace: boolean;
-  /** Of the gateway, where it is not the one of this machine. */
+  /** MCP endpoint of the gateway; null for the gateway of this machine. */
   readonly url: string | null;
   /** Write without asking. */
   readonly yes: boolean;
@@ -35,7 +35,7 @@ export interface LinkInput extends CommandInput {
 
 type Done = 'linked' | 'unlinked' | 'nothing to change' | 'left as it is' | 'failed';
 
-/** `trunkline link <client>…|--all`: makes the gateway a server in the files of clients. Shows each change before it is made. */
+/** `trunkline link <client>…|--all`: adds the gateway to the files of clients as a server, after showing each change. */
 export async function link(input: LinkInput): Promise<ExitCode> {
   const { name, replace } = input;
   const chosen = choose(input);
@@ -55,7 +55,7 @@ export async function link(input: LinkInput): Promise<ExitCode> {
   });
 }
 
-/** `trunkline unlink <client>…|--all`: the file as it was before, to the byte; if it was changed since, without the gateway. */
+/** `trunkline unlink <client>…|--all`: restores each file byte for byte, or removes the gateway's entry from a changed file. */
 export async function unlink(input: LinkInput): Promise<ExitCode> {
   const links = linksOf(input);
   return each(input, choose(input), async (client) => {
@@ -129,7 +129,7 @@ function reasonOf(cause: unknown): string {
   return message;
 }
 
-/** Where clients find the gateway: the one that runs, else the default address. */
+/** The endpoint for clients: that of the running gateway, else the one that it will have. */
 async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const { flags, terminal } = input;
   const running = input.url === null ? await findRunning(input) : null;
@@ -146,7 +146,7 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   return { url, key, bridge };
 }
 
-/** Where the gateway that does not run will listen; kept, so that no other one takes the port before it starts. */
+/** The address of a gateway that does not run. Stores its ports, so that no other gateway takes them before it starts. */
 async function urlOfStopped(input: LinkInput, load: LoadOptions): Promise<string> {
   const folder = await folderOfLoad(input, load);
   const usual = await usualPorts(folder, load.env, async () => true);
@@ -190,7 +190,7 @@ async function agreed(
   return /^y(?:es)?$/i.test((answer ?? '').trim());
 }
 
-/** The lines that differ, with one of those around them. */
+/** The lines that differ, with one line of context before and after. */
 function difference(before: string, after: string): string[] {
   const [old, now] = [before.split('\n'), after.split('\n')];
   let same = 0;

@@ -14,17 +14,17 @@ import { type ClientApp, clientsHere, isInstalled } from '../../app/clients/clie
 import { defaultDataDir } from '../../app/running.ts';
 import type { CommandInput } from '../command-input.ts';
 
-/** What a file was before `link`, so that `unlink` can make it that again. */
+/** State of a file before `link`, for `unlink` to restore. */
 interface LinkRecord {
   readonly file: string;
-  /** Base64; null where there was no file. */
+  /** Base64; null if the file did not exist. */
   readonly before: string | null;
   /** SHA-256 of what `link` wrote. */
   readonly after: string;
   readonly name: string;
 }
 
-/** The files of clients that `link` has changed. Kept for the user alone: they may hold keys. */
+/** The client files that `link` has changed. Readable by the user alone, since the files may contain keys. */
 export class Links {
   readonly #folder: string;
 
@@ -36,12 +36,12 @@ export class Links {
     try {
       return JSON.parse(readFileSync(this.#fileOf(client), 'utf8')) as LinkRecord;
     } catch {
-      // There is none, or it is damaged: the entry alone is taken out then.
+      // Without a valid record `unlink` removes the entry alone.
       return null;
     }
   }
 
-  /** Writes the file, and keeps what it was. A second time it keeps what it was before the first. */
+  /** Writes the file and records its earlier content: that before the first link, unless the file has changed since. */
   write(client: string, file: string, before: Buffer | null, text: string, name: string): void {
     const known = this.get(client);
     const continues = known !== null && known.file === file && before !== null && known.after === digestOf(before);
@@ -52,7 +52,7 @@ export class Links {
     replaceFile(file, Buffer.from(text));
   }
 
-  /** Makes the file what it was, to the byte; false where it was changed since. */
+  /** Restores the file byte for byte; returns false if the file has changed since. */
   restore(client: string): boolean {
     const known = this.get(client);
     const now = known === null ? null : bytesOf(known.file);
@@ -72,12 +72,12 @@ export class Links {
   }
 }
 
-/** null where there is no such file. */
+/** null if the file does not exist. */
 export function bytesOf(file: string): Buffer | null {
   return existsSync(file) ? readFileSync(file) : null;
 }
 
-/** In one step, with its mode; a symbolic link stays one. */
+/** Replaces the file atomically and keeps its mode; a symbolic link stays one. */
 export function replaceFile(file: string, bytes: Buffer): void {
   const target = existsSync(file) ? realpathSync(file) : file;
   mkdirSync(dirname(target), { recursive: true });
@@ -94,7 +94,7 @@ export function linksOf({ flags, terminal }: Pick<CommandInput, 'flags' | 'termi
   return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
 }
 
-/** The clients that are installed, by whether they were linked. */
+/** The installed clients, by whether they are linked. */
 export function clientsByLink(input: Pick<CommandInput, 'flags' | 'terminal'>): {
   readonly linked: readonly ClientApp[];
   readonly others: readonly ClientApp[];

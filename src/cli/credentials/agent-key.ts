@@ -4,7 +4,7 @@ import { type CommandInput, print } from '../command-input.ts';
 import { cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
-/** `trunkline key <agent>`: the key of an agent, for command lines that must not show it: `"$(trunkline key writer)"`. */
+/** `trunkline key <agent>`: prints an agent's key, for command lines that must not contain it: `"$(trunkline key writer)"`. */
 export async function agentKey(input: CommandInput & { readonly agent: string }): Promise<ExitCode> {
   const { agent: name, terminal } = input;
   const file = input.file ?? (await findRunning(input))?.instance.files[0];

@@ -5,7 +5,7 @@ import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { credentialAccess } from './credential-access.ts';
 
-/** `trunkline connections`: the credentials for servers, and what they need. */
+/** `trunkline connections`: the credentials for servers and the actions they need. */
 export async function connections(input: CommandInput): Promise<ExitCode> {
   const access = await credentialAccess(input);
   try {
@@ -23,7 +23,7 @@ function connectionsText(credentials: readonly CredentialView[], now: number): s
   return credentials.map((one) => `${connectionLine(one, width, now)}\n`).join('');
 }
 
-/** One line: server, state, until when, and what to do where something is to be done. */
+/** One line: server, state, expiry, and the remedy if one is needed. */
 export function connectionLine(credential: CredentialView, width: number, now: number): string {
   const { server, principal, state, reason, issuer, expiresAt, refreshable, program } = credential;
   const until = refreshable

@@ -10,18 +10,18 @@ import type { CommandInput } from '../command-input.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
-/** Logins by a command: at the gateway that runs, or with the data folder of the one that does not. */
+/** Logins by a command: through the running gateway, or with the data folder of a gateway that does not run. */
 export interface CredentialAccess {
   /**
-   * `redirectUri`: null for a login with a user code, undefined for the gateway itself. `principal`: null for the credential
-   * that all callers share, or the operator's own.
+   * `redirectUri`: null for a login with a user code, undefined to return to the gateway. `principal`: null for the credential
+   * that all callers share, or for that of the operator.
    */
   begin(server: string, redirectUri: string | null | undefined, principal: string | null): Promise<StartedLogin>;
   finish(url: string): Promise<CredentialView>;
   /** Resolves when the login has ended. */
   ended(id: string): Promise<CredentialView>;
   list(): Promise<readonly CredentialView[]>;
-  /** false where there was none. */
+  /** Resolves with false if there was no credential. */
   revoke(server: string, principal: string | null): Promise<boolean>;
   close(): Promise<void>;
 }

@@ -5,8 +5,8 @@ import { CommandError, EXIT } from '../exit-code.ts';
 import { secretAccess } from './secrets.ts';
 
 /**
- * Keeps the secrets of new servers, all or none of them. Resolves with the names of those that were not there before: they
- * are removed again where their server is not added.
+ * Stores the secrets of new servers and resolves with the names that did not exist before, which the caller removes if the
+ * server is not added. On an error it removes those itself; a secret that existed keeps its new value.
  */
 export async function keepSecrets(
   input: CommandInput,
@@ -41,7 +41,7 @@ export async function removeSecrets(input: CommandInput, names: readonly string[
   }
 }
 
-/** Whether the server was refused, so that it is certainly not there. */
+/** Whether the gateway refused the server, so that the server certainly does not exist. */
 export function isRefusal(error: unknown): boolean {
   if (error instanceof RunTimeProblem) return !mayBeAdded(error.code);
   if (!(error instanceof CommandError) || error.exitCode !== EXIT.usage) return false;

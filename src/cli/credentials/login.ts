@@ -10,7 +10,7 @@ import { connectionLine } from './connections.ts';
 import { type CredentialAccess, credentialAccess } from './credential-access.ts';
 
 export interface LoginInput extends CommandInput {
-  /** undefined with `finish`. */
+  /** undefined if `finish` is given. */
   readonly server: string | undefined;
   readonly device: boolean;
   readonly viaGateway: boolean;
@@ -22,8 +22,8 @@ export interface LoginInput extends CommandInput {
 }
 
 /**
- * `trunkline login <server>`. The browser comes back to a listener of this command, on this machine's loopback address. From
- * a browser on another machine the user pastes the address it was sent to; the authorization server sees no difference.
+ * `trunkline login <server>`. The browser returns to a listener of this command on the loopback address. A user whose browser
+ * runs on another machine pastes the redirect address instead; the authorization server sees no difference.
  */
 export async function login(input: LoginInput): Promise<ExitCode> {
   const { server, finish } = input;
@@ -43,7 +43,7 @@ export async function login(input: LoginInput): Promise<ExitCode> {
   }
 }
 
-/** null where the command does not wait for the end. */
+/** Resolves with null with `--no-wait`. */
 async function signIn(input: LoginInput, server: string, access: CredentialAccess): Promise<CredentialView | null> {
   const { terminal, wait } = input;
   if (input.device) {
@@ -82,7 +82,7 @@ async function signIn(input: LoginInput, server: string, access: CredentialAcces
 function show(input: LoginInput, started: StartedLogin, text: string): void {
   const { terminal, flags, wait } = input;
   if (!wait) print(input, started, () => text);
-  // The result is what goes to standard output.
+  // With a wait, standard output carries the result only.
   else terminal.err(flags.json === true ? `${JSON.stringify(started)}\n` : text);
 }
 
@@ -99,7 +99,7 @@ async function listen(port: number): Promise<HttpServer> {
   return listener;
 }
 
-/** The address that the browser came back to, or that the user pasted; `say` tells the browser how it ended. */
+/** The redirect address that the browser requested or the user pasted; `say` shows the browser the result. */
 interface Redirected {
   readonly url: string;
   say(status: number, text: string): Promise<void>;
@@ -113,7 +113,7 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
       const url = new URL(target, `http://127.0.0.1:${(listener.address() as AddressInfo).port}`);
       const say = (status: number, text: string) => answer(response, status, text);
       if (method !== 'GET' || url.pathname !== PATH) void say(404, 'There is nothing here.');
-      // Another page of the browser may send anything here: it must not end the login.
+      // Any page in the browser can send a request here; it must not end the login.
       else if (url.searchParams.get('state') !== state)
         void say(400, 'This is not the login that trunkline waits for.');
       else resolve({ url: url.href, say });
@@ -145,6 +145,6 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
 
 function answer(response: ServerResponse, status: number, text: string): Promise<void> {
   response.writeHead(status, ['Content-Type', PAGE_TYPE, 'Connection', 'close', ...PAGE_HEADERS]);
-  // The browser may be gone; the login has ended all the same.
+  // The browser may have disconnected; the login has ended in any case.
   return new Promise((resolve) => response.once('close', resolve).end(plainPage('Trunkline', text)));
 }

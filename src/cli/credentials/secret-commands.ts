@@ -7,7 +7,7 @@ export function addSecretCommands({ command, input: inputOf, done }: CommandPart
   const secret = command('secret', 'keep secrets for ${secret:NAME} in definitions')
     .enablePositionalOptions()
     .helpCommand(false);
-  /** Flags before the name of a command count as well as flags behind it. */
+  /** Options before the name of the subcommand apply as well. */
   const input = (flags: GatewayFlags) => inputOf({ ...secret.opts<GatewayFlags>(), ...flags });
 
   command('set', 'set or change a secret: asks for it, or reads standard input', secret)

@@ -12,7 +12,7 @@ import { storedOptions } from '../sources.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** `trunkline secret set <name>`: never on the command line, which every process of the machine can read. */
+/** `trunkline secret set <name>`: reads the value from a prompt or standard input; all processes can read a command line. */
 export async function setSecret(
   input: CommandInput & { readonly name: string; readonly fromStdin: boolean },
 ): Promise<ExitCode> {
@@ -25,7 +25,7 @@ export async function setSecret(
   const asked = fromStdin
     ? null
     : await terminal.ask?.({ id: name, description: 'Value of the secret', password: true });
-  // The line break that `echo` and editors put at the end is no part of it.
+  // Removes the line break that `echo` and editors append.
   const value = asked ?? (await textOf(process.stdin)).replace(/\r?\n$/, '');
   const complaint = badValue(value);
   if (complaint !== null) throw usage(complaint);
@@ -41,7 +41,7 @@ function badValue(value: string): string | null {
   return value.includes('\0') || !value.isWellFormed() ? 'a secret is text, without NUL' : null;
 }
 
-/** `trunkline secret list`: never values. */
+/** `trunkline secret list`: prints names, never values. */
 export function listSecrets(input: CommandInput): Promise<ExitCode> {
   return changing(input, async (changes) => {
     const secrets = await changes.list();
@@ -94,7 +94,7 @@ async function changing(input: CommandInput, run: (secrets: SecretChanges) => Pr
   }
 }
 
-/** The secrets of the gateway that runs; else of the data folder, as long as the command takes. */
+/** The secrets of the running gateway; without one, opens the data folder for the duration of the command. */
 export async function secretAccess(input: CommandInput, nearest = true) {
   const { flags, terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });

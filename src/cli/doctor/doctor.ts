@@ -18,13 +18,13 @@ import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { loadOptions, sourceLabel } from '../sources.ts';
 
 export interface DoctorInput extends CommandInput {
-  /** A configuration file where the first is one, and names of servers. */
+  /** Names of servers; the first word may be a configuration file. */
   readonly words: readonly string[];
 }
 
 /**
- * `trunkline doctor [file] [server…]`: looks at the machine, then starts each server as a gateway would and says at which step
- * it fails. Changes nothing. Exit code 0 where all is well, 4 otherwise.
+ * `trunkline doctor [file] [server…]`: checks the machine, then starts each server as a gateway would and reports the step at
+ * which it fails. Changes nothing. Exit code 0 if no check fails, 4 otherwise.
  */
 export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const { terminal, flags, words } = input;
@@ -66,7 +66,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   return well ? EXIT.ok : EXIT.unreachable;
 }
 
-/** What the running gateway serves, unless a file was named. Null if nothing is configured; `machine` then has a step that says so. */
+/** The configuration to check: a named file, else that of the running gateway. Without one: null, and a failed step. */
 async function loadOf(
   input: CommandInput,
   running: RunningGateway | null,
@@ -130,7 +130,7 @@ async function statusesOf(running: RunningGateway | null): Promise<ReadonlyMap<s
   return new Map(servers.map((status) => [status.name, status]));
 }
 
-/** What the running gateway says of the server. */
+/** The state of the server in the running gateway, as a step. */
 function gatewayStep(status: ServerStatus | undefined, { name, steps }: ExaminedServer): DoctorStep {
   if (status === undefined)
     return warning('gateway', 'the running gateway does not have it', 'see why: trunkline status');

@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import type { CommandParts } from '../command-input.ts';
 import { type GatewayFlags, lines } from '../flags.ts';
 
-/** `trunkline drift` and what belongs to it. */
+/** `trunkline drift` with its subcommands. */
 export function addDriftCommands({ command, input: inputOf, done }: CommandParts): void {
   const drift = command('drift', 'list definitions that changed since approval, and suspicious ones')
     .enablePositionalOptions()
@@ -12,7 +12,7 @@ export function addDriftCommands({ command, input: inputOf, done }: CommandParts
       const commands = await import('./drift.ts');
       done(await commands.drift({ ...inputOf(flags), server, check: flags.check === true }));
     });
-  /** Flags before the name of a command count as well as flags behind it. */
+  /** Options before the name of the subcommand apply as well. */
   const input = (flags: GatewayFlags) => inputOf({ ...drift.opts<GatewayFlags>(), ...flags });
 
   command('approve', 'approve definitions: shows them and asks, or takes the code that drift printed', drift)

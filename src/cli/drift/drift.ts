@@ -8,22 +8,22 @@ import { EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 
 interface DriftInput extends CommandInput {
   readonly server: string | undefined;
-  /** Something that waits is an exit code of its own. */
+  /** Exit with code 6 if a definition waits for a decision. */
   readonly check: boolean;
 }
 
 interface DecisionInput extends CommandInput {
   readonly server: string;
-  /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name is in two lists. */
+  /** Names of tools, prompts or templates, `instructions`, or `list/name` if a name is in two lists. */
   readonly names: readonly string[];
   readonly all: boolean;
-  /** The code of what was shown, to decide about that and nothing later. */
+  /** The code of the definitions shown earlier: approve only if the same ones wait now. */
   readonly seen?: string | undefined;
-  /** Whatever is there by then. */
+  /** Approve without showing the definitions. */
   readonly unseen?: boolean;
 }
 
-/** `trunkline drift [server]`: what servers offer against what was approved of them. */
+/** `trunkline drift [server]`: differences between the definitions that servers offer and the approved ones. */
 export async function drift(input: DriftInput): Promise<ExitCode> {
   const { server, check } = input;
   const reports = await reportsOf(await runningClient(input));
@@ -33,8 +33,8 @@ export async function drift(input: DriftInput): Promise<ExitCode> {
 }
 
 /**
- * `trunkline drift approve <server> [name…]`: what was seen before, by its code, or is shown now to a person who says yes;
- * nothing if the server changes it meanwhile.
+ * `trunkline drift approve <server> [name…]`: approves the definitions that the code in `seen` stands for, or shows them and
+ * asks. The request has their digests, so the gateway approves nothing that the server changes in between.
  */
 export async function approve(input: DecisionInput): Promise<ExitCode> {
   const { server, names, all, seen, unseen = false } = input;
@@ -52,7 +52,7 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
   return decide(input, client, 'approve', definitions, chosen);
 }
 
-/** Approving what is there by then would approve what a server put there a moment ago. */
+/** Shows the definitions and asks: otherwise the user would approve a change that the server made a moment ago. */
 async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
   const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
   if (terminal.ask === null || flags.json === true) {
@@ -64,7 +64,7 @@ async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readon
   if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw usage('nothing was approved');
 }
 
-/** `trunkline drift block <server> <name…>`: also of unchanged definitions. */
+/** `trunkline drift block <server> <name…>`: also blocks unchanged definitions. */
 export async function block(input: DecisionInput): Promise<ExitCode> {
   const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), input.server);
@@ -77,7 +77,7 @@ export async function block(input: DecisionInput): Promise<ExitCode> {
   return decide(input, client, 'block', definitions, []);
 }
 
-/** `trunkline drift history <server>`: what was seen and decided, the newest first. */
+/** `trunkline drift history <server>`: observations and decisions, newest first. */
 export async function history(
   input: CommandInput & { readonly server: string; readonly lines: number },
 ): Promise<ExitCode> {
@@ -166,23 +166,23 @@ const MEANWHILE: Readonly<Record<WaitingDefinition['offered'], string>> = {
   nothing: 'not offered',
 };
 
-/** What a server says is shown as text and can do nothing to the terminal; what is invisible is written out. */
+/** Escapes invisible and control characters in texts of servers, which could otherwise control the terminal. */
 function visible(text: string): string {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}\u{115f}\u{1160}\u{3164}\u{ffa0}]/gu, (character) => {
     return character === '\n' || character === '\t' ? ' ' : `\\u{${character.codePointAt(0)!.toString(16)}}`;
   });
 }
 
-/** Hexadecimal digits. Of a shorter code a server could look for two offers that have the same one, and swap them. */
+/** Hexadecimal digits. For a shorter code a server could search two offers with the same code, and swap them. */
 const CODE_DIGITS = 40;
 
-/** A code of all waiting definitions, to the last byte: an operator who gives it approves exactly what the command showed. */
+/** Digest of all waiting definitions: an operator who gives it approves exactly what the command showed. */
 function seenCode(waiting: readonly WaitingDefinition[]): string {
   const digests = waiting.map(({ list, key, digest }) => JSON.stringify([list, key, digest])).sort();
   return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, CODE_DIGITS);
 }
 
-/** How one server differs from what was approved, for people. */
+/** The differences of one server from its approved definitions, for people. */
 function reportText(report: DriftReport): string {
   const { server, policy, pinned, trustedAt, waiting, findings, problem, listed } = report;
   const seen = trustedAt === null ? 'nothing seen yet' : `${pinned} pinned since ${new Date(trustedAt).toISOString()}`;

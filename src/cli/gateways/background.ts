@@ -15,18 +15,18 @@ import { GATEWAY_OPTIONS } from '../flags.ts';
 import { loadOptions } from '../sources.ts';
 import { passedVariables } from '../variables.ts';
 
-/** A start waits for the files, a cluster and a database at most. */
+/** Limit for reading the files and reaching a cluster and database. */
 const START_MS = 60_000;
-/** A drain takes half a minute at most, and a bit. */
+/** A drain takes at most half a minute; this adds a margin. */
 const GONE_MS = 60_000;
 const ANSWER_MS = 10_000;
 const POLL_MS = 50;
-/** What the process writes beside its log: why it did not start, or how it crashed. */
+/** Output of the process besides its log: why it did not start, or how it crashed. */
 const OUTPUT = 'background.out';
 
 /**
- * `trunkline start --background`: resolves when the gateway listens. One that runs already is left as it is; with other
- * ports than were asked for it is an error.
+ * `trunkline start --background`: resolves when the gateway listens. Leaves a running gateway as it is; it is an error if that
+ * one has other ports than the requested ones.
  */
 export async function startInBackground(input: CommandInput): Promise<ExitCode> {
   const running = await findRunning(input);
@@ -43,7 +43,7 @@ export async function startInBackground(input: CommandInput): Promise<ExitCode> 
   return EXIT.ok;
 }
 
-/** `trunkline stop`: asks the gateway itself, and waits until it has ended. Sends no signal: another process may have its id. */
+/** `trunkline stop`: asks the gateway to stop and waits for its end. Sends no signal, since another process may have its pid. */
 export async function stop(input: CommandInput & { readonly now: boolean }): Promise<ExitCode> {
   const running = await needRunning(input);
   await end(running, input.now);
@@ -51,7 +51,7 @@ export async function stop(input: CommandInput & { readonly now: boolean }): Pro
   return EXIT.ok;
 }
 
-/** `trunkline restart` without a server: the gateway itself, with the words that it was started with. */
+/** `trunkline restart` without a server: restarts the gateway with the words that it was started with. */
 export async function restartGateway(input: CommandInput): Promise<ExitCode> {
   const running = await needRunning(input);
   const { words, cwd, pid } = running.instance;
@@ -60,7 +60,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
     const how = 'restart it where it runs, or: trunkline stop && trunkline start --background';
     throw usage(`${where}; ${how}; one server: trunkline restart <server>`);
   }
-  // What it was passed from a shell has to be there in this one, before anything ends.
+  // Checks before stopping the gateway that this shell has the variables that it passed.
   const env = words.filter((_, i) => words[i - 1] === '--env' && i <= words.concat('--').indexOf('--'));
   passedVariables({ ...input, flags: { env }, serverCommand: words });
   await end(running, false);
@@ -69,7 +69,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `trunkline gateways`: those of this user that run. */
+/** `trunkline gateways`: the running gateways of this user. */
 export async function gateways(input: CommandInput): Promise<ExitCode> {
   const all = runningGateways(input.terminal.env);
   const here = await findRunning(input);
@@ -117,7 +117,7 @@ async function tellStarted(input: CommandInput, running: RunningGateway, what: s
   );
 }
 
-/** The flags as words, those of the environment too: the next start has another one. */
+/** The options as words, including those from the environment, which the next start may not have. */
 export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: string | undefined): readonly string[] {
   const words: string[] = [];
   for (const option of GATEWAY_OPTIONS) {
@@ -130,7 +130,7 @@ export function wordsOf({ flags, serverCommand, terminal }: CommandInput, file: 
   return serverCommand.length === 0 ? words : [...words, '--', ...serverCommand];
 }
 
-/** Rejects with what the process wrote where it ends before it listens. */
+/** Starts the process and waits until it listens. Rejects with the output of the process if it ends before. */
 async function launch({ terminal }: CommandInput, dataDir: string, words: readonly string[]): Promise<RunningGateway> {
   const folder = gatewayFolder(dataDir, terminal);
   const output = folder.file(OUTPUT);

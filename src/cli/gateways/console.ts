@@ -3,7 +3,7 @@ import { openPrivately } from '../access/open-browser.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
 
-/** `trunkline console`: a link that logs one browser in at the console of the running gateway. */
+/** `trunkline console`: prints a link that logs one browser in to the console of the running gateway. */
 export async function consoleLink(input: CommandInput & { readonly open: boolean }): Promise<ExitCode> {
   const client = await runningClient(input);
   const { url } = JSON.parse(await client.post('/api/v1/console-links', '{}')) as { url: string };

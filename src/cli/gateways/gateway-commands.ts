@@ -6,7 +6,7 @@ interface StartFlags extends GatewayFlags {
   readonly background?: boolean;
 }
 
-/** `trunkline start`, `stop`, `console` and `gateways`. `start` has the options of the program; `input` makes its input. */
+/** `trunkline start`, `stop`, `console` and `gateways`. `start` has the options of the program; `inputOf` builds its input. */
 export function addGatewayCommands(
   { command, input, done }: CommandParts,
   start: Command,

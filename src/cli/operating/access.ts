@@ -4,14 +4,14 @@ import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
 
-/** `trunkline access`: what each caller may use, as the policies of calls decide it. */
+/** `trunkline access`: the tools that each caller may use under the call policies. */
 export async function access(input: CommandInput): Promise<ExitCode> {
   const table = JSON.parse(await (await runningClient(input)).get('/api/v1/access')) as AccessTable;
   print(input, table, () => table.callers.map((caller) => callerText(caller)).join(''));
   return EXIT.ok;
 }
 
-/** `trunkline access why <caller> <server> <tool>`; exit code 5 where the call would be refused. */
+/** `trunkline access why <caller> <server> <tool>`; exit code 5 if the gateway would refuse the call. */
 export async function why(
   input: CommandInput & { readonly caller: string; readonly server: string; readonly tool: string },
 ): Promise<ExitCode> {

@@ -5,7 +5,7 @@ import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
 
-/** `trunkline plan`: what reading the files now would change. */
+/** `trunkline plan`: the changes that reading the files now would make. */
 export async function plan(input: CommandInput): Promise<ExitCode> {
   const found = JSON.parse(await (await runningClient(input)).get('/api/v1/configuration/plan')) as ConfigurationPlan;
   print(input, found, () => planText(found));

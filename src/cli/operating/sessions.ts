@@ -18,7 +18,7 @@ interface Sessions {
   readonly total: number;
 }
 
-/** `trunkline sessions`: the open sessions of clients, those that were used last first. */
+/** `trunkline sessions`: the open sessions of clients, most recently used first. */
 export async function sessions(input: CommandInput): Promise<ExitCode> {
   const found = JSON.parse(await (await runningClient(input)).get('/api/v1/sessions')) as Sessions;
   const newest = found.sessions.toSorted((one, other) => (one.lastSeenAt < other.lastSeenAt ? 1 : -1));
@@ -32,7 +32,7 @@ export async function end(input: CommandInput & { readonly label: string }): Pro
   const client = await runningClient(input);
   const { label } = input;
   const path = `/api/v1/sessions/${encodeURIComponent(label)}`;
-  // A large cluster does not list all sessions.
+  // Asks for the session without looking it up first: a large cluster does not list all sessions.
   const answer = await client.send('DELETE', path, null).catch(async (error: Error) => {
     if ((error.cause as { code?: string }).code !== 'session_unknown') throw error;
     const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;

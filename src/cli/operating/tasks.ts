@@ -4,7 +4,7 @@ import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
 
-/** `trunkline tasks`: the tasks of all callers, at all nodes. */
+/** `trunkline tasks`: the tasks of all callers on all nodes. */
 export async function tasks(input: CommandInput): Promise<ExitCode> {
   const found = JSON.parse(await (await runningClient(input)).get('/api/v1/tasks')) as { readonly tasks: TaskView[] };
   print(input, found, () => found.tasks.map(taskLine).join('') || 'there are no tasks\n');

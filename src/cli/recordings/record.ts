@@ -20,8 +20,8 @@ export interface RecordFlags {
 const LOOK_MS = 500;
 
 /**
- * `trunkline record`: records until Ctrl-C or `record stop`, or until the session ends, then writes what there is and removes
- * it from the gateway.
+ * `trunkline record`: records until Ctrl-C, `record stop` or the end of the session, then writes the recording and deletes it
+ * from the gateway.
  */
 export async function record(input: CommandInput & { readonly record: RecordFlags }): Promise<ExitCode> {
   const { terminal } = input;
@@ -47,7 +47,7 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
     process.removeListener('SIGTERM', interrupted);
   }
   await control.send('POST', `${path}/stop`, null).catch((error: Error) => {
-    // The other nodes have ended it; what they have is written.
+    // The nodes that answered have stopped; their parts are written.
     if ((error.cause as { readonly code?: unknown } | undefined)?.code !== 'node_silent') throw error;
   });
   const view = await written(input, control, started.id, output);
@@ -94,7 +94,7 @@ async function viewOf(control: ControlClient, id: string): Promise<RecordingView
   return found;
 }
 
-/** `isWhole`: no node is missing that may have a part of it. */
+/** `isWhole`: all nodes that may have a part of the recording have answered. */
 async function written(
   input: CommandInput,
   control: ControlClient,

@@ -4,7 +4,7 @@ import { type GatewayFlags, lines } from '../flags.ts';
 import type { RecordFlags } from './record.ts';
 import type { ReplayFlags } from './replay.ts';
 
-/** `trunkline record` with what belongs to it, and `trunkline replay`. */
+/** `trunkline record` with its subcommands, and `trunkline replay`. */
 export function addRecordingCommands({ command, input: inputOf, done }: CommandParts): void {
   const record = command('record', 'record what passes between a client, the gateway and its servers; Ctrl-C ends it')
     .enablePositionalOptions()
@@ -18,7 +18,7 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
       const commands = await import('./record.ts');
       done(await commands.record({ ...inputOf(flags), record: flags }));
     });
-  /** Flags before the name of a command count as well as flags behind it. */
+  /** Options before the name of the subcommand apply as well. */
   const input = (flags: GatewayFlags) => inputOf({ ...record.opts<GatewayFlags>(), ...flags });
 
   command('list', 'list the recordings that the gateway keeps', record).action(async (flags: GatewayFlags) => {

@@ -35,12 +35,12 @@ export interface ReplayFlags {
 
 type ReplayInput = CommandInput & { readonly recording: string; readonly replay: ReplayFlags };
 
-/** What a server is called that only the replay knows. */
+/** Name of the server if the command line defines it. */
 const REPLAYED = 'replayed';
 const START_MS = 60_000;
 const POLL_MS = 25;
 
-/** `trunkline replay`: exit code 0 where all answers are as recorded, 1 where one is not. */
+/** `trunkline replay`: exit code 0 if all answers are as recorded, 1 otherwise. */
 export async function replay(input: ReplayInput): Promise<ExitCode> {
   const { terminal, recording } = input;
   const { server, command, url, of = null, ignore, test } = input.replay;
@@ -65,7 +65,7 @@ export async function replay(input: ReplayInput): Promise<ExitCode> {
   return replayed.differences.length === 0 ? EXIT.ok : EXIT.difference;
 }
 
-/** It tests what the command line names, or a server at the endpoint of a gateway that runs. */
+/** The text of a test against the server of the command line, or against one at the endpoint of the running gateway. */
 async function testText(
   jsonl: string,
   options: ReplayOptions,
@@ -94,7 +94,7 @@ function writeTest({ terminal }: CommandInput, file: string, text: string): Exit
   return EXIT.ok;
 }
 
-/** In a gateway of the command's own, which keeps nothing. */
+/** Replays in a gateway that exists for this command only and persists nothing. */
 async function replayHere(
   input: ReplayInput,
   jsonl: string,
@@ -124,7 +124,7 @@ async function replayHere(
   }
 }
 
-/** Rejects where the server of the command line cannot be had: then each answer would differ. */
+/** Waits for the server of the command line. Rejects if its start fails: every answer would differ. */
 async function started({ rooms: { upstreams } }: App, server: string): Promise<void> {
   for (const end = performance.now() + START_MS; performance.now() < end; await pause(POLL_MS)) {
     const { state = 'unknown', reason = null } = upstreams.status(server) ?? {};
@@ -140,7 +140,7 @@ function definitionOf(command: string | undefined, url: string | undefined) {
   if (/^(?:"[^"]*"|'[^']*'|[^"'])*$/.exec(command) === null) {
     throw usage(`--command has an open quotation mark: ${command}`);
   }
-  // Words as a shell has them, without its expansions.
+  // Splits words as a shell does, without expansions.
   const words = [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
     word.replaceAll(/"([^"]*)"|'([^']*)'/g, '$1$2'),
   );

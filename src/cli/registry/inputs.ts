@@ -5,16 +5,16 @@ import type { CommandInput } from '../command-input.ts';
 import { keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
 import { usage } from '../exit-code.ts';
 
-/** What of a registry or bundle is added, and what has to be kept as a secret first. */
+/** A server of a registry or bundle that is about to be added, with the secrets to store first. */
 export interface NewServer {
   readonly name: string;
   readonly definition: object;
   keepSecrets(): Promise<void>;
-  /** Takes back what was put into the data folder for it, secrets too, where it is not added then. */
+  /** Removes the secrets and files that were stored for the server, if adding it failed. */
   discard(): Promise<void>;
 }
 
-/** Values of inputs: from `--set`, else the default, else from the person. One error names all missing ones. */
+/** Values of inputs: from `--set`, else the default, else the answer of the user. One error names all missing ones. */
 export class Inputs extends GivenInputs {
   readonly #input: CommandInput;
 
@@ -26,7 +26,7 @@ export class Inputs extends GivenInputs {
     this.#input = input;
   }
 
-  /** The server that was made of them. Throws where some are missing. */
+  /** The server with this definition. Throws if inputs are missing. */
   made(definition: Runs): NewServer {
     this.complain();
     this.#input.terminal.err(`${printable(`${this.server} will be: ${lineOf(definition)}`)}\n`);
@@ -69,7 +69,7 @@ function aboutOf({ description = '', choices }: Pick<Input, 'description' | 'cho
   return printable(`${description}${choices === undefined ? '' : ` [${choices.join(', ')}]`}`);
 }
 
-/** What runs, or its address. */
+/** The command line of the server, or its URL. */
 function lineOf({ command = '', args = [], url }: Runs): string {
   return url ?? [command, ...args].join(' ');
 }

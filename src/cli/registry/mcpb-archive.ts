@@ -14,14 +14,14 @@ const MIB = 1024 * 1024;
 export const MAX_ARCHIVE_BYTES = 512 * MIB;
 const MAX_ENTRIES = 50_000;
 const MAX_BYTES = 2048 * MIB;
-/** What it unpacks to, beyond a first part, in sizes of the file. */
+/** Maximum ratio of unpacked size to file size, checked above `ANY_RATIO_BYTES`. */
 const MAX_RATIO = 200;
 const ANY_RATIO_BYTES = 16 * MIB;
 const MAX_TEXT_BYTES = MIB;
 const MAX_NAME = 512;
 const PIECE_BYTES = 64 * 1024;
 
-/** Kinds of files in Unix attributes. */
+/** File types in Unix attributes. */
 const KIND = 0o170000;
 const PLAIN = [0, 0o100000];
 const FOLDER = [0, 0o040000];
@@ -30,9 +30,9 @@ const EXECUTABLE = 0o111;
 const SIGNATURE = { start: 'MCPB_SIG_V1', end: 'MCPB_SIG_END', maxBytes: 128 * 1024 };
 
 /**
- * A zip file of unknown origin, all of whose entries were checked: no name leads outside, none is there twice for any file
- * system, none is a link. yauzl takes names and sizes from the central directory alone, and ends an entry that inflates to
- * another size than it says there, so the bounds of sizes hold for what is written.
+ * A zip file of unknown origin whose entries are all checked: no name leads outside, no two names are the same on any file
+ * system, no entry is a link. yauzl takes names and sizes from the central directory alone, and fails an entry that inflates to
+ * another size than the directory says, so the size limits hold for the written files.
  */
 export class BundleArchive {
   /** SHA-256 of the file. */
@@ -48,7 +48,7 @@ export class BundleArchive {
     this.#entries = entries;
   }
 
-  /** `digest`: the one that it has to have; nothing of another one is looked at. Throws CommandError. */
+  /** `digest`: the expected digest; a file with another one is not read any further. Throws CommandError. */
   static async open(path: string, digest: string | null): Promise<BundleArchive> {
     const handle = await open(path).catch((error) => {
       throw notTaken(error);
@@ -82,7 +82,7 @@ export class BundleArchive {
     }
   }
 
-  /** Into a new folder. Of the attributes only that a file can be executed is kept; `program` always can. */
+  /** Extracts into a new folder. Keeps no attribute but execute permission; `program` always gets that. */
   async extract(folder: string, program: string): Promise<void> {
     try {
       for (const [name, entry] of this.#entries) {
@@ -102,7 +102,7 @@ export class BundleArchive {
   }
 }
 
-/** The same file for all that is done with it. */
+/** One open file for digest and entries, so that both read the same content. */
 class OpenFile extends RandomAccessReader {
   readonly size: number;
   readonly #handle: FileHandle;
@@ -119,7 +119,7 @@ class OpenFile extends RandomAccessReader {
     return hash.digest('hex');
   }
 
-  /** Without the signature that `mcpb sign` puts behind it, which is not verified. */
+  /** Size without the signature that `mcpb sign` appends, which is not verified. */
   async unsignedSize(): Promise<number> {
     const from = Math.max(0, this.size - SIGNATURE.maxBytes);
     const end = await buffer(this.#pieces(from, this.size));
@@ -161,7 +161,7 @@ class OpenFile extends RandomAccessReader {
 
 type ReadDone = (error: Error | null, count?: number) => void;
 
-/** The files in it, by name. Rejects with an Error that says what is wrong with it. */
+/** The files in the archive, by name. Rejects with an Error that describes the fault. */
 async function entriesOf(zip: ZipFile, size: number): Promise<ReadonlyMap<string, Entry>> {
   const entries = new Map<string, Entry>();
   const places = new Map<string, TakenPath>();
@@ -202,7 +202,7 @@ interface TakenPath {
   readonly isFile: boolean;
 }
 
-/** File systems may take names for the same that differ in case, in the form of accents, or in dots and blanks at their ends. */
+/** File systems may treat names as equal that differ in case, in Unicode normalization, or in trailing dots and blanks. */
 function placeFault(name: string, places: Map<string, TakenPath>): string | null {
   const steps = name.replace(/\/$/, '').split('/');
   for (let length = 1; length <= steps.length; length++) {
@@ -221,7 +221,7 @@ function placeFault(name: string, places: Map<string, TakenPath>): string | null
   return null;
 }
 
-/** yauzl does not look at the checksum. */
+/** Verifies the CRC-32, which yauzl does not. */
 async function* checked(source: AsyncIterable<Buffer>, { crc32: expected, fileName }: Entry) {
   let sum = 0;
   for await (const chunk of source) {

@@ -30,10 +30,10 @@ const OPTION = object({
   min: optional(number),
   max: optional(number),
 });
-/** `manifest.json` of an MCPB bundle, manifest_version 0.1 to 0.4, as far as it says how the server is run. */
+/** `manifest.json` of an MCPB bundle, manifest_version 0.1 to 0.4: the keys that say how to run the server. */
 const MANIFEST = object({
   manifest_version: optional(text),
-  /** Its name in the first bundles. */
+  /** `manifest_version` in the first bundles. */
   dxt_version: optional(text),
   name: text,
   version: text,
@@ -51,7 +51,7 @@ type UserOption = Infer<typeof OPTION>;
 
 const VERSIONS = /^0\.[1-4]$/;
 
-/** Throws CommandError that says what is wrong with it. */
+/** Throws CommandError with the first fault of the manifest. */
 export function manifestOf(json: string): BundleManifest {
   let value: unknown;
   try {
@@ -70,21 +70,21 @@ export function manifestOf(json: string): BundleManifest {
   return manifest;
 }
 
-/** What variables stand for, as a definition has it; an option has any number of values. */
+/** Values of variables, in the syntax of definitions; an option can have several. */
 type Values = ReadonlyMap<string, readonly string[]>;
 
-/** Where a bundle is, and who gives its options. */
+/** Folder of a bundle, and the source of its options. */
 export interface BundlePlace {
   readonly folder: string;
-  /** Where relative paths of the user start. */
+  /** Base of the user's relative paths. */
   readonly cwd: string;
   readonly given: Given;
   has(name: string): boolean;
 }
 
 /**
- * The definition of a bundle that is extracted to `folder`. What the bundle says is text in it; only what the user gives for a
- * sensitive option may be a reference.
+ * The definition of a bundle that is extracted to `folder`. Text of the bundle is literal; only a value that the user gives for a
+ * sensitive option may become a reference.
  */
 export async function bundleDefinition(manifest: BundleManifest, place: BundlePlace): Promise<Runs> {
   const { server, description, user_config: options = {} } = manifest;
@@ -108,7 +108,7 @@ export async function bundleDefinition(manifest: BundleManifest, place: BundlePl
   return definition;
 }
 
-/** What runs on this platform. */
+/** Command, arguments and environment for this platform. */
 function runOf({ type, entry_point, mcp_config: config }: BundleManifest['server']) {
   if (config === undefined && type === 'uv')
     return { command: 'uv', args: ['run', '--directory', '${__dirname}', entry_point] };
@@ -125,7 +125,7 @@ function foldersFrom(folder: string): Record<string, readonly string[]> {
   };
 }
 
-/** A program that is a file has to be the bundle's own, or be named with its whole path. */
+/** A command with a path must be a file of the bundle, or an absolute path outside it. */
 function programOf(program: string, { folder, has }: BundlePlace): string {
   if (!/[/\\]/.test(program) && !has(program)) return program;
   const path = resolve(folder, program);
@@ -136,7 +136,7 @@ function programOf(program: string, { folder, has }: BundlePlace): string {
   throw fault(`has the command ${JSON.stringify(program)}, which is not in the bundle`);
 }
 
-/** The values of an option: given, or by default. */
+/** The values of an option: the given ones, else the defaults. */
 async function chosen(
   name: string,
   option: UserOption,
@@ -176,7 +176,7 @@ function checkNumber(name: string, value: string, { min = -Infinity, max = Infin
 
 const VARIABLE = /(\$\{[^{}]+\})/;
 
-/** The words that a word becomes: one for each value of an option that has several, none where it is an option without any. */
+/** Expands a word to one word per value of an option with several values, and to none if it is an option without values. */
 function spread(word: string, values: Values): readonly string[] {
   const names = word.split(VARIABLE).filter((piece) => values.has(nameIn(piece)));
   if (names.length === 1 && names[0] === word && values.get(nameIn(word))!.length === 0) return [];
@@ -185,7 +185,7 @@ function spread(word: string, values: Values): readonly string[] {
   return values.get(many)!.map((value) => filled(word, new Map([...values, [many, [value]]])));
 }
 
-/** Several values in one text are a list as in PATH. What is no variable of bundles is text. */
+/** Several values in one text are joined as in PATH. A variable that bundles do not have stays literal text. */
 function filled(text: string, values: Values): string {
   return text
     .split(VARIABLE)
@@ -193,7 +193,7 @@ function filled(text: string, values: Values): string {
     .reduce(joined, '');
 }
 
-/** What a piece `${name}` names; empty for text. */
+/** The name in a piece `${name}`; empty for text. */
 function nameIn(piece: string): string {
   return piece.startsWith('${') && piece.endsWith('}') ? piece.slice(2, -1) : '';
 }

@@ -12,19 +12,19 @@ import { Inputs, type NewServer } from './inputs.ts';
 import { BundleArchive, MAX_ARCHIVE_BYTES } from './mcpb-archive.ts';
 import { bundleDefinition, manifestOf } from './mcpb-manifest.ts';
 
-/** So much of the hash that no other bundle has the same, and not so much that it looks like a secret. */
+/** Long enough to be unique among bundles, and short enough not to look like a secret. */
 const HASH_LETTERS = 16;
 const SCRATCH = '.new-';
 const LEFT_MS = 3_600_000;
 
 interface ListedBundle extends Package {
-  /** The registry that the user named. */
+  /** The registry that the package is listed in. */
   readonly registry: string;
 }
 
 /**
- * What of an MCPB bundle is added: a file, or a package of a registry. It is unpacked into a folder of its name and content in the
- * data folder, which is there as a whole or not at all. `name`: null for that of the bundle.
+ * The server of an MCPB bundle, which is a file or a package of a registry. Unpacks it into a folder of the data folder, named by
+ * server and content, which a rename creates at once. `name`: null for the bundle's own name.
  */
 export async function bundleServer(
   input: CommandInput,
@@ -69,7 +69,7 @@ export async function bundleServer(
   }
 }
 
-/** After the removal of the server `name`. `others`: definitions of those that are left, which may use the same files. */
+/** Runs after the removal of server `name`. `others`: definitions of the other servers, which may use the same files. */
 export async function removeBundle(input: CommandInput, name: string, others: string): Promise<void> {
   const versions = join(await bundlesOf(input), name);
   for (const hash of await namesIn(versions)) {
@@ -82,7 +82,7 @@ export async function removeBundle(input: CommandInput, name: string, others: st
   await rmdir(versions).catch(() => {});
 }
 
-/** Keeps the version before the new one: it may be running until it is replaced. */
+/** Removes old versions of the bundle but keeps the one before the new one: it may run until it is replaced. */
 async function removeOld(bundles: string, versions: string, folder: string): Promise<void> {
   const aged = async (paths: readonly string[]) =>
     Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
@@ -124,7 +124,7 @@ function digestOf({ identifier, fileSha256 = '' }: Package): string {
   throw usage(`the registry gives no SHA-256 (fileSha256) for ${identifier}, without which a bundle is not taken`);
 }
 
-/** The registry itself was named by the user: it may be on this machine or its network, and its files with it. */
+/** The host of the registry may be on this machine or its network, since the user named it; other hosts may not. */
 async function download({ identifier, registry }: ListedBundle, file: string): Promise<void> {
   const hosts = /^https?:/.test(registry) ? [new URL(registry).host] : [];
   const handle = await open(file, 'wx', 0o600);

@@ -9,7 +9,7 @@ import { EXIT, type ExitCode } from '../exit-code.ts';
 import { Inputs, type NewServer } from './inputs.ts';
 
 export interface RegistryFlags {
-  /** Where the configuration is not to say it. */
+  /** Overrides the registry of the configuration. */
   readonly registry?: string;
   /** `NAME=value` of inputs. */
   readonly set?: readonly string[];
@@ -17,7 +17,7 @@ export interface RegistryFlags {
   readonly as?: string;
 }
 
-/** The registry that the user named: by a flag or variable, or in the configuration; null for that of the MCP project. */
+/** The registry of `--registry`, its variable or the configuration; null for that of the MCP project. */
 export async function chosenRegistry({ file, terminal }: CommandInput, flags: RegistryFlags): Promise<string | null> {
   if (flags.registry !== undefined) return flags.registry;
   const { cwd, env } = terminal;

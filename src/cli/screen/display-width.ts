@@ -1,4 +1,4 @@
-/** Two columns wide: what Unicode calls wide or full-width, and emoji. */
+/** Characters two columns wide: those that Unicode calls wide or full-width, and emoji. */
 const WIDE =
   /^[\p{Emoji_Presentation}\u1100-\u115f\u2329\u232a\u2630-\u2637\u268a-\u268f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6b\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{1d300}-\u{1d376}\u{1f200}-\u{1f265}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]$/u;
 const NONE = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]$/u;
@@ -6,7 +6,7 @@ const COLOUR = /\x1b\[[\d;]*m/g;
 const PIECES = /\x1b\[[\d;]*m|[\s\S]/gu;
 const PLAIN = /^[\x20-\x7e]*$/;
 
-/** How many columns of a terminal the text takes; colours take none. Terminals differ about joined emoji: it is the most. */
+/** Columns that the text takes on a terminal; colours take none. For joined emoji, where terminals differ, the maximum. */
 export function displayWidth(text: string): number {
   const seen = text.replaceAll(COLOUR, '');
   if (PLAIN.test(seen)) return seen.length;
@@ -15,7 +15,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** Not wider than so many columns; what is cut off is `…`. The colours of what is left out stay. */
+/** Cuts the text to this width, with `…` in place of the rest. Keeps the colour codes of the rest. */
 export function cut(text: string, columns: number): string {
   if (displayWidth(text) <= columns) return text;
   let left = columns - 1;
@@ -38,7 +38,7 @@ export function cut(text: string, columns: number): string {
   return shown;
 }
 
-/** Exactly so many columns, on the left of them or, with `end`, on the right. */
+/** Pads or cuts the text to exactly this width; with `end` aligns it to the right. */
 export function fitted(text: string, columns: number, end = false): string {
   const shown = cut(text, columns);
   const blank = ' '.repeat(Math.max(0, columns - displayWidth(shown)));

@@ -1,34 +1,34 @@
 import { cut, displayWidth } from './display-width.ts';
 
-/** A terminal, as `process.stdout` is one. */
+/** The part of `process.stdout` that `LiveRows` uses. */
 export interface ScreenStream {
   write(text: string): unknown;
-  /** Columns and rows as they are now, and not as the last signal of a change said. */
+  /** Current columns and rows, not those of the last resize signal. */
   getWindowSize(): [number, number];
 }
 
-/** The terminal shows what lies between these at once, where it knows them. */
+/** Synchronized output: a terminal that supports it shows all text between these two sequences at once. */
 const AT_ONCE = '\x1b[?2026h';
 const DONE = '\x1b[?2026l';
 const WRAP = '\x1b[?7h';
-/** Terminals disagree about the width of some characters: where a row is too wide all the same, it stays one row. */
+/** Without wrapping, a row stays one row even if the terminal counts a character wider than we do. */
 const NO_WRAP = '\x1b[?7l';
 const CLEAR_BELOW = '\x1b[J';
 const CLEAR = '\x1b[2J\x1b[H';
 
 /**
- * Rows that are drawn anew in place. The cursor rests on an empty line above them: what another program writes there, or
- * the user types, stays, and the rows are drawn below it the next time. Where the window gets narrower than a row,
- * terminals disagree about where the cursor is then: the window is cleared.
+ * Rows that are redrawn in place. The cursor rests on an empty line above them: output of other programs and input of the user
+ * stay there, and the next drawing puts the rows below it. If the window becomes narrower than a row, the position of the
+ * cursor depends on the terminal, so the window is cleared.
  */
 export class LiveRows {
   readonly #stream: ScreenStream;
-  /** What is written first into a window that was cleared. */
+  /** First text in a cleared window. */
   readonly #top: () => string;
   #rows: readonly string[] = [];
   #drawn = '';
   #text = '';
-  /** The width of the widest row that is drawn. */
+  /** Width of the widest drawn row. */
   #widest = 0;
   #resting = false;
 
@@ -46,13 +46,13 @@ export class LiveRows {
     return Math.max(1, this.#stream.getWindowSize()[1] - 2);
   }
 
-  /** Each row is cut to the width of the window. */
+  /** Draws the rows, each cut to the width of the window. */
   draw(rows: readonly string[]): void {
     this.#rows = rows;
     this.#paint();
   }
 
-  /** Text above the rows, which stays. Many at once are one drawing. */
+  /** Prints text above the rows, where it stays. One redraw covers all texts of an event-loop turn. */
   print(text: string): void {
     if (this.#resting) {
       this.#stream.write(text);
@@ -62,7 +62,7 @@ export class LiveRows {
     this.#text += text;
   }
 
-  /** Another uses the terminal: the rows are taken away, or with `stay` left behind, until `go`. */
+  /** Stops drawing until `go`, while other output uses the terminal. Removes the rows, or leaves them there with `stay`. */
   rest(stay = false): void {
     if (this.#resting) return;
     this.#paint();
@@ -92,7 +92,7 @@ export class LiveRows {
     this.#drawn = drawn;
     const narrower = columns < this.#widest;
     this.#widest = Math.max(...rows.map(displayWidth));
-    // As many blanks as a line has end on the same line only where the cursor was at its beginning, else on the next one.
+    // Blanks for a whole line stay on it only if the cursor was at its beginning; otherwise the cursor moves to the next line.
     const fresh = narrower ? `${CLEAR}${this.#top()}` : `${' '.repeat(columns)}\r${CLEAR_BELOW}`;
     this.#stream.write(`${AT_ONCE}${fresh}${text}${drawing}${DONE}`);
   }

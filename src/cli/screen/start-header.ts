@@ -4,27 +4,27 @@ import { connectCommands, type ShownKey } from '../../app/clients/connect.ts';
 
 export interface StartFacts {
   readonly version: string;
-  /** As in `npx trunkline`. */
+  /** How the user runs the program, such as `npx trunkline`. */
   readonly program: string;
   readonly readyMs: number;
   readonly mcpUrl: string;
   readonly controlUrl: string;
-  /** The address of the console, which logs one browser in. */
+  /** The address of the console; it logs one browser in. */
   readonly consoleUrl: string;
-  /** `0.0.0.0` or `::`, where it listens on all addresses of the machine; absent where it does not. */
+  /** `0.0.0.0` or `::` if the gateway listens on all addresses of the machine; otherwise null or absent. */
   readonly onAllAddresses?: string | null;
-  /** Configuration file as shown to the user, or the command line. */
+  /** Configuration file as shown to the user, or the server's command line. */
   readonly source: string;
   readonly warnings: readonly string[];
-  /** How a client gets the key that it needs; null where none is needed. */
+  /** How a client gets the key that it needs; null if it needs none. */
   readonly key: ShownKey | null;
-  /** Clients of this machine, by whether they have this gateway. */
+  /** Clients of this machine, by whether they are linked to this gateway. */
   readonly clients: { readonly linked: readonly ClientApp[]; readonly others: readonly ClientApp[] };
-  /** What is wrong with single servers, each with its place and what to do. */
+  /** Problems of single servers, each with its place and remedy. */
   readonly problems: readonly string[];
 }
 
-/** What is known the moment the gateway listens: identity, addresses, and how clients connect. */
+/** The text that is printed as soon as the gateway listens: identity, addresses, and how clients connect. */
 export function startHeader(facts: StartFacts): string {
   return [
     `${styleText('bold', `trunkline ${facts.version}`)}  ready in ${facts.readyMs} ms`,
@@ -39,7 +39,7 @@ export function startHeader(facts: StartFacts): string {
   ].join('\n');
 }
 
-/** How the clients of this machine come here: at once, while servers are still starting. */
+/** How clients of this machine connect, which they can do while servers are still starting. */
 function connectLines({ clients: { linked, others }, key, mcpUrl, program }: StartFacts): readonly string[] {
   const titles = (clients: readonly ClientApp[]): string => clients.map(({ title }) => title).join(', ');
   const bearer = key === null ? '' : ` --key "${key.shell}"`;
@@ -60,7 +60,7 @@ function keyText({ agent, variable, others }: ShownKey, program: string): string
   return `that of agent ${agent}, ${variable === null ? `printed by: ${program} key ${agent}` : `in $${variable}`}${rest}`;
 }
 
-/** A frame of the configuration, or a sentence, behind what it is. */
+/** A label, followed by a sentence or an excerpt of the configuration. */
 export function noteText(colour: 'red' | 'yellow', word: string, text: string): string {
   return `  ${styleText(colour, word)}  ${text.replaceAll('\n', '\n  ')}`;
 }

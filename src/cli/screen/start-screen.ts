@@ -7,7 +7,7 @@ import { inForeground } from './foreground.ts';
 import { LiveRows } from './live-rows.ts';
 import { noteText, type StartFacts, startHeader } from './start-header.ts';
 
-/** How often the servers are looked at while one is starting, and later. */
+/** Interval of looking at the servers while one is starting, and afterwards. */
 const STARTING_MS = 100;
 const LATER_MS = 1_000;
 /** Lines of the header that stay on the screen above many servers. */
@@ -18,25 +18,25 @@ const MAX_SAID = 6;
 interface ScreenOptions {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** The log is not on this screen: what a person has to know of it is. */
+  /** The log is not on this screen, which shows its important entries instead. */
   readonly quiet: boolean;
 }
 
 /**
- * What a person sees of a gateway that was started by hand. On a terminal one row per server, which changes in place;
- * elsewhere, and on terminals that cannot do that, a line per server as it comes up or fails.
+ * The screen of a gateway in the foreground. On a terminal one row per server, updated in place; elsewhere, and on terminals
+ * that cannot move the cursor, a line per server when it comes up or fails.
  */
 export class StartScreen {
   readonly #options: ScreenOptions;
   readonly #live: LiveRows | null;
   #program = 'trunkline';
   #app: App | null = null;
-  /** What was printed of each server, without what changes by itself. */
+  /** State and reason of each server as last printed. */
   readonly #told = new Map<string, string>();
-  /** The header, and the last of what was printed. */
+  /** The header and the last printed texts, to restore a cleared window. */
   readonly #said: string[] = [];
   #summed = false;
-  /** A changed file was refused, and the one before is in force. */
+  /** A changed file was refused; the configuration before it is in force. */
   #refused = false;
   readonly #kept = { error: 0, warn: 0 };
 
@@ -47,7 +47,7 @@ export class StartScreen {
     this.#live = moves ? new LiveRows(process.stdout, () => this.#said.join('')) : null;
   }
 
-  /** Has the listeners' addresses, and servers that are about to start. */
+  /** Prints the header and starts to show the servers. */
   begin(app: App, facts: StartFacts): void {
     const header = startHeader(facts);
     this.#said.unshift(header);
@@ -55,11 +55,11 @@ export class StartScreen {
     this.#app = app;
     this.#program = facts.program;
     if (this.#live !== null) this.#drawFrom(this.#live);
-    // By then the servers have begun to start.
+    // Runs once the servers have begun to start.
     setImmediate(() => this.#look());
   }
 
-  /** While another writes to the terminal, as one that asks for an input. */
+  /** Removes the rows while `work` uses the terminal, as a prompt does. */
   async without<T>(work: () => Promise<T>): Promise<T> {
     this.#live?.rest();
     try {
@@ -69,13 +69,13 @@ export class StartScreen {
     }
   }
 
-  /** A line of the log, where it is shown. */
+  /** Prints a line of the log, if the log is shown. */
   write(line: string): void {
     if (this.#live !== null && this.#app !== null) this.#live.print(line);
     else this.#options.err(line);
   }
 
-  /** Of a log that is not shown: what the person at the terminal has to know, in words; the rest is counted. */
+  /** If the log is not shown: prints entries that the user has to know, and counts other warnings and errors. */
   heard(entry: LogEntry, scrub: (text: string) => string): void {
     if (!this.#options.quiet) return;
     const { level, event, fields } = entry;
@@ -114,7 +114,7 @@ export class StartScreen {
     else this.#options.out(text);
   }
 
-  /** The rows are left as they are when the process ends, and taken away while it is stopped or in the background. */
+  /** At exit, replaces the rows with "stopped". SIGTSTP leaves them on the screen; SIGCONT draws them again in the foreground. */
   #drawFrom(live: LiveRows): void {
     process.stdout.on('resize', () => this.#draw(live, this.#app!.rooms.upstreams.statuses()));
     process.once('exit', () => {
@@ -148,7 +148,7 @@ export class StartScreen {
     return status.definition.start === 'lazy' || isSettled(status);
   }
 
-  /** A line for each server that has come up or failed, once for each way in which it does, and one for all. */
+  /** Prints a line for each server that has come up or failed, again for each new state and reason, then one for all servers. */
   #tell(statuses: readonly ServerStatus[]): void {
     const width = nameWidth(statuses);
     for (const status of statuses) {
@@ -195,13 +195,13 @@ function nameWidth(statuses: readonly ServerStatus[]): number {
   return Math.max(0, ...statuses.map(({ name }) => name.length));
 }
 
-/** Those that need a person, then those that start; each group by name. */
+/** Servers that need attention first, then those that are starting; each group in the given order. */
 function attentionFirst(statuses: readonly ServerStatus[]): readonly ServerStatus[] {
   const rank = (status: ServerStatus): number => (needsAttention(status) ? 0 : status.state === 'starting' ? 1 : 2);
   return statuses.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** As in "+b −c ~d". */
+/** Text such as "+b −c ~d". */
 function changesText(fields: Readonly<Record<string, unknown>>): string {
   const names = (field: string, sign: string): string[] =>
     ((fields[field] ?? []) as readonly string[]).map((name) => `${sign}${name}`);

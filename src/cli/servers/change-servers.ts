@@ -15,7 +15,7 @@ import {
   serverChanges,
 } from './server-changes.ts';
 
-/** How long `add` waits to say how the server came up; it goes on starting after that. */
+/** How long `add` waits for the server to come up; the start continues after that. */
 const SETTLE_MS = 60_000;
 const POLL_MS = 50;
 
@@ -27,8 +27,8 @@ export interface AddInput extends CommandInput {
 }
 
 /**
- * `trunkline add`: durable, with or without a gateway. Says how the server came up; the exit code says whether it was
- * added, which a server that does not start yet is.
+ * `trunkline add`: persists the server, with or without a running gateway, and reports its start. The exit code says whether the
+ * server was added, not whether it started.
  */
 export async function add(input: AddInput): Promise<ExitCode> {
   return changing(input, async (changes) => {
@@ -39,7 +39,7 @@ export async function add(input: AddInput): Promise<ExitCode> {
   });
 }
 
-/** Before secrets are kept for a new server: those of the one that has the name are its own. */
+/** Refuses a name that exists before secrets are stored for it, which would replace those of the existing server. */
 export async function refuseTaken(input: CommandInput, name: string): Promise<void> {
   const changes = await serverChanges(input);
   try {
@@ -69,13 +69,13 @@ export async function changeServer(
   });
 }
 
-/** The line that starts it, so that a word which was meant for us shows; empty for a URL. */
+/** The command line of the server, so that the user sees an option that went to the server instead; empty for a URL. */
 function commandOf(definition: { readonly command?: string; readonly args?: readonly string[] }): string {
   const { command, args = [] } = definition;
   return command === undefined ? '' : `    runs  ${[command, ...args].join(' ')}\n`;
 }
 
-/** What to do where it has not come up. */
+/** The remedy if the server did not start; otherwise empty. */
 function hintOf(server: ChangedServer): string {
   const { lastLaunchFailure } = server as unknown as Partial<ServerStatus>;
   const hint = lastLaunchFailure?.likelyCause ?? null;
@@ -124,7 +124,7 @@ async function settled(changes: ServerChanges, added: ChangedServer): Promise<Ch
   }
 }
 
-/** `trunkline restore [--empty]`: what was decided at run time is damaged, and its last good snapshot is to hold again. */
+/** `trunkline restore [--empty]`: replaces a damaged run-time store by its last good snapshot, or by an empty store. */
 export async function restore(input: CommandInput & { readonly empty: boolean }): Promise<ExitCode> {
   const { terminal, empty } = input;
   const result = await restoreStopped(loadOptions(input, true), empty ? 'empty' : 'snapshot');
@@ -139,7 +139,7 @@ export async function restore(input: CommandInput & { readonly empty: boolean })
   return EXIT.ok;
 }
 
-/** The flags of `add`, which clients' own `mcp add` have as well. */
+/** The options of `add` that the `mcp add` commands of clients have as well. */
 export interface ServerFlags {
   readonly transport?: string;
   readonly env?: readonly string[];
@@ -148,14 +148,14 @@ export interface ServerFlags {
   readonly description?: string;
 }
 
-/** The name of a server for which the user gave none. */
+/** The name of a server if the user gave none. */
 export function nameFrom(command: readonly string[]): string {
   const name = derivedName(command);
   if (name !== null) return name;
   throw usage(`the name of the server is missing, and an address has none: trunkline add <name> ${command[0]}`);
 }
 
-/** The definition that the words mean: a url, or a command with its arguments. */
+/** The definition that the words describe: a URL, or a command with its arguments. */
 export function definitionFrom(flags: ServerFlags, command: readonly string[], cwd: string): object {
   const { transport, env = [], header = [], scope, description } = flags;
   if (scope === 'project') {
@@ -182,7 +182,7 @@ export function definitionFrom(flags: ServerFlags, command: readonly string[], c
   };
 }
 
-/** `NAME` alone is the variable of that name, where and when the server starts. */
+/** `NAME` alone refers to the variable of that name on the gateway's machine, expanded when the server starts. */
 function referred(text: string): string {
   return VARIABLE_NAME.test(text) ? `${text}=\${${text}}` : text;
 }
@@ -191,7 +191,7 @@ function pairs(texts: readonly string[], separator: string, flag: string): Recor
   const found = new Map<string, string>();
   for (const text of texts) {
     const cut = text.indexOf(separator);
-    // What has no name before a value may be a value alone, and that a secret.
+    // A text without a name may be a secret value, so the error masks it.
     if (cut <= 0) {
       const words = `${flag} takes a name and a value with "${separator}" between them: ${masked(text)}`;
       throw usage(
@@ -204,7 +204,7 @@ function pairs(texts: readonly string[], separator: string, flag: string): Recor
   return Object.fromEntries(found);
 }
 
-/** The first word, where others follow: `Bearer ***`. */
+/** Keeps the first word if others follow: `Bearer ***`. */
 function masked(text: string): string {
   const [, first = ''] = /^(\w{1,20}) ./.exec(text) ?? [];
   return `${first} ***`.trimStart();

@@ -9,7 +9,7 @@ import { storedOptions } from '../sources.ts';
 
 export interface ChangedServer {
   readonly name: string;
-  /** Absent where no gateway runs. */
+  /** Absent if no gateway runs. */
   readonly state?: string;
   readonly [key: string]: unknown;
 }
@@ -17,29 +17,29 @@ export interface ChangedServer {
 export interface AddOptions {
   readonly ttlMs: number | null;
   readonly session: string | null;
-  /** Takes the place of the one of that name. */
+  /** Replace an existing server of that name. */
   readonly replace: boolean;
 }
 
 export type Change = 'remove' | 'suspend' | 'resume' | 'restart';
 
-/** Changes of servers by a command: of the gateway that runs, or of what it will find when it starts. */
+/** Changes of servers by a command: in the running gateway, or in the data folder for its next start. */
 export interface ServerChanges {
-  /** For people: which gateway that is. */
+  /** Names the gateway for people. */
   readonly label: string;
   readonly running: boolean;
   add(name: string, definition: object, options: AddOptions): Promise<ChangedServer>;
   change(name: string, change: Change): Promise<ChangedServer>;
-  /** null once it is gone. */
+  /** null if the server does not exist. */
   server(name: string): Promise<ChangedServer | null>;
-  /** JSON text in which each server's command and arguments are. */
+  /** JSON text that contains the command and arguments of each server. */
   definitions(): Promise<string>;
   close(): Promise<void>;
 }
 
 /**
- * The gateway that runs for the configuration in question; else its data folder, as long as the command takes. `nearest`: the
- * configuration may be the nearest file, where none is named.
+ * Changes through the running gateway for this configuration; without one, in its data folder, opened for the duration of the
+ * command. `nearest`: without a named file, the nearest one is the configuration.
  */
 export async function serverChanges(input: CommandInput, nearest = true): Promise<ServerChanges> {
   const { flags, terminal } = input;
@@ -66,7 +66,7 @@ function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
     async add(name, definition, { ttlMs, session, replace }) {
       const query = new URLSearchParams({ folder: cwd });
       if (replace && (await server(name)) !== null) {
-        // They would be dropped in silence, and the server be there for longer than was said.
+        // A replacement would silently drop them, and the server would stay longer than the user asked for.
         if (ttlMs !== null || session !== null) {
           const message =
             'what is replaced stays for as long as it was to: leave out --ttl and --session, or remove it first';
@@ -98,7 +98,7 @@ function ofStopped({ runTime, definitions, close }: StoppedGateway, cwd: string,
         const message = `${whichNot}, and a temporary server lives in one only: start it first`;
         throw new CommandError(EXIT.unreachable, message);
       }
-      // A process that may lock the data folder could write the files as well.
+      // A process that may lock the data folder could also write the files.
       const caller = { exec: true };
       const text = JSON.stringify({ name, ...definition }, null, 2);
       if (replace && runTime.provenance(name) !== null) await runTime.change(name, { text, name, folder: cwd }, caller);

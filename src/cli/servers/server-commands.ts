@@ -13,7 +13,7 @@ interface AddFlags extends GatewayFlags, ServerFlags, RegistryFlags {
   readonly wait: boolean;
 }
 
-/** Where servers are found by name: an address, or a file or folder of server.json documents. */
+/** Source that servers are found in by name: an address, or a file or folder of server.json documents. */
 const REGISTRY = () =>
   new Option(
     '--registry <source>',
@@ -136,12 +136,12 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     });
 }
 
-/** `.dxt`: the first name of the format. */
+/** `.dxt` is the earlier name of the format. */
 function isBundle(word: string): boolean {
   return /\.(mcpb|dxt)$/i.test(word);
 }
 
-/** As registries have them; another one, a short one or one without a domain, only where a registry or one of its options is named. */
+/** A name with a domain, as registries have. A name without one counts only with a registry or an option of one. */
 const REGISTRY_NAME = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\/[\w.-]+(@[^/]+)?$/;
 
 function isRegistryName(name: string, { set, via, as }: RegistryFlags): boolean {

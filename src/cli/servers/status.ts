@@ -16,13 +16,13 @@ import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { type ShownServer, serverLine } from '../server-line.ts';
 
 export interface StatusInput extends CommandInput {
-  /** A configuration file where there is one of that name, else a server. */
+  /** A configuration file if that file exists, else the name of a server. */
   readonly word: string | undefined;
 }
 
 /**
- * `trunkline status [server]`: the servers with state, tools and what needs action, or all that is known of one. Starts
- * nothing. Exit code 4 where no gateway runs, a server is not as it should be, or a changed file is not in force.
+ * `trunkline status [server]`: the servers with state, tools and needed actions, or the details of one. Starts nothing. Exit
+ * code 4 if no gateway runs, a server is neither ready nor at rest, or a change is not in force.
  */
 export async function status(input: StatusInput): Promise<ExitCode> {
   const { terminal, flags, word } = input;
@@ -58,7 +58,7 @@ async function writtenValues(running: RunningGateway, server: string): Promise<r
     .values;
 }
 
-/** What the definition says, with the line of each value. Defaults are in the documentation. */
+/** The values in the definition, each with its line. Omits defaults. */
 function configuration(values: readonly WrittenValue[]): string {
   const written = values.filter(({ file }) => file !== null);
   const width = Math.max(0, ...written.map(({ key }) => key.length));
@@ -67,7 +67,7 @@ function configuration(values: readonly WrittenValue[]): string {
   return lines.length === 0 ? '' : `  Configuration\n${lines.map((line) => `${printable(line)}\n`).join('')}`;
 }
 
-/** Servers at rest are as they should be: they start with their first call, or were suspended. */
+/** Healthy states of a server that does not run: it starts with its first call, or was suspended. */
 const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'disconnected', 'suspended']);
 
 function exitOf({ running }: GatewayAccess, statuses: readonly ShownServer[]): ExitCode {
@@ -107,7 +107,7 @@ async function overview(
   ].join('');
 }
 
-/** A running gateway says more of a server than its status. */
+/** Only the statuses of a running gateway have `drift`. */
 function driftLine(statuses: readonly (ServerStatus & { readonly drift?: DriftSummary })[]): string {
   const waiting = statuses.reduce((sum, { drift }) => sum + (drift?.waiting ?? 0), 0);
   if (waiting === 0) return '';
@@ -117,7 +117,7 @@ function driftLine(statuses: readonly (ServerStatus & { readonly drift?: DriftSu
 const SHOWN_TAIL_LINES = 20;
 const PHASE_WORDS: Readonly<Record<Phase, string>> = { dns: 'DNS', tcp: 'TCP', tls: 'TLS', firstByte: 'first byte' };
 
-/** All that is known of one server, for people. What servers wrote is spelled out, so that it cannot steer a terminal. */
+/** The details of one server, for people. Escapes texts of servers, which could otherwise control the terminal. */
 function serverPage(status: ShownServer, now: number): string {
   const parts = [
     serverLine(status, status.name.length, now).trimStart(),
@@ -143,7 +143,7 @@ function serverPage(status: ShownServer, now: number): string {
   return `${parts.join('\n')}\n`;
 }
 
-/** As in "16 of 16 processes". Nodes of earlier versions do not say. */
+/** Text such as "16 of 16 processes". */
 function processText({ running, limit }: NonNullable<ServerStatus['processes']>): string {
   return `${running} of ${limit} processes`;
 }

@@ -50,7 +50,7 @@ interface ContentBlock {
   readonly uri?: string;
 }
 
-/** `trunkline call server.tool key=value …`: prints the text of the result, or with --json the whole of it. */
+/** `trunkline call server.tool key=value …`: prints the text of the result, or with --json the complete answer. */
 export async function call(input: CallInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const { tool: wanted, words, argumentsJson } = withArguments(input);
@@ -70,7 +70,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
   }
 }
 
-/** Ctrl-C cancels it at its server too; a second one ends this process. Progress is shown in place, on a terminal. */
+/** Ctrl-C also cancels the call at its server; a second one ends this process. A terminal shows progress in place. */
 async function untilInterrupted(
   { timeoutMs, flags, terminal }: CallInput,
   call: (options: ShellCallOptions) => Promise<string>,
@@ -101,7 +101,7 @@ async function untilInterrupted(
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** `3 of 10  30 %  message`; what a server writes cannot steer the terminal. */
+/** `3 of 10  30 %  message`, with control characters of the server escaped. */
 function progressText({ progress, total, message = '' }: CallProgress): string {
   const share = total === undefined || !(total > 0) ? '' : `  ${Math.round((100 * (progress ?? 0)) / total)} %`;
   const steps = total === undefined ? `${progress ?? ''}` : `${progress ?? 0} of ${total}`;
@@ -114,7 +114,7 @@ function failureText(outcome: string, { name, message }: CallError, { server }: 
   return `${kind}: ${message}${remedy}`;
 }
 
-/** Besides `--json` and words: one word that is a JSON object, and `server.tool(key: value, …)`. */
+/** Also accepts one word that is a JSON object, and `server.tool(key: value, …)`, besides `--json` and words. */
 export function withArguments({
   tool,
   words,
@@ -147,7 +147,7 @@ function wordsIn(text: string): string[] {
   });
 }
 
-/** A server that is starting is waited for: it may have the tool. */
+/** Waits for the named server while it starts, since it may have the tool. */
 async function startedTools(wanted: string, gateway: GatewayAccess): Promise<readonly ToolView[]> {
   for (const end = performance.now() + START_MS; ; await pause(LOOK_MS)) {
     const tools = await gateway.tools();
@@ -158,7 +158,7 @@ async function startedTools(wanted: string, gateway: GatewayAccess): Promise<rea
   }
 }
 
-/** What a call needs to know of its tool. */
+/** The fields of a tool that a call needs. */
 type CalledTool = Omit<ToolView, 'renamed' | 'bytes' | 'tokens' | 'lastUsed'>;
 
 async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool> {
@@ -166,7 +166,7 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool>
   const exposed = tools.find((tool) => wanted === tool.exposedName);
   if (exposed !== undefined) return exposed;
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);
-  // Names of servers and of tools may have dots: `a.b.c` is a tool of `a` or of `a.b`.
+  // Names of servers and tools may contain dots: `a.b.c` is a tool of `a` or of `a.b`.
   const spelled = (await gateway.statuses()).filter(({ name }) => wanted.startsWith(`${name}.`));
   if (found !== undefined && spelled.length < 2) return found;
   if (found !== undefined) {
@@ -191,7 +191,7 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool>
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
 }
 
-/** A tool that is kept from clients until it is approved; the answer of its call says so. */
+/** A tool that is withheld until it is approved; the answer to its call says so. */
 async function heldTool(wanted: string, server: string, gateway: GatewayAccess): Promise<CalledTool | null> {
   const { waiting } = await gateway.drift(server);
   const name = wanted.slice(server.length + 1);
@@ -199,7 +199,7 @@ async function heldTool(wanted: string, server: string, gateway: GatewayAccess):
   return known ? { server, name, exposedName: wanted, definition: '{}' } : null;
 }
 
-/** A server that offers nothing may well have the tool: what keeps it from saying so is the answer. */
+/** The server may have the tool but lists none, so the error says why. */
 function unlisted(status: ShownServer): CommandError {
   const { name, state, reason } = status;
   const why = reason === null && state !== 'suspended' ? `it is ${state}` : reasonText(status);
@@ -239,13 +239,13 @@ function exitCode({ outcome, result, error }: CallAnswer): ExitCode {
   return error !== undefined || result?.isError === true || outcome !== 'RESULT' ? EXIT.toolError : EXIT.ok;
 }
 
-/** How the schema wants a parameter written; anything else is taken as text unless it is JSON. */
+/** Parameter types in the schema of the tool. */
 type ParameterTypes = Readonly<Record<string, { readonly type?: unknown }>>;
 
 /**
- * The JSON text of a tool's arguments from `key=value` words. A value goes in as written where the schema asks for a
- * number, boolean, object or array and it is one (so `id=12345678901234567890` keeps every digit), and as a string
- * where the schema says string. `key:=json` forces JSON, `a.b=1` is not a path: keys are keys.
+ * The JSON text of a tool's arguments from `key=value` words. A value that is JSON stays as written, so
+ * `id=12345678901234567890` keeps every digit; any other value, and each value whose schema says string, becomes a string.
+ * `key:=json` requires JSON. Keys are not paths: `a.b=1` sets the key `a.b`.
  */
 export function argumentsFromWords(words: readonly string[], types: ParameterTypes): string {
   const members = new Map<string, string>();

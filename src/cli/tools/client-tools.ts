@@ -5,16 +5,16 @@ import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 
 interface ClientToolsInput extends CommandInput {
-  /** Only the tools of this one; the figures are of all. */
+  /** List only the tools of this server; the totals cover all servers. */
   readonly server: string | undefined;
   readonly client: string;
-  /** What the client's file calls the gateway. */
+  /** Name of the gateway in the client's file. */
   readonly name: string;
 }
 
 const WORDS = { dropped: 'left out', shortened: 'shortened', refused: 'refused by the API of the model' } as const;
 
-/** `trunkline tools --as <client>`: the tools under the names that an MCP client gives its model, with lengths and costs. */
+/** `trunkline tools --as <client>`: tools under the names that an MCP client gives its model, with lengths and token counts. */
 export async function clientTools(input: ClientToolsInput): Promise<ExitCode> {
   const { terminal, flags, server, client, name } = input;
   const gateway = await accessGateway(input);

@@ -4,7 +4,7 @@ import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 
-/** `trunkline tools [server]`: TypeScript-like signatures, by server, with the exposed name where it is another. */
+/** `trunkline tools [server]`: TypeScript-like signatures by server, with the exposed name if it is not the usual one. */
 export async function tools(input: CommandInput & { readonly server: string | undefined }): Promise<ExitCode> {
   const { terminal, flags, server } = input;
   const gateway = await accessGateway(input);
@@ -37,7 +37,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
   }
 }
 
-/** The parts of a JSON Schema that a signature shows. For display only: whatever else is in it is left out. */
+/** The parts of a JSON Schema that a signature shows; it omits all others. */
 interface Schema {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -61,7 +61,7 @@ interface ToolDefinition {
 const DEEPEST = 4;
 
 /**
- * A tool as a TypeScript-like signature with its description above it, for people and models to read:
+ * A tool as a TypeScript-like signature, below its description, for people and models:
  *
  *     // Adds two numbers.
  *     add(a: number, b?: number)

@@ -6,54 +6,54 @@ import { type Problems, type Source, suggest, type TextSpan } from '../problem/p
 import type { ScalarNode } from './node.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
 
-/** Values by name, as `trunkline secret` keeps them; null for one that cannot be opened. */
+/** Values of `trunkline secret` by name; null for a value that cannot be decrypted. */
 export type StoredSecrets = ReadonlyMap<string, string | null>;
 
 export interface ExpanderOptions {
   readonly source: Source;
   readonly problems: Problems;
   readonly client: ClientId;
-  /** Folder of the configuration file: `${file:…}` starts here. */
+  /** Folder of the configuration file: base of `${file:…}`. */
   readonly fileFolder: string;
   readonly workspaceFolder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Answers to the inputs that could be had. */
+  /** The known answers to inputs. */
   readonly inputs: ReadonlyMap<string, string>;
-  /** What `${secret:…}` stands for, where the file is read with it. */
+  /** Values of `${secret:…}`; undefined if no secret store is read. */
   readonly stored?: StoredSecrets | undefined;
-  /** Gets everything that was put in and may be a secret. */
+  /** Collects inserted values that may be secret. */
   readonly secrets: Set<string>;
-  /** References to what may be secret, or differ between machines, stay as they are: the definitions are to be kept. */
+  /** Keeps references to values that may be secret or differ between machines, for definitions that are stored. */
   readonly keepsReferences?: boolean | undefined;
-  /** Gets the files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
+  /** Collects the files read for `${file:…}`: their change is a change of the configuration. */
   readonly files: Set<string>;
 }
 
 const MAX_NAMED_FILE_BYTES = 1024 * 1024;
-/** Problems reported for one string. */
+/** Maximum number of problems reported for one string. */
 const MAX_REPORTED = 20;
-/** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. Bounded, so that any text takes linear time. */
+/** `$${`, `${…}` up to the first brace, and an unclosed `${`. Bounded, so that any text takes linear time. */
 const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
-/** The same with what single clients have beside it. */
+/** The same, with further syntax of single clients. */
 const REFERENCE_OF: Partial<Record<ClientId, RegExp>> = {
   opencode: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g,
-  /** In variables only. */
+  /** Only in variables. */
   gemini: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g,
-  /** Continue's secrets are variables of these names, where its own store of them is not. */
+  /** Continue's secrets are read from variables of these names, since its own secret store is not available here. */
   continue: /\$\$\{|\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\$\{([^}]{0,1024})\}|\$\{/g,
-  /** LibreChat fills these in for each of its users. */
+  /** LibreChat replaces these for each of its users; here they are variables. */
   librechat: /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g,
 };
-/** References to what is no variable, and no secret either. */
+/** References that are neither variables nor secrets. */
 const SURROUNDING = /^(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|\/)$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Variables of every process, whose values are no secrets. */
+/** Variables that every process has and whose values are not secret. */
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_\w+|TZ|TERM|TMPDIR|TEMP|TMP|HOSTNAME|XDG_\w+|APPDATA)$/;
 
 /**
- * Replaces the references in the strings of one file, once: what comes out is never looked at again, so a value
- * that contains `${` stays as it is.
+ * Replaces the references in the strings of one file, in one pass: an inserted value is not expanded again, so a value that
+ * contains `${` stays as it is.
  */
 export class Expander {
   readonly #options: ExpanderOptions;
@@ -62,7 +62,7 @@ export class Expander {
     this.#options = options;
   }
 
-  /** The node's value with all references replaced; null after a problem. `user` says what needs it, for messages. */
+  /** The node's value with all references replaced; null after a problem. `user`: the key that needs it, for messages. */
   expand(node: ScalarNode, user: string, shellNames = false): string | null {
     const { text } = node;
     if (!text.includes('$') && !text.includes('{')) return text;
@@ -87,7 +87,7 @@ export class Expander {
     return failures > 0 ? null : result + text.slice(from);
   }
 
-  /** The same of what says where the store of secrets is, or stands beside that: it is needed before any secret is. */
+  /** Like `expand`, for settings that locate the secret store: it is read after them, so they cannot refer to secrets. */
   expandPlace(node: ScalarNode, user: string): string | null {
     if (!node.text.includes('${secret:')) return this.expand(node, user);
     const { source, problems } = this.#options;
@@ -97,8 +97,8 @@ export class Expander {
   }
 
   /**
-   * What `expand` makes of a node where it succeeds, but for what may be secret: the references to that stay, without the
-   * defaults that may stand in them.
+   * Like `expand`, but keeps references to values that may be secret, without their defaults. For nodes that `expand` can
+   * expand.
    */
   written(node: ScalarNode): string {
     return node.text.replaceAll(
@@ -113,12 +113,12 @@ export class Expander {
     );
   }
 
-  /** The variable's value, for keys that hold the name of one. */
+  /** The value of a variable, for keys that hold the name of one. */
   variable(node: ScalarNode, user: string): string | null {
     if (this.#options.keepsReferences === true && NAME.test(node.text)) return `\${${node.text}}`;
     const value = this.#options.env[node.text];
     if (value === undefined && !/^[A-Z_][A-Z0-9_]*$/.test(node.text)) {
-      // Most likely the secret itself, so it is not repeated.
+      // The text is most likely the secret itself, so the error omits it.
       const { source, problems } = this.#options;
       problems.error('TL1303', source, node.span, `${user} must be the name of a variable that is set`);
       return null;
@@ -156,7 +156,7 @@ export class Expander {
     return null;
   }
 
-  /** As every file of ours can have it. */
+  /** The reference in a form that is valid in all of our files. */
   #kept(kind: string, rest: string): string {
     const path = rest.startsWith('~/') ? rest : resolve(this.#options.fileFolder, rest);
     return `\${${kind}:${kind === 'file' ? path : rest}}`;
@@ -184,7 +184,7 @@ export class Expander {
 
   #unset(name: string, span: TextSpan, user: string): null {
     const { env, source, problems } = this.#options;
-    // Short names resemble others by chance.
+    // Short names resemble others by accident.
     const near = name.length < 4 ? null : (suggest(name, Object.keys(env)) ?? sameEnds(name, Object.keys(env)));
     const instead = near === null ? '' : `; ${near} is set, did you mean that?`;
     const message = `environment variable ${name} is not set (used by ${user})${instead}`;
@@ -244,14 +244,14 @@ export class Expander {
     if (!ORDINARY.test(name)) this.#options.secrets.add(value);
   }
 
-  /** The place of the reference in the file. Escapes before it make the value shorter than what is written. */
+  /** The place of the reference in the file. With escapes before it, the offset in the value differs from that in the file. */
   #spanOf(written: string, within: TextSpan, from: number): TextSpan {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };
   }
 }
 
-/** The text with the references that single clients have written as ours; what is read from it is the same. */
+/** Converts references in the syntax of single clients to ours, which expand to the same text. */
 export function withOurReferences(text: string, client: ClientId, shellNames: boolean): string {
   return text.replaceAll(patternOf(client, shellNames), (whole: string, first?: string, second?: string) =>
     /^\$\$?\{(?!\{)/.test(whole) ? whole : `\${${first ?? second}}`,
@@ -267,7 +267,7 @@ function nearSecret(name: string, stored: StoredSecrets): string {
   return near === null ? '' : `; there is ${near}, did you mean that?`;
 }
 
-/** `GITHUB_TOKEN` for `GITHUB_PERSONAL_ACCESS_TOKEN`: a name of the same first and last word. */
+/** Finds a name with the same first and last word, such as `GITHUB_TOKEN` for `GITHUB_PERSONAL_ACCESS_TOKEN`. */
 function sameEnds(name: string, candidates: readonly string[]): string | null {
   const ends = (text: string): string => text.toUpperCase().replace(/^([^_]+)_(?:.*_)?([^_]+)$/, '$1 $2');
   return candidates.find((candidate) => name.includes('_') && ends(candidate) === ends(name)) ?? null;

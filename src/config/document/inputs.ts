@@ -12,12 +12,12 @@ interface InputQuestion {
   readonly signal?: AbortSignal;
 }
 
-/** Asks the user, on a terminal. Null without a terminal. */
+/** Asks the user on a terminal; null without a terminal. */
 export type InputPrompt = (question: InputQuestion) => Promise<string | null>;
 
 /**
- * The answers to the inputs that the text refers to: from the environment, else from the user, else the declared
- * default. Inputs that nothing needs are not asked for.
+ * The answers to the inputs that the text refers to: from the environment, else from the user, else the declared default.
+ * Does not ask for inputs that the text does not refer to.
  */
 export async function answerInputs(
   root: ObjectNode,
@@ -38,14 +38,14 @@ export async function answerInputs(
 
 type DeclaredInput = NonNullable<ConfigInput['inputs']>[number];
 
-/** Those of a document, by their ids. */
+/** The declared inputs of a document, by id. */
 export function declaredInputs(root: ObjectNode): ReadonlyMap<string, DeclaredInput> {
   const schema = configJsonSchema().properties!['inputs']!;
   const inputs = filledIn(child(root, 'inputs'), schema) as readonly DeclaredInput[];
   return new Map(inputs.map((input) => [input.id, input]));
 }
 
-/** Asks for each input once: the answers of the first reading hold for all later ones. */
+/** Asks for each input once: later readings get the answers of the first one. */
 export function rememberInputs(ask: InputPrompt): InputPrompt {
   const answers = new Map<string, Promise<string | null>>();
   return (question) => {

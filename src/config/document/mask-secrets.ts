@@ -4,8 +4,8 @@ import type { Source, TextSpan } from '../problem/problem.ts';
 import { isString, type Node, type ScalarNode } from './node.ts';
 
 /**
- * The strings of a text that may be no document: behind a quote, as an item of a list in YAML, and behind a key without
- * quotes. Every part is bounded: linear on any text.
+ * The strings of a text that may not be a valid document: quoted ones, items of a YAML list, and values after an unquoted key.
+ * Every part is bounded, so that any text takes linear time.
  */
 const LITERAL =
   /"((?:[^"\\\n]|\\.){0,4096})"?|'([^'\n]{0,4096})'?|(?<=^[ \t]{0,256}-[ \t]{1,16})([^\s"'-][^\n:]{0,4096}|-[^\n]{1,4096})|(?<![\w.-])([\w.-]{1,64}[ \t]{0,16}[:=][ \t]{1,16})([^\s"'{[|>&*][^\n]{0,4096})/gm;
@@ -13,7 +13,7 @@ const BEHIND_KEY = /\s{0,16}[:=]/y;
 
 type Keep = (value: string) => void;
 
-/** Stars out the secrets of a text that is not parsed yet, and of its comments, so that no code frame shows them. */
+/** Masks the secrets of an unparsed text, including its comments, so that no code frame shows them. */
 export function maskText(source: Source): void {
   const { text } = source;
   mask(source, { start: 0, end: text.length }, new SweptText(text, [], null, true).words(false), text);
@@ -33,14 +33,14 @@ export function maskText(source: Source): void {
   }
 }
 
-/** Stars out the secrets of a parsed document. */
+/** Masks the secrets of a parsed document. */
 export function maskSecrets(source: Source, root: Node): void {
   for (const [{ text, span }, swept] of sweptStrings(root, null)) {
     mask(source, inner(source, span), swept, text);
   }
 }
 
-/** The texts of a definition as people may see them: references as they are written, without defaults, and no secrets. */
+/** The texts of a definition for display: references unexpanded and without defaults, secrets masked. */
 export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
   const shown = new Map<ScalarNode, string>();
   for (const [node, swept] of sweptStrings(definition, null, '', isWritten)) {
@@ -55,14 +55,14 @@ export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
   return shown;
 }
 
-/** What is surely a secret in a definition as it is written, for the scrubber. */
+/** Values in an unexpanded definition that are certainly secrets, for the log redaction. */
 export function secretsIn(definition: Node): Set<string> {
   const secrets = new Set<string>();
   for (const _ of sweptStrings(definition, (value) => secrets.add(value)));
   return secrets;
 }
 
-/** A password may be a number. */
+/** Includes numbers, since a password may be one. */
 function isWritten(node: Node): node is ScalarNode {
   return node.kind === 'string' || node.kind === 'number';
 }
@@ -93,7 +93,7 @@ function* sweptStrings(
   }
 }
 
-/** `under`: the key of the map that has it. */
+/** `under`: the key of the map that contains `key`. */
 function isSecret(under: string, key: string, value: string): boolean {
   if (/^(?:http_|env_http_)?headers$/i.test(under)) return isSecretHeader(key);
   if (/^env(?:ironment)?$/i.test(under)) return isSecretVariable(key, value);
@@ -104,11 +104,11 @@ function mask(source: Source, within: TextSpan, swept: SweptText, text: string):
   const parts = swept.parts();
   if (source.text.slice(within.start, within.end) === text) {
     for (const { start, end } of parts) source.mask({ start: within.start + start, end: within.start + end });
-    // With escapes in it, no part of it can be found.
+    // With escapes the offsets differ, so the whole is masked.
   } else if (parts.length > 0) source.mask(within);
 }
 
-/** Without the quotes. */
+/** The span without quotes. */
 function inner(source: Source, { start, end }: TextSpan): TextSpan {
   const quoted = /["']/.test(source.text[start] ?? '');
   return quoted ? { start: start + 1, end: end - 1 } : { start, end };

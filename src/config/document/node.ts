@@ -1,6 +1,6 @@
 import type { TextSpan } from '../problem/problem.ts';
 
-/** A configuration document with the place of everything in it: what the three syntaxes have in common. */
+/** A configuration document with the place of each part: the common form of the three syntaxes. */
 export type Node = ObjectNode | ArrayNode | ScalarNode;
 
 export interface Member {
@@ -12,7 +12,7 @@ export interface Member {
 export interface ObjectNode {
   readonly kind: 'object';
   readonly span: TextSpan;
-  /** In document order. Duplicates were reported while parsing; the first one counts. */
+  /** In document order. Parsing reports duplicates and keeps the first one. */
   readonly members: readonly Member[];
 }
 
@@ -26,11 +26,11 @@ export interface ScalarNode {
   readonly kind: 'string' | 'number' | 'boolean' | 'null';
   readonly span: TextSpan;
   readonly value: string | number | boolean | null;
-  /** A string's value, or a number as it is written (`1.10` stays `1.10` where text is wanted). */
+  /** The value of a string, or a number as written (`1.10` stays `1.10` if text is needed). */
   readonly text: string;
 }
 
-/** `written`: as the document has it. */
+/** `written`: the text in the document. */
 export function scalar(value: unknown, span: TextSpan, written: string): ScalarNode {
   if (typeof value === 'string') return { kind: 'string', span, value, text: value };
   if (typeof value === 'number') return { kind: 'number', span, value, text: written };
@@ -47,7 +47,7 @@ export function child(node: ObjectNode, key: string): Node | undefined {
   return member(node, key)?.value;
 }
 
-/** The object under `key`, undefined when it is absent or something else. */
+/** The object under `key`; undefined if it is absent or not an object. */
 export function objectAt(node: ObjectNode, key: string): ObjectNode | undefined {
   const value = child(node, key);
   return value?.kind === 'object' ? value : undefined;
@@ -57,7 +57,7 @@ export function isString(node: Node | undefined): node is ScalarNode & { readonl
   return node?.kind === 'string';
 }
 
-/** The node with other texts in place of its strings. */
+/** A copy of the node with changed strings. */
 export function withTexts(node: Node, change: (text: string) => string): Node {
   if (node.kind === 'array') return { ...node, items: node.items.map((item) => withTexts(item, change)) };
   if (node.kind === 'object') {
@@ -68,7 +68,7 @@ export function withTexts(node: Node, change: (text: string) => string): Node {
   return text === node.text ? node : scalar(text, node.span, text);
 }
 
-/** The document as plain values. Objects have no prototype, so that `__proto__` is a key like any other. */
+/** The document as plain values. Objects have no prototype, so that `__proto__` is an ordinary key. */
 export function plain(node: Node): unknown {
   if (node.kind === 'array') return node.items.map(plain);
   if (node.kind !== 'object') return node.value;
@@ -77,7 +77,7 @@ export function plain(node: Node): unknown {
   return object;
 }
 
-/** Deepest nesting of a document: twice what any client's file has. */
+/** Maximum nesting of a document: twice that of any client's file. */
 export const MAX_DEPTH = 64;
-/** Parts (values, keys, tokens) of a document: 2 000 servers take about half. Bounds the time of every parser. */
+/** Maximum number of parts (values, keys, tokens): 2 000 servers have about half. Bounds the time of every parser. */
 export const MAX_PARTS = 200_000;

@@ -3,7 +3,7 @@ import { type Problems, reportDuplicate, type Source, type TextSpan } from '../p
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
 import { syntaxFix } from './syntax-fix.ts';
 
-/** By the names of jsonc-parser's error codes. */
+/** Messages by the names of jsonc-parser's error codes. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   InvalidSymbol: 'this is not a JSON value',
   InvalidNumberFormat: 'this number is malformed',
@@ -22,17 +22,17 @@ const EXPLAINED: Readonly<Record<string, string>> = {
   InvalidCharacter: 'a control character must be escaped in a string',
 };
 
-/** jsonc-parser's SyntaxKind, a const enum that cannot be named here. */
+/** Values of jsonc-parser's SyntaxKind, a const enum that cannot be imported here. */
 const OPENS: ReadonlySet<number> = new Set([1, 3]);
 const CLOSES: ReadonlySet<number> = new Set([2, 4]);
 const END = 17;
 
-/** JSON with comments and trailing commas (what VS Code, Cursor and Zed write). */
+/** Parses JSON with comments and trailing commas, as VS Code, Cursor and Zed write it. */
 export function parseJson(source: Source, problems: Problems): Node | null {
   if (exceedsBounds(source, problems)) return null;
   const errors: ParseError[] = [];
   const tree = parseTree(source.text, errors, { allowTrailingComma: true, disallowComments: false });
-  // Comments alone.
+  // The document has comments only.
   if (tree === undefined && errors.length === 1 && printParseErrorCode(errors[0]!.error) === 'ValueExpected')
     return null;
   for (const { error, offset, length } of telling(errors, source)) {
@@ -43,7 +43,7 @@ export function parseJson(source: Source, problems: Problems): Node | null {
   return errors.length > 0 || tree === undefined ? null : convert(tree, source, problems);
 }
 
-/** The parser recovers and goes on: what follows an unknown word, or in the same line, is mostly an echo of the first error. */
+/** The parser recovers from errors: those after an unknown word, or in the same line, mostly follow from the first one. */
 function telling(errors: readonly ParseError[], source: Source): readonly ParseError[] {
   const lineOf = ({ offset }: ParseError): number => source.position(offset).line;
   const unknown = errors.findIndex(({ error }) => printParseErrorCode(error) === 'InvalidSymbol');
@@ -51,7 +51,7 @@ function telling(errors: readonly ParseError[], source: Source): readonly ParseE
   return heard.filter((error, index) => index === 0 || lineOf(heard[index - 1]!) !== lineOf(error)).slice(0, 3);
 }
 
-/** The parser recurses, so depth has to be known before. Brackets in strings and comments are not counted. */
+/** The parser recurses, so the depth is checked first. Ignores brackets in strings and comments. */
 function exceedsBounds(source: Source, problems: Problems): boolean {
   const scanner = createScanner(source.text, true);
   let depth = 0;

@@ -3,13 +3,13 @@ import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { MAX_DEPTH, MAX_PARTS, type Member, type Node, scalar } from './node.ts';
 import { syntaxFix } from './syntax-fix.ts';
 
-/** Lines, commas and dots: fewer than of other syntaxes, because values and places are kept apart until the end. */
+/** Limit of lines, commas and dots; lower than for other syntaxes, since values and places are separate until the end. */
 const MAX_TOML_PARTS = MAX_PARTS / 4;
 
-/** Longest dotted key: smol-toml's time grows with its square. */
+/** A dotted key with too many parts: smol-toml takes quadratic time on it. */
 const LONG_KEY = new RegExp(`(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
 
-/** TOML 1.0, as Codex writes it. smol-toml reads the values, `placesIn` finds their places. */
+/** Parses TOML 1.0, as Codex writes it. smol-toml reads the values, `placesIn` finds their places. */
 export function parseToml(source: Source, problems: Problems): Node | null {
   const tooMuch = exceedsBounds(source.text);
   if (tooMuch !== null) {
@@ -28,7 +28,7 @@ export function parseToml(source: Source, problems: Problems): Node | null {
   return build(value, [], whole, source, placesIn(source.text));
 }
 
-/** Offset of the first thing that is too much, or null. */
+/** Offset at which the text exceeds a bound; null if it does not. */
 function exceedsBounds(text: string): number | null {
   let parts = 0;
   let lineStart = 0;
@@ -84,7 +84,7 @@ interface TomlPlace {
   readonly value: TextSpan;
 }
 
-/** The path of keys and array indexes as one string; the separator cannot stand in a TOML key unescaped. */
+/** The path of keys and array indexes as one string; a TOML key cannot contain the separator unescaped. */
 function pathId(path: Path): string {
   return path.join('\u0000');
 }
@@ -92,7 +92,7 @@ function pathId(path: Path): string {
 const BLANK = /[ \t]*/y;
 const VOID = /(?:\s+|#[^\n]*)*/y;
 const VOID_OR_COMMA = /(?:[\s,]+|#[^\n]*)*/y;
-/** Up to two quotes may be right before the closing three. */
+/** A string may end with up to two quotes before the closing three. */
 const BASIC = /"""[^"\\]*(?:(?:\\[\s\S]|"{1,2}(?!"))[^"\\]*)*"{3,5}|"[^"\\\n]*(?:\\.[^"\\\n]*)*"/y;
 const LITERAL = /'''[^']*(?:'{1,2}(?!')[^']*)*'{3,5}|'[^'\n]*'/y;
 const BARE_KEY = /[\w-]+/y;
@@ -102,15 +102,15 @@ const BARE_VALUE = /[^\s,\]}#]+(?: \d[^\s,\]}#]*)?/y;
 type Path = readonly (string | number)[];
 
 /**
- * The places of the keys and values of a TOML document, which smol-toml does not tell. Only for text that
- * smol-toml has accepted: the grammar is walked, not checked, and what is not found is simply not in the map.
+ * The places of the keys and values of a TOML document, which smol-toml does not provide. Expects text that smol-toml accepted:
+ * it does not validate, and omits places that it does not find.
  */
 function placesIn(text: string): ReadonlyMap<string, TomlPlace> {
   const places = new Map<string, TomlPlace>();
   const tableCounts = new Map<string, number>();
   let at = 0;
 
-  /** Moves over what the pattern matches here, and returns it. */
+  /** Advances over the match of the pattern and returns it. */
   function take(pattern: RegExp): string {
     pattern.lastIndex = at;
     const taken = pattern.exec(text)?.[0] ?? '';
@@ -138,7 +138,7 @@ function placesIn(text: string): ReadonlyMap<string, TomlPlace> {
     return parts;
   }
 
-  /** `[a.b]` or `[[a.b]]`. Every part of the name is a place, so that a server's table is found by its name. */
+  /** `[a.b]` or `[[a.b]]`. Every part of the name gets a place, so that the table of a server is found by its name. */
   function header(): Path {
     const start = at;
     const isArray = text[start + 1] === '[';
@@ -207,7 +207,7 @@ function placesIn(text: string): ReadonlyMap<string, TomlPlace> {
   return places;
 }
 
-/** A quoted key; the escapes of TOML's basic strings that JSON does not have are left as they are. */
+/** The name in a quoted key; keeps escapes of TOML that JSON does not have. */
 function keyText(written: string): string {
   if (written.startsWith("'")) return written.slice(1, -1);
   try {

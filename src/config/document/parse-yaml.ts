@@ -6,8 +6,8 @@ import { syntaxFix } from './syntax-fix.ts';
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;
 
 /**
- * YAML 1.2, core schema. Aliases and merge keys work, but what they expand to is bounded; tags beyond the core
- * ones are refused; keys become strings.
+ * Parses YAML 1.2, core schema. Bounds the expansion of aliases and merge keys, refuses tags beyond the core ones, and turns
+ * keys into strings.
  */
 export function parseYaml(source: Source, problems: Problems): Node | null {
   const document = compose(source, problems);
@@ -26,7 +26,7 @@ export function parseYaml(source: Source, problems: Problems): Node | null {
   return built(document.contents, source, problems);
 }
 
-/** Lexing first, by itself: it is linear, and what it counts bounds the parser and composer, which are not. */
+/** Runs the lexer alone first: it takes linear time, and its counts bound the parser and composer, which do not. */
 function compose(source: Source, problems: Problems): Document.Parsed | null {
   let parts = 0;
   let depth = 0;
@@ -41,7 +41,7 @@ function compose(source: Source, problems: Problems): Document.Parsed | null {
       problems.error('TL1102', source, span, `${why} in one document`);
       return null;
     }
-    // Tokens of one character in the private range mark structure and take no room in the text.
+    // Single characters of the private range mark structure and have no length in the text.
     if (!/^[\u0002\u0018\u001f\ufeff]/.test(token)) offset += token.length;
   }
   const composer = new Composer({ prettyErrors: false, uniqueKeys: false, strict: true, version: '1.2' });
@@ -55,9 +55,9 @@ function compose(source: Source, problems: Problems): Document.Parsed | null {
   return document ?? null;
 }
 
-/** The nodes of a document; null once the bounds are exceeded: then it has been given up and reported. */
+/** The nodes of a document; null if it exceeds the bounds, which is then reported. */
 function built(contents: YamlNode, source: Source, problems: Problems): Node | null {
-  /** The anchors met so far, and the target of each alias: the library's own look-up is quadratic. */
+  /** The anchors so far, and the target of each alias: the library's own lookup is quadratic. */
   const anchors = new Map<string, YamlNode>();
   const targets = new Map<YamlNode, YamlNode | undefined>();
   const open = new Set<YamlNode>();

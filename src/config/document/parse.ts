@@ -14,7 +14,7 @@ const BY_EXTENSION: Readonly<Record<string, Format>> = {
   '.toml': 'toml',
 };
 
-/** The syntax by the file's extension, by its first characters where the extension says nothing. */
+/** The syntax, from the extension of the file or, if that is unknown, from its first characters. */
 function formatOf(file: string, text: string): Format {
   const known = BY_EXTENSION[extname(file).toLowerCase()];
   if (known !== undefined) return known;
@@ -24,9 +24,9 @@ function formatOf(file: string, text: string): Format {
 }
 
 /**
- * Parses a source of any syntax into nodes, and stars out its secrets. Comments and trailing commas are accepted in JSON. Null when it is
- * not even a map of keys; why is in `problems`. A parser is loaded only when a file of its syntax is met: YAML's
- * alone takes 25 ms. Runs nothing that a document names, and takes bounded time on any document.
+ * Parses a source of any syntax into nodes, and masks its secrets. JSON may have comments and trailing commas. Returns null for a
+ * source that is no map of keys, and reports why to `problems`. Loads a parser on first use: that of YAML takes 25 ms. Executes
+ * nothing that a document names, and takes bounded time on any document.
  */
 export async function parseSource(source: Source, problems: Problems): Promise<ObjectNode | null> {
   maskText(source);

@@ -10,13 +10,13 @@ export const MAX_FILE_BYTES = 4 * MIB;
 interface ReadFailure {
   readonly code: ProblemCode;
   readonly message: string;
-  /** Where there is more to say than of every failure of this code. */
+  /** A more precise fix than that of the code. */
   readonly fix?: string;
 }
 
 /**
- * Reads a file that a configuration is or names. Synchronous, because configurations are small and are read at
- * start and on change only. Never blocks on a pipe or device, never reads more than `maxBytes`.
+ * Reads a configuration file or a file that it names. Synchronous, since these files are small and are read at start and on
+ * change only. Never blocks on a pipe or device, and never reads more than `maxBytes`.
  */
 export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure {
   let fd: number;
@@ -33,7 +33,7 @@ export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure 
     if (!stat.isFile())
       return { code: 'TL1002', message: stat.isDirectory() ? 'is a folder' : 'is not a regular file' };
     if (stat.size > maxBytes) return { code: 'TL1003', message: `is larger than ${maxBytes / MIB} MiB` };
-    // One byte more than allowed, so that a file that is growing right now is noticed.
+    // One byte more than allowed detects a file that is growing.
     const buffer = Buffer.allocUnsafe(Math.min(stat.size + 4096, maxBytes + 1));
     let length = 0;
     while (length < buffer.length) {
@@ -54,7 +54,7 @@ export function isReadFailure(read: Buffer | ReadFailure): read is ReadFailure {
   return !Buffer.isBuffer(read);
 }
 
-/** A file beside it with a name like the one that is not there. */
+/** Suggests a file in the same folder whose name resembles the missing one. */
 function nearTo(file: string): { readonly fix?: string } {
   try {
     const near = suggest(basename(file), readdirSync(dirname(file)));
@@ -64,7 +64,7 @@ function nearTo(file: string): { readonly fix?: string } {
   }
 }
 
-/** The text of a configuration file. A UTF-8 byte-order mark is taken off; UTF-16 and binary files are refused. */
+/** The text of a configuration file, without a UTF-8 byte-order mark. Refuses UTF-16 and binary files. */
 export function readSource(file: string): Source | ReadFailure {
   const bytes = readBytes(file, MAX_FILE_BYTES);
   if (isReadFailure(bytes)) return bytes.code === 'TL1001' ? { ...bytes, ...nearTo(file) } : bytes;

@@ -5,20 +5,20 @@ import { child, type Node, type ObjectNode, type ScalarNode } from './node.ts';
 interface ShapeContext {
   readonly source: Source;
   readonly problems: Problems;
-  /** Unknown keys are errors (our own files) or warnings (those of clients). */
+  /** Unknown keys are errors (in our files) or warnings (in those of clients). */
   readonly strict: boolean;
-  /** Keys of clients that concern the client alone. */
+  /** Keys of clients that have no meaning here. */
   readonly ignored: ReadonlySet<string>;
 }
 
-/** Keys of the public surface whose mechanism is not built yet. They are refused. */
+/** Keys reserved for features that are not implemented yet; they are refused. */
 export const NOT_YET: Readonly<Record<string, string>> = {
   endpoints: 'virtual servers',
 };
 
 /**
- * Whether a node has the shape the generated schema demands; what is wrong is reported where it stands. Says
- * yes and no exactly as the zod schema does (property-tested), unknown keys of clients aside.
+ * Whether a node has the shape that the generated schema requires; reports each fault at its place. Accepts exactly what the zod
+ * schema accepts (property-tested), except for unknown keys of clients.
  */
 export function checkShape(node: Node, schema: JsonSchema, path: string, context: ShapeContext): boolean {
   const target = resolved(schema);
@@ -34,7 +34,7 @@ export function checkShape(node: Node, schema: JsonSchema, path: string, context
   return checkScalar(node, target, path, context);
 }
 
-/** A value of a schema with all that has a default, or is a section or list, filled in. */
+/** A value of a schema with all defaults, sections and lists filled in. */
 export type Filled<T> = T extends object
   ? T extends readonly unknown[]
     ? T
@@ -42,8 +42,8 @@ export type Filled<T> = T extends object
   : T;
 
 /**
- * The plain value of a node, with the defaults of its schema. What has another type than the schema demands counts as
- * absent: `checkShape` reports it.
+ * The plain value of a node, with the defaults of its schema. A value of a wrong type counts as absent: `checkShape` reports
+ * it.
  */
 export function filledIn(node: Node | undefined, schema: JsonSchema): unknown {
   const target = resolved(schema);
@@ -88,7 +88,7 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
 const HEADER = 'send it as a header: "headers": { "Authorization": "Bearer ${NAME}" }';
 const COMMAND = 'did you mean "command"?';
 
-/** Keys that people expect, by a key that is known at the same place, and what is written in their place. */
+/** Keys that people use by mistake, with a known key of the same map and the fix. */
 const ELSEWHERE: readonly (readonly [RegExp, string, string])[] = [
   [/^(?:exec|executable|program|binary|run|path)$/i, 'command', COMMAND],
   [/^(?:arguments|parameters|params|options)$/i, 'args', 'did you mean "args"?'],

@@ -2,8 +2,8 @@ import { extname } from 'node:path';
 import type { Source, TextSpan } from '../problem/problem.ts';
 
 /**
- * What to do about a mistake in the syntax: of the whole text, where it is no file of this kind at all, else of the marked
- * place. Undefined where nothing is known but the place. Shows nothing of the text but names of keys.
+ * The fix for a syntax error: for the whole text if that has another syntax, else for the marked place. Undefined if no fix is
+ * known. Contains nothing of the text.
  */
 export function syntaxFix(source: Source, span: TextSpan, complaint: string): string | undefined {
   const { text, file } = source;
@@ -32,7 +32,7 @@ function ofWhole(text: string, extension: string): string | undefined {
 const JSON_VALUE = /JSON value|value is expected|key in double quotes/;
 const ANY = /(?:)/;
 
-/** By what the parser complains of and what stands at the place. */
+/** Fixes by the parser's complaint and the text at the marked place. */
 const PLACES: readonly (readonly [RegExp, RegExp, string])[] = [
   [ANY, /^[“”„‘’]/, 'write straight quotes (") in place of typographic ones'],
   [JSON_VALUE, /^'/, 'write double quotes (") in place of single ones'],

@@ -6,14 +6,14 @@ import { NOT_YET } from '../document/shape.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
-/** One server of a file, not yet read. */
+/** One server of a file, before reading. */
 export interface WrittenDefinition {
   readonly name: string;
   readonly nameSpan: TextSpan;
   readonly node: Node;
   /** `mcpServers.git`, for messages. */
   readonly path: string;
-  /** Where it runs, if that is not the folder of the file. */
+  /** Working folder, if it is not the folder of the file. */
   readonly folder?: string;
 }
 
@@ -21,12 +21,12 @@ export interface Layout {
   readonly client: ClientFormat;
   /** The file is written for Trunkline: unknown keys are errors. */
   readonly ours: boolean;
-  /** Names of the containers found, as in `mcpServers`; empty for a root map and for a file of settings only. */
+  /** Names of the containers found, such as `mcpServers`; empty for a root map and for a file of settings only. */
   readonly containers: readonly string[];
   readonly definitions: readonly WrittenDefinition[];
   /** Every top-level key is a server. */
   readonly isRootMap: boolean;
-  /** The object that has `inputs`. */
+  /** The object that contains `inputs`. */
   readonly inputsOf: ObjectNode;
 }
 
@@ -47,7 +47,7 @@ const OUR_SERVER_KEYS = [
   'limits',
 ];
 
-/** Finds the servers in a file of any known layout, and whose layout it is. */
+/** Finds the servers in a file of any known layout, and identifies the client of the layout. */
 export function findDefinitions(root: ObjectNode, source: Source, problems: Problems, cwd: string): Layout {
   let inputsOf = root;
   const containers: string[] = [];
@@ -64,7 +64,7 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
     if (node === undefined) continue;
     const values = node.kind === 'object' ? node.members.map(({ value }) => value) : [];
     if (container === 'extensions' && !values.some(looksLikeServer)) continue;
-    // Gemini's settings of the same name.
+    // Gemini has settings under this name.
     if (container === 'mcp' && values.length > 0 && values.every(({ kind }) => kind !== 'object')) continue;
     containers.push(path);
     definitions.push(...entries(node, path, source, problems));
@@ -110,8 +110,8 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
 }
 
 /**
- * Claude Code's local scope: `projects.<folder>.mcpServers`, of the folder nearest above `cwd`, by the name that was typed or by
- * its real one.
+ * Claude Code's local scope: `projects.<folder>.mcpServers` of the nearest folder above `cwd`, compared with `cwd` as given and
+ * with its real path.
  */
 function projectServers(root: ObjectNode, cwd: string): WrittenDefinition[] {
   const projects = objectAt(root, 'projects');
@@ -133,14 +133,14 @@ function projectServers(root: ObjectNode, cwd: string): WrittenDefinition[] {
   }));
 }
 
-/** The folders that Claude Code has servers for. */
+/** The folders for which Claude Code has servers. */
 export function foldersWithServers(root: ObjectNode): readonly string[] {
   return (objectAt(root, 'projects')?.members ?? [])
     .filter(({ value }) => value.kind === 'object' && (objectAt(value, 'mcpServers')?.members ?? []).length > 0)
     .map(({ key }) => key);
 }
 
-/** Gemini's `mcp.allowed` and `mcp.excluded` name the servers that it uses. */
+/** Gemini's `mcp.allowed` and `mcp.excluded` select its servers. */
 function isExcluded(
   { name, nameSpan, path }: WrittenDefinition,
   root: ObjectNode,
@@ -185,10 +185,10 @@ function isOurs(
   );
 }
 
-/** Whose file it is, wherever it lies, by what only that client writes. */
+/** The client of a file at any path, if the file has content that only this client writes. */
 function toldBy(root: ObjectNode): 'continue' | 'opencode' | null {
   const schema = child(root, 'schema');
-  // A block: a schema with a version, and a list of servers.
+  // A block has a schema version and a list of servers.
   if (isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array') return 'continue';
   const servers = objectAt(root, 'mcp')?.members ?? [];
   const types = servers.map(({ value }) => (value.kind === 'object' ? child(value, 'type') : undefined));
@@ -196,13 +196,13 @@ function toldBy(root: ObjectNode): 'continue' | 'opencode' | null {
   return isOpencode ? 'opencode' : null;
 }
 
-/** A key of our own at the top of a file. */
+/** Whether this is a top-level setting of Trunkline. */
 export function isSetting(key: string): boolean {
   if (key === '$schema' || key === 'inputs' || CONTAINERS.includes(key)) return false;
   return Object.hasOwn(configJsonSchema().properties ?? {}, key) || Object.hasOwn(NOT_YET, key);
 }
 
-/** Top-level keys that are neither ours nor a container's, and not simply a client's business. */
+/** Whether a top-level key is not checked as a setting: a container, `$schema`, `inputs`, `projects`, or a client's own key. */
 export function isContainerKey(key: string): boolean {
   return (
     CONTAINERS.includes(key) || key === '$schema' || key === 'inputs' || key === 'projects' || CLIENT_KEYS.has(key)

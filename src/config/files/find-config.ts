@@ -14,8 +14,8 @@ const NAMES = [
 ];
 
 /**
- * The nearest configuration file, from `cwd` upwards to the repository's root or home, else Claude Code's own where it has
- * servers for this folder; null when there is none.
+ * The nearest configuration file, from `cwd` upwards to the repository's root or home, else Claude Code's own file if it has
+ * servers for this folder; null without any.
  */
 export function findConfig(cwd: string, home: string = homedir()): string | null {
   for (const folder of foldersUp(cwd, home)) {
@@ -28,7 +28,7 @@ export function findConfig(cwd: string, home: string = homedir()): string | null
   return claudeProject(ofClaude, resolve(cwd)) === null ? null : ofClaude;
 }
 
-/** The folders where a configuration may be: this one and those above, up to the repository's root or home. */
+/** The folders to search for a configuration: this one and its parents, up to the repository's root or home. */
 export function foldersUp(cwd: string, home: string = homedir()): readonly string[] {
   const folders: string[] = [];
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
@@ -39,7 +39,7 @@ export function foldersUp(cwd: string, home: string = homedir()): readonly strin
 
 const CLAUDE = '.claude.json';
 
-/** Claude Code keeps servers of single folders in its own file: the nearest such folder; null for other files. */
+/** The nearest folder for which Claude Code's own file has servers; null for other files. */
 export function claudeProject(file: string, cwd: string): string | null {
   if (basename(file) !== CLAUDE) return null;
   try {

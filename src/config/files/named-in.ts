@@ -8,19 +8,19 @@ import { Problems, Source } from '../problem/problem.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The data folder that a configuration file names; null where it names none, or cannot be read. */
+/** The data folder that a configuration file names; null if it names none or cannot be read. */
 export function dataDirOf(file: string, env: Environment): Promise<string | null> {
   return namedIn(file, env, 'data.dir');
 }
 
-/** The registry that a configuration file names; null where it names none, or cannot be read. */
+/** The registry that a configuration file names; null if it names none or cannot be read. */
 export function registryOf(file: string, env: Environment): Promise<string | null> {
   return namedIn(file, env, 'registry');
 }
 
 /**
- * It asks no questions and checks nothing else: it is for finding a gateway that runs, and for commands that need none,
- * whatever has become of the file since. What is no address is a path, from the folder that the file belongs to.
+ * Reads a single key and checks nothing else, so that commands find a running gateway even if its file has become invalid.
+ * Asks no questions. Resolves a value that is no URL as a path, from the folder that the file belongs to.
  */
 async function namedIn(file: string, env: Environment, key: string): Promise<string | null> {
   const source = readSource(file);

@@ -5,18 +5,18 @@ import { basename, dirname } from 'node:path';
 import { isReadFailure, MAX_FILE_BYTES, readBytes } from '../document/read-source.ts';
 
 export interface WatchOptions {
-  /** Quiet time after an event before the files are looked at: editors write in several steps. Default 200. */
+  /** Quiet time after an event before reading the files, since editors write in several steps. Default 200. */
   readonly debounceMs?: number;
 }
 
-/** Longest time that a stream of events can put off the look at the files, in quiet times. */
+/** Maximum delay of a reading by a stream of events, in multiples of the quiet time. */
 const MAX_PUT_OFFS = 3;
 
 /**
- * Watches the folders of files, not the files: a file may be replaced by renaming (editors), deleted and made
- * again, or be a symbolic link whose target is swapped (a mounted ConfigMap). An event is a hint only; what counts
- * is the hash of the content, so saving a file unchanged is no change. What the system does not tell of is found when
- * the files are read again, every 30 s. Does not keep the process alive.
+ * Watches the folders of files instead of the files: a file may be replaced by renaming (editors), deleted and created again,
+ * or be a symbolic link with a changing target (a mounted ConfigMap). An event is only a hint; the hash of the content decides,
+ * so saving a file unchanged is no change. The gateway finds changes without an event by reading the files again every 30 s.
+ * Does not keep the process alive.
  */
 export class ConfigWatch {
   readonly #onChange: (changed: readonly string[]) => void;
@@ -27,7 +27,7 @@ export class ConfigWatch {
   #firstHint = 0;
   #closed = false;
 
-  /** `onChange` gets the files whose content is another than it was. */
+  /** `onChange` gets the files whose content has changed. */
   constructor(files: readonly string[], onChange: (changed: readonly string[]) => void, options: WatchOptions = {}) {
     this.#onChange = onChange;
     this.#debounceMs = options.debounceMs ?? 200;
@@ -35,13 +35,13 @@ export class ConfigWatch {
     this.#arm();
   }
 
-  /** Watches these files from now on. Files that are new count as unchanged. */
+  /** Watches these files from now on. New files count as unchanged. */
   follow(files: readonly string[]): void {
     if (this.#closed) return;
     const known = this.#hashes;
     this.#hashes = new Map(files.map((file) => [file, known.get(file) ?? hashOf(file)]));
     this.#arm();
-    // Events that waited for the watchers before are lost.
+    // Closing the watchers loses their pending events.
     this.#hint();
   }
 
@@ -69,13 +69,13 @@ export class ConfigWatch {
     if (changed.length > 0) this.#onChange(changed);
   }
 
-  /** Opens watchers for the folders that the files need now: one of the same name may be another folder by now. */
+  /** Opens watchers for the folders of the files. A folder may have been replaced, so it closes the old watchers. */
   #arm(): void {
     for (const watcher of this.#watchers) watcher.close();
     this.#watchers = [...foldersOf([...this.#hashes.keys()])].flatMap(([path, names]) => this.#open(path, names) ?? []);
   }
 
-  /** `names`: those in the folder that matter; null for all of them. */
+  /** `names`: the relevant names in the folder; null for all names. */
   #open(path: string, names: ReadonlySet<string> | null): FSWatcher | null {
     try {
       const watcher = watch(path, { persistent: false }, (_event, name) => {
@@ -92,7 +92,7 @@ function foldersOf(files: readonly string[]): Map<string, Set<string> | null> {
   const wanted = new Map<string, Set<string> | null>();
   const want = (folder: string, name: string | null): void => {
     if (!existsSync(folder)) {
-      // What does not exist appears in the nearest folder above that does.
+      // A missing folder would appear in its nearest existing parent.
       if (folder !== dirname(folder)) want(dirname(folder), null);
       return;
     }
@@ -101,7 +101,7 @@ function foldersOf(files: readonly string[]): Map<string, Set<string> | null> {
   };
   for (const file of files) {
     try {
-      // The folder's own path may hold links too, so the real path is compared, not only the file asked about.
+      // The path of the folder may contain links as well, so the comparison uses the real path.
       const real = realpathSync(file);
       const isLink = real !== file || lstatSync(file).isSymbolicLink();
       want(dirname(file), isLink ? null : basename(file));
@@ -123,9 +123,9 @@ function hashOf(file: string): string {
 }
 
 /**
- * Files are read on the thread of everything else, which a file system that is gone (a dead network mount) would stop for
- * good. Whether they answer is found out on another thread before, as often as they are read without any sign that they
- * are there. A look that gets no answer keeps one of those threads; none is sent after it.
+ * The main thread reads files synchronously, and an unresponsive file system (a dead network mount) would block it for good.
+ * Before a periodic reading, this class checks on a pool thread that the files respond. A check without an answer occupies one
+ * of those threads; no second one starts meanwhile.
  */
 export class FilesAnswer {
   readonly #look: (file: string) => Promise<void>;
@@ -135,7 +135,7 @@ export class FilesAnswer {
     this.#look = look;
   }
 
-  /** Resolves when every file has said something, be it that it is not there. Never rejects. */
+  /** Resolves when the file system has responded for each file, including with an error. Never rejects. */
   answered(files: readonly string[]): Promise<void> {
     this.#looking ??= this.#all(files).finally(() => {
       this.#looking = null;

@@ -1,7 +1,7 @@
 interface ProblemEntry {
   /** One line for docs/config-errors.md; a test compares both ways. */
   readonly meaning: string;
-  /** What to do, where the place of the problem has nothing more precise to say. */
+  /** The fix, unless the problem has a more precise one. */
   readonly fix: string;
 }
 
@@ -9,7 +9,7 @@ function entry(meaning: string, fix: string): ProblemEntry {
   return { meaning, fix };
 }
 
-/** Everything that can be wrong with a configuration. Codes are stable: scripts and people search for them. */
+/** All problems of a configuration. Codes are stable: scripts and people search for them. */
 export const PROBLEMS = {
   TL1001: entry('The configuration file does not exist.', 'check the path, or leave it out to use the nearest file'),
   TL1002: entry('The file cannot be read, or is not a regular file.', 'name a readable file'),

@@ -14,9 +14,9 @@ export interface Position {
   readonly column: number;
 }
 
-/** The text of one configuration file, without its byte-order mark, and where its lines begin. */
+/** The text of one configuration file, without its byte-order mark, and the offsets of its lines. */
 export class Source {
-  /** Absolute path, or a label in angle brackets where there is no file. */
+  /** Absolute path, or a label in angle brackets without a file. */
   readonly file: string;
   readonly text: string;
   readonly #lineStarts: number[] = [0];
@@ -46,7 +46,7 @@ export class Source {
     return Math.min(start + Math.max(column, 1) - 1, this.text.length);
   }
 
-  /** The line's text as it may be shown: what was masked is starred, tabs and control characters are blanks. */
+  /** The line for display: masked parts are stars, tabs and control characters are blanks. */
   shownLine(line: number): string {
     const starts = this.#lineStarts;
     const start = starts[line - 1] ?? this.text.length;
@@ -66,22 +66,22 @@ export class Source {
     return shown.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, ' ');
   }
 
-  /** From now on this part of the text is shown starred: it holds a secret that is written out in the file. */
+  /** Shows this part of the text as stars from now on, since it contains a secret. */
   mask(span: TextSpan): void {
     this.#masked.push(span);
   }
 }
 
-/** Something wrong in a configuration, ready to be shown: what, where, why and what to do. Holds no secret. */
+/** A problem of a configuration, for display: what, where, why and the fix. Contains no secret. */
 export interface ConfigProblem {
   readonly code: ProblemCode;
-  /** Absolute path, or a label in angle brackets where there is no file. */
+  /** Absolute path, or a label in angle brackets without a file. */
   readonly file: string;
-  /** 1-based; 0 where the problem is about the file as a whole. */
+  /** 1-based; 0 for a problem of the whole file. */
   readonly line: number;
   readonly column: number;
   readonly message: string;
-  /** The line with a marker below it; empty where there is nothing to show. */
+  /** The line with a marker below it; empty without a place. */
   readonly frame: string;
   readonly fix: string;
 }
@@ -89,14 +89,11 @@ export interface ConfigProblem {
 const MAX_PROBLEMS = 100;
 const FRAME_WIDTH = 110;
 
-/**
- * Collects what is wrong while a configuration is read, so that everything is reported at once. What comes after
- * the hundredth error or warning is dropped.
- */
+/** Collects the problems of a configuration, so that all are reported at once. Keeps at most 100 errors and 100 warnings. */
 export class Problems {
   errors: ConfigProblem[] = [];
   readonly warnings: ConfigProblem[] = [];
-  /** While true, errors are recorded as warnings: what concerns a disabled server does not stop the others. */
+  /** While true, errors are recorded as warnings: those of a disabled server do not stop the others. */
   lenient = false;
 
   error(code: ProblemCode, source: Source, span: TextSpan | null, message: string, fix?: string): void {
@@ -108,7 +105,7 @@ export class Problems {
     if (this.warnings.length < MAX_PROBLEMS) this.warnings.push(problemAt(code, source, span, message, fix));
   }
 
-  /** What is wrong in the part that `read` reads, apart from the errors of the rest. */
+  /** Runs `read` and returns the errors that it reports, without adding them to the others. */
   apart(read: () => void): readonly ConfigProblem[] {
     const others = this.errors;
     const own: ConfigProblem[] = [];
@@ -125,7 +122,7 @@ export class Problems {
     return this.errors.length > 0;
   }
 
-  /** Whether a further one of this kind would only be dropped: then there is no use in wording it. */
+  /** Whether `Problems` would drop a further problem of this kind, so that the caller need not build its text. */
   isFull(kind: 'errors' | 'warnings'): boolean {
     return this[kind].length >= MAX_PROBLEMS;
   }
@@ -143,13 +140,13 @@ export function problemAt(
   return { code, file: source.file, line, column, message, frame: frameOf(source, span, line, column), fix };
 }
 
-/** A key that one map has twice, reported at its second place. */
+/** Reports a repeated key of a map at its second place. */
 export function reportDuplicate(key: string, at: TextSpan, first: TextSpan, source: Source, problems: Problems): void {
   const { line } = source.position(first.start);
   problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} is repeated here (first in line ${line})`);
 }
 
-/** The problem as it is printed, without a trailing line break. Paths inside `cwd` are shown relative to it. */
+/** The problem as text, without a trailing line break. Paths inside `cwd` are relative to it. */
 export function renderProblem(problem: ConfigProblem, cwd: string = process.cwd()): string {
   const lines = [`${problem.code}  ${placeOf(problem, cwd)}  ${problem.message}`];
   if (problem.frame !== '') lines.push(problem.frame);
@@ -166,7 +163,7 @@ function placeOf(problem: ConfigProblem, cwd: string): string {
 function frameOf(source: Source, span: TextSpan, line: number, column: number): string {
   const whole = source.shownLine(line);
   const width = Math.max(1, Math.min(span.end - span.start, whole.length - column + 1));
-  // A minified file is one line: only the neighbourhood is shown.
+  // A minified file is one line, so only a part of it is shown.
   const from = column + width <= FRAME_WIDTH ? 0 : Math.max(0, column - 40);
   const shown = whole.slice(from, from + FRAME_WIDTH).trimEnd();
   const label = String(line).padStart(5);
@@ -174,10 +171,10 @@ function frameOf(source: Source, span: TextSpan, line: number, column: number): 
   return `${label} | ${shown}\n${' '.repeat(5)} | ${' '.repeat(column - 1 - from)}${marker}`;
 }
 
-/** Longer words are no misspelt names. */
+/** Longer words are not treated as misspelt names. */
 const LONGEST = 80;
 
-/** The candidate that was most likely meant, or null when none is near. Case and `-`/`_` count for nothing. */
+/** The candidate that was most likely meant; null if none is near. Ignores case, `-` and `_`. */
 export function suggest(word: string, candidates: Iterable<string>): string | null {
   if (word.length > LONGEST) return null;
   const wanted = fold(word);
@@ -194,7 +191,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | nu
   return best;
 }
 
-/** `did you mean "x"?` or the alternative text. */
+/** `did you mean "x"?`, or `otherwise`. */
 export function didYouMean(word: string, candidates: Iterable<string>, otherwise: string): string {
   const near = suggest(word, candidates);
   return near === null ? otherwise : `did you mean ${JSON.stringify(near)}?`;
@@ -207,8 +204,8 @@ function fold(word: string): string {
 const rows = [0, 1, 2].map(() => new Uint8Array(LONGEST + 1));
 
 /**
- * Optimal string alignment: a transposition of neighbours counts as one edit. What is `limit` or more is `limit`: only
- * cells near the diagonal are looked at, as one mistake in a file of thousands of names must not cost seconds.
+ * Optimal string alignment distance, capped at `limit`: a transposition of neighbours is one edit. Computes only cells near the
+ * diagonal, since a mistake in a file of thousands of names must not take seconds.
  */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;

@@ -13,8 +13,8 @@ import { serverType } from './server-type.ts';
 const VARIABLES = new Set(['env', 'environment', 'envs']);
 
 /**
- * A definition of a client's file as one of ours that reads the same: without unknown keys, with our units and references.
- * What is left out is a warning; null where that is the whole. Reads no file and no variable.
+ * Converts a definition of a client's file to an equivalent one of ours: without unknown keys, with our units and references.
+ * Warns of the keys it omits, and returns null if it omits the whole definition. Reads no file and no variable.
  */
 export function asOurs(definition: WrittenDefinition, context: ReadingContext): WrittenDefinition | null {
   const { node, path, nameSpan } = definition;
@@ -23,7 +23,7 @@ export function asOurs(definition: WrittenDefinition, context: ReadingContext): 
   const schema = serverJsonSchema();
   const fields = new FieldReader(context, flattened(node), path);
   const types: ReturnType<typeof serverType>[] = [];
-  // The errors are those of the definition that is made here.
+  // Discards the errors: reading the converted definition reports them again.
   problems.apart(() => {
     checkShape(fields.node, schema, path, { source, problems, strict: false, ignored: CLIENT_KEYS });
     types.push(serverType(fields, true));

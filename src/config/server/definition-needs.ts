@@ -5,18 +5,18 @@ import { type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { flattened } from './flattened.ts';
 
 /**
- * What a definition does beyond connecting to a public address. Definitions in files may do all of it; definitions
+ * What a definition requires beyond connecting to a public address. Definitions in files may require anything; definitions
  * that are added with the control token alone may not.
  */
 export type Need =
-  /** Runs a program of this machine. */
+  /** Runs a program on this machine. */
   | { readonly kind: 'command'; readonly command: string }
   | { readonly kind: 'ssh' | 'container' }
-  /** Reads variables or files of the gateway: by a reference, or by a key that names one. */
+  /** Reads variables or files of the gateway, by a reference or by a key. */
   | { readonly kind: 'reads'; readonly what: string }
-  /** Sets a variable that can make the program, or another one, run other code. */
+  /** Sets a variable that can make a program run other code. */
   | { readonly kind: 'variable'; readonly name: string }
-  /** Talks to this machine, its network, or a name that only they know. */
+  /** Connects to this machine, its network, or a name that only they resolve. */
   | { readonly kind: 'address'; readonly host: string };
 
 const READING_KEYS = new Set([
@@ -30,7 +30,7 @@ const READING_KEYS = new Set([
   'subjectTokenFile',
 ]);
 
-/** Variables of loaders, shells and interpreters. */
+/** Variables that control loaders, shells and interpreters. */
 const STEERING =
   /^(?:LD_|DYLD_|_RLD|GCONV_PATH$|NODE_|NPM_CONFIG_|PYTHON|PERL5?|RUBY|JAVA_TOOL_OPTIONS$|_?JAVA_OPTIONS$|JDK_JAVA_OPTIONS$|CLASSPATH$|DOTNET_|BASH_ENV$|BASH_FUNC_|ENV$|ZDOTDIR$|SHELLOPTS$|BASHOPTS$|PS4$|PROMPT_COMMAND$|IFS$|PATH$|PATHEXT$|COMSPEC$|GIT_|SSH_|UV_|PIP_|DENO_|BUN_|EDITOR$|VISUAL$|PAGER$|LESSOPEN$|HOME$|TMPDIR$|OPENSSL_|SSL_|GLIBC_TUNABLES$|MALLOC_|LUA_|PHPRC$|R_PROFILE|DOCKER_)/i;
 
@@ -51,7 +51,7 @@ export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[
   return [...needs, ...readsOf(node)];
 }
 
-/** What of the gateway the definition reads; known before any of it is read. */
+/** What the definition reads from the gateway, determined before any of it is read. */
 export function readsOf(node: ObjectNode): readonly Need[] {
   const reads: Need[] = [];
   const whole = flattened(node);
@@ -67,13 +67,13 @@ function refers(node: Node): boolean {
   return node.kind === 'string' && node.text.includes('${');
 }
 
-/** Names that mean something within a machine or a network only, or the metadata service of a cloud. */
+/** Names that resolve within a machine or network only, or name the metadata service of a cloud. */
 const LOCAL_NAME =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|test|onion)$|\.arpa$/;
 
 /**
- * Whether the host of a URL, as WHATWG writes it, is public: decimal, octal and hexadecimal
- * spellings have become the address they mean by then. What a name resolves to is looked at when it is connected to.
+ * Whether the host of a URL is public. WHATWG parsing turns decimal, octal and hexadecimal spellings into addresses. The
+ * address that a name resolves to is checked when connecting.
  */
 export function isPublicUrl(url: string): boolean {
   const host = new URL(url).hostname

@@ -5,9 +5,9 @@ import { launcherOf } from '../../model/launchers.ts';
 import { serverNameOf } from './server-names.ts';
 
 const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
-/** Below a country's domain, as in `example.co.uk`. */
+/** Second-level labels below the domain of a country, as in `example.co.uk`. */
 const SECOND_LEVEL = new Set(['ac', 'co', 'com', 'edu', 'gov', 'net', 'org']);
-/** Domains below which every customer has a host. */
+/** Hosting domains that give each customer a host name. */
 const HOSTING = new Set([
   'fly',
   'herokuapp',
@@ -20,13 +20,13 @@ const HOSTING = new Set([
   'workers',
 ]);
 
-/** The name of a server for which the user gave none: null for an IP address. */
+/** The name of a server if the user gave none; null for an IP address. */
 export function derivedName(words: readonly string[]): string | null {
   const [first = ''] = words;
   return URL.canParse(first) ? urlName(first) : commandName(words);
 }
 
-/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A launcher has the name of what it runs. */
+/** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A launcher is named after what it runs. */
 export function commandName([command = '', ...args]: readonly string[]): string {
   const runs = launcherOf(command) === null ? undefined : args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg));
   const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, ''));

@@ -5,25 +5,25 @@ import { child, isString, type Node, type ObjectNode, objectAt, type ScalarNode 
 import type { Problems, Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 
-/** What the definitions of one document are read with. */
+/** Context for reading the definitions of one document. */
 export interface ReadingContext {
   readonly source: Source;
   readonly problems: Problems;
   readonly expander: Expander;
   readonly client: ClientFormat;
-  /** Unknown keys are errors. */
+  /** Treat unknown keys as errors. */
   readonly strict: boolean;
-  /** Of the document: certificates and `${file:…}` start here. */
+  /** Folder of the document: base of certificate paths and `${file:…}`. */
   readonly fileFolder: string;
-  /** Where all other relative paths start. */
+  /** Base of all other relative paths. */
   readonly folder: string;
   readonly home: string;
   readonly secrets: Set<string>;
-  /** Gets the files whose change is a change of the configuration. */
+  /** Collects the files whose change is a change of the configuration. */
   readonly files: Set<string>;
 }
 
-/** Reading one server (or another map of keys): typed access whose failures were or are reported. */
+/** Typed access to the keys of one server or another map; reports failures. */
 export class FieldReader {
   readonly context: ReadingContext;
   readonly node: ObjectNode;
@@ -36,7 +36,7 @@ export class FieldReader {
     this.path = path;
   }
 
-  /** The value under the first of these keys that is present, with that key. */
+  /** The first of these keys that is present, with its value. */
   first(...keys: readonly string[]): { readonly key: string; readonly node: Node } | null {
     for (const key of keys) {
       const node = child(this.node, key);
@@ -45,7 +45,7 @@ export class FieldReader {
     return null;
   }
 
-  /** A reader of the map under `key`; null where there is none. */
+  /** A reader of the map under `key`; null without one. */
   inner(key: string): FieldReader | null {
     const node = objectAt(this.node, key);
     return node === undefined ? null : new FieldReader(this.context, node, `${this.path}.${key}`);
@@ -55,24 +55,24 @@ export class FieldReader {
     return this.first(key) !== null;
   }
 
-  /** A list of strings that are taken as they are. */
+  /** A list of strings, without expansion. */
   names(...keys: readonly string[]): readonly string[] | null {
     const found = this.first(...keys);
     return found?.node.kind === 'array' ? found.node.items.filter(isString).map(({ text }) => text) : null;
   }
 
-  /** The text under `key` with its references replaced; null where it is absent or failed. */
+  /** The expanded text under `key`; null if it is absent, or after a problem. */
   text(key: string): string | null {
     const node = child(this.node, key);
     return isString(node) ? this.context.expander.expand(node, `${this.path}.${key}`) : null;
   }
 
-  /** As `text`; undefined where it is absent, null after a problem. */
+  /** Like `text`; undefined if it is absent, null after a problem. */
   given(key: string): string | null | undefined {
     return this.has(key) ? this.text(key) : undefined;
   }
 
-  /** A list of words with references replaced, or one text where that may be; null where it is absent, or after a problem. */
+  /** A list of expanded words, or with `orText` a single text; null if it is absent, or after a problem. */
   words(key: string, orText = false): string[] | null {
     const node = child(this.node, key);
     if (orText && isString(node)) {
@@ -84,7 +84,7 @@ export class FieldReader {
     return words.every((word) => word !== null) ? words : null;
   }
 
-  /** As `words`, with references to what may be secret as they are written. */
+  /** Like `words`, with references to possible secrets unexpanded. */
   writtenWords(key: string): string[] {
     const node = child(this.node, key);
     const words = isString(node) ? [node] : node?.kind === 'array' ? node.items.filter(isWord) : [];
@@ -112,14 +112,14 @@ export class FieldReader {
     this.context.problems.warn(code, this.context.source, node.span, message, fix);
   }
 
-  /** A path of a configuration: `~/x` from home, relative ones from the configuration's folder. */
+  /** Resolves a path: `~/x` from home, relative ones from the configuration's folder. */
   placed(path: string): string {
     const { folder, home } = this.context;
     if (path === '~' || path.startsWith('~/')) return resolve(home, path.slice(2));
     return isAbsolute(path) ? path : resolve(folder, path);
   }
 
-  /** The same for a program: a bare name is left to the PATH. */
+  /** Resolves the path of a program; leaves a bare name to the PATH. */
   placedCommand(command: string): string {
     return /[/\\]/.test(command) || command === '~' ? this.placed(command) : command;
   }

@@ -1,9 +1,6 @@
 import type { Member, ObjectNode } from '../document/node.ts';
 
-/**
- * The definition with the members that some clients put into an inner object: Continue's `transport` and `requestOptions`,
- * Zed's `command`.
- */
+/** Moves members of inner objects of some clients up: Continue's `transport` and `requestOptions`, Zed's `command`. */
 export function flattened(node: ObjectNode): ObjectNode {
   const members: Member[] = [];
   for (const member of node.members) {

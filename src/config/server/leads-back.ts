@@ -1,15 +1,15 @@
 import { isLoopbackHost } from '../../model/host-address.ts';
 import type { TransportSpec } from '../../model/server.ts';
 
-/** Where a gateway listens for clients. */
+/** Address on which a gateway listens for clients. */
 interface Address {
   readonly host: string;
   readonly port: number;
 }
 
 /**
- * Whether the server is the gateway with this address, as `trunkline link` writes it into files of clients: serving such a
- * file, the gateway would be a server of its own.
+ * Whether the server is the gateway at this address, as `trunkline link` writes it into client files: a gateway that serves such
+ * a file would call itself.
  */
 export function leadsBack(transport: TransportSpec, { host, port }: Address): boolean {
   if (transport.type === 'stdio') {

@@ -2,7 +2,7 @@ import { answerInputs, declaredInputs } from '../document/inputs.ts';
 import { type Node, type ObjectNode, withTexts } from '../document/node.ts';
 import { secretNameOf } from './without-secrets.ts';
 
-/** What a document asks its user for. */
+/** An input that an offered document needs from its user. */
 export interface OfferedInput {
   readonly id: string;
   readonly description: string;
@@ -12,14 +12,14 @@ export interface OfferedInput {
 const NOTHING: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
 const INPUT = /\$\{input:([^}]{0,256})\}/g;
 
-/** The inputs of a document that is read once, and whose definitions are read alone later. `values`: what the user gave. */
+/** The inputs of an offered document, whose definitions are later read without it. `values`: the user's answers. */
 export async function offeredInputs(
   { inputsOf }: { readonly inputsOf: ObjectNode | null },
   text: string,
   env: Readonly<Record<string, string | undefined>>,
   values: Readonly<Record<string, string>>,
 ) {
-  // As the definition is read alone later: without the inputs that its document declares.
+  // Without declared inputs, since the definition is later read without its document.
   const known = await answerInputs(NOTHING, text, env, null);
   const declared = declaredInputs(inputsOf ?? NOTHING);
   const givenTo = (id: string): string | undefined => (Object.hasOwn(values, id) ? values[id] || undefined : undefined);
@@ -36,15 +36,15 @@ export async function offeredInputs(
   };
   return {
     known,
-    /** With the values that may stand in a definition. */
+    /** Replaces references whose values may be in a definition. */
     complete: (written: string): string => changed(written, open),
-    /** With the secrets too. */
+    /** Replaces references to secret inputs as well. */
     filled: (written: string): string =>
       changed(written, (id) => {
         const value = known.has(id) ? undefined : givenTo(id);
         return value === undefined ? undefined : escaped(value);
       }),
-    /** With references to the secrets, which `secrets` gets. */
+    /** Replaces references to secret inputs by references to secrets, which it adds to `secrets`. */
     referring: (written: string, server: string, secrets: Map<string, string>): string =>
       changed(written, (id) => {
         const value = known.has(id) ? undefined : givenTo(id);

@@ -6,7 +6,7 @@ import { DEFAULTS } from '../defaults.ts';
 import type { ConfigProblem } from '../problem/problem.ts';
 import { commandName } from './derived-name.ts';
 
-/** A server with nothing but a name and a way to reach it; everything else is the default. */
+/** A server with a name and a transport; everything else is the default. */
 export function plainServer(name: string, transport: TransportSpec, origin: Origin): Server {
   const { maxMessageBytes, maxProcessesPerServer } = DEFAULTS;
   return {
@@ -34,16 +34,16 @@ export function plainServer(name: string, transport: TransportSpec, origin: Orig
 type Digested = Pick<Server, 'transport' | 'isolation' | 'isolationHeader'> & { readonly maxMessageBytes: number };
 
 /**
- * Equal digests: a connection made for one definition serves the other. Covers what the connection is made of
- * (S3.12: type, command, arguments in order, environment, url, headers) and who may share it; not the name, the
- * description, deadlines or filters, which take effect without a new connection.
+ * Definitions with equal digests can use the same connection. Covers the parameters of the connection (S3.12: type, command,
+ * arguments in order, environment, url, headers) and who may share it; not the name, the description, deadlines or filters,
+ * which take effect without a new connection.
  */
 export function connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }: Digested): string {
   const facts = [transportFacts(transport), isolation, isolationHeader?.toLowerCase() ?? null, maxMessageBytes];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
 }
 
-/** The server of a definition with mistakes: it has the name, the place and the problems, and is never started. */
+/** The server of an invalid definition: has a name, a place and the problems, and is never started. */
 export function misconfiguredServer(
   name: string,
   origin: Origin,
@@ -57,7 +57,7 @@ export function misconfiguredServer(
   return {
     ...plainServer(name, transport, origin),
     misconfigured,
-    // Whatever is corrected needs a new start.
+    // Any correction needs a new start.
     connectionDigest: createHash('sha256').update(`misconfigured ${misconfigured}`).digest('hex'),
   };
 }
@@ -67,7 +67,7 @@ function inOneLine({ code, file, line, column, message, fix }: ConfigProblem): s
   return `${message} (${code}, ${place}); fix: ${fix}`;
 }
 
-/** The server that `trunkline -- npx -y some-server` means, with the variables of `-e`; null without words. */
+/** The server of `trunkline -- npx -y some-server`, with the variables of `-e`; null without a command. */
 export function argvServer(
   words: readonly string[],
   cwd: string,
@@ -76,7 +76,7 @@ export function argvServer(
   const [command, ...args] = words;
   if (command === undefined || command === '') return null;
   const program = /[/\\]/.test(command) ? resolve(cwd, command) : command;
-  // A command line has no place to declare variables, and its user expects those of the shell.
+  // A command line cannot declare variables, and its user expects those of the shell.
   const env = Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, new Secret(value)]));
   const transport = { type: 'stdio', command: program, args, env, inheritEnv: true, cwd } as const;
   return plainServer(commandName(words), transport, { file: '<command line>', line: 1, column: 1 });

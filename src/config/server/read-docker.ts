@@ -5,7 +5,7 @@ import type { Filled } from '../document/shape.ts';
 import type { FieldReader } from './field-reader.ts';
 import { readEnv } from './read-stdio.ts';
 
-/** A reference as the engine takes it; nothing that could be read as an option or a path of its API. */
+/** An image reference that the engine accepts and that cannot be read as an option or an API path. */
 const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,511}$/;
 const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
 const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
@@ -71,14 +71,14 @@ function mountOf(volume: string, fields: FieldReader): string | null {
   return [from, target, ...(options === undefined ? [] : [options])].join(':');
 }
 
-/** null for no limit, undefined for what is no size. */
+/** null for no limit, undefined for an invalid size. */
 function bytesOf(memory: Values['memory'] | undefined): number | null | undefined {
   if (typeof memory !== 'string') return memory ?? null;
   const [, digits, unit = ''] = /^(\d{1,12})([bkmg]?)$/i.exec(memory) ?? [];
   return digits === undefined ? undefined : Number(digits) * UNITS[unit.toLowerCase()]!;
 }
 
-/** What a running container has already. */
+/** Keys that an existing container makes ineffective. */
 function warnUseless(fields: FieldReader, inner: FieldReader): void {
   const where = 'on a container that runs already';
   fields.warnUseless(['command', 'args', 'env', 'envFile', 'cwd'], where);

@@ -3,7 +3,7 @@ import { DEFAULTS } from '../defaults.ts';
 import type { FieldReader } from './field-reader.ts';
 import { readEnv } from './read-stdio.ts';
 
-/** The credential program of `auth`; undefined after a problem, null where there is none. */
+/** The credential program of `auth`; undefined after a problem, null without one. */
 export function readExec(auth: FieldReader | undefined): ExecSpec | null | undefined {
   const fields = auth?.inner('exec') ?? null;
   if (fields === null) return null;

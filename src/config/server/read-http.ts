@@ -22,13 +22,13 @@ const LOCAL_KEYS = [
   'inheritEnv',
   'ssh',
 ];
-/** Credentials of callers at the gateway, and what belongs to one connection (RFC 9110 §7.6.1). */
+/** Credentials for the gateway, and headers of a single connection (RFC 9110 §7.6.1). */
 const NOT_FORWARDED =
   /^(?:authorization|cookie2?|set-cookie2?|proxy-.*|trailer|forwarded|x-forwarded-.*|x-real-ip|via|origin|dpop)$/i;
 const NONE: ReadonlyMap<string, string> = new Map();
 const MAX_PEM_BYTES = 1024 * 1024;
 
-/** The remote server a definition describes; null after a problem. */
+/** The remote server of a definition; null after a problem. */
 export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallback: boolean): HttpSpec | null {
   fields.warnUseless(LOCAL_KEYS, 'on a server behind a url');
   const url = readUrl(fields);
@@ -132,13 +132,13 @@ function forwardComplaint(from: string, to: string, forwarded: Readonly<Record<s
   return headerComplaint(from, '', NONE);
 }
 
-/** Keys of `auth`, ours and those of clients, by what they mean. */
+/** Keys of `auth`, those of Trunkline and of clients, by meaning. */
 const AUTH_KEYS = {
   clientId: ['clientId', 'client_id', 'CLIENT_ID'],
   clientSecret: ['clientSecret', 'client_secret', 'CLIENT_SECRET'],
 } as const;
 
-/** null after a problem; a `spec` of null where nothing is said. */
+/** null after a problem; `spec` is null if all values are defaults. */
 function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | null {
   const maps = [fields.inner('auth'), fields.inner('oauth')].filter((map) => map !== null);
   const codexScopes = fields.names('scopes');
@@ -258,7 +258,7 @@ function readTls(fields: FieldReader): TlsSpec | null {
 
 type CheckedUrl = { readonly url: string } | { readonly complaint: string; readonly fix: string };
 
-/** A server's address as WHATWG writes it, or why it cannot be one. The complaint never repeats the address. */
+/** A server's URL in WHATWG form, or why it is invalid. The complaint never contains the URL. */
 function checkServerUrl(text: string): CheckedUrl {
   const fix = 'write http://host/path or https://host/path';
   if (/[\s\u0000-\u001f\u007f]/.test(text)) return { complaint: 'holds blanks or control characters', fix };
@@ -276,7 +276,7 @@ function checkServerUrl(text: string): CheckedUrl {
     return { complaint: `has the scheme ${JSON.stringify(scheme)}; only http and https are possible`, fix };
   }
   if (!/^https?:\/\//i.test(text)) return { complaint: 'lacks the // after its scheme', fix };
-  // WHATWG skips further slashes and would take the path's first part for the host.
+  // WHATWG skips further slashes and would take the first part of the path as the host.
   if (/^https?:\/\/[/\\]/i.test(text)) return { complaint: 'lacks its host', fix };
   const url = new URL(text);
   if (url.username !== '' || url.password !== '') {

@@ -19,11 +19,11 @@ import { readStdio } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
 import { keepDefinition } from './written-values.ts';
 
-/** `inputs` are the answers that are known. */
+/** `inputs`: the known answers. */
 type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> &
   Pick<ExpanderOptions, 'env' | 'inputs' | 'stored' | 'keepsReferences'>;
 
-/** The context for every definition of a document, with an expander of its own. */
+/** The context for all definitions of a document, with its own expander. */
 export function serverContext({ env, inputs, stored, keepsReferences, ...document }: DocumentContext): ReadingContext {
   const { client, folder: workspaceFolder } = document;
   const given = { env, inputs, stored, keepsReferences };
@@ -31,7 +31,7 @@ export function serverContext({ env, inputs, stored, keepsReferences, ...documen
   return { ...document, expander, home: env['HOME'] ?? homedir() };
 }
 
-/** What a text, as people write it in a terminal, is as a definition. */
+/** The fix for a definition that is a text, as people write it in a terminal. */
 function mapFix(node: Node): string | undefined {
   if (node.kind !== 'string') return undefined;
   if (/^[\w-]+:[^\s/]/.test(node.text)) return 'put a blank behind the colon';
@@ -39,8 +39,8 @@ function mapFix(node: Node): string | undefined {
 }
 
 /**
- * One definition as a Server of the model, under its final name. Null after a problem, and for what is no server
- * (a client's built-in). A disabled server is read as well as it can be: what is wrong with it is a warning.
+ * Reads one definition as a Server of the model under its final name. Returns null after a problem, and for an entry that is no
+ * server (a client's built-in). The problems of a disabled server are warnings.
  */
 export function readServer(definition: WrittenDefinition, name: string, context: ReadingContext): Server | null {
   const { source, problems, strict } = context;
@@ -117,7 +117,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
   }
 }
 
-/** Whether it is written as a remote server. */
+/** Whether the definition describes a remote server. */
 export function hasUrl({ node }: WrittenDefinition): boolean {
   return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
 }
@@ -168,7 +168,7 @@ function readStartupTimeout(
   return own;
 }
 
-/** Undefined where it is too long, which is an error. */
+/** Reports a time above the limit and returns undefined for it. */
 function inMs(fields: FieldReader, { key, node }: { readonly key: string; readonly node: Node }, unit: number) {
   const ms = node.kind === 'number' ? Math.max(1, Math.round((node.value as number) * unit)) : 1;
   if (ms <= LONGEST_MS) return ms;
@@ -176,7 +176,7 @@ function inMs(fields: FieldReader, { key, node }: { readonly key: string; readon
   return undefined;
 }
 
-/** All that attach to a container share its one input and output. */
+/** All clients of a running container share its one standard input and output. */
 function readIsolation(
   fields: FieldReader,
   { isolation }: Pick<ServerInput, 'isolation'>,
@@ -219,7 +219,7 @@ function readFilter(fields: FieldReader): ToolFilter {
   };
 }
 
-/** How many processes share the calls of a server: one, except for processes of shared servers. */
+/** Number of processes that share the calls of a server: one, unless the server is shared and runs processes. */
 function readReplicas(
   fields: FieldReader,
   { transport, isolation, limits }: Pick<Server, 'transport' | 'isolation' | 'limits'>,

@@ -4,7 +4,7 @@ import type { Filled } from '../document/shape.ts';
 import type { FieldReader } from './field-reader.ts';
 
 const PORT = 22;
-/** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */
+/** A name, an alias of the ssh configuration, or an address; nothing that ssh could read as an option. */
 const HOST = /^[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}$/;
 const USER = /^[A-Za-z0-9_][A-Za-z0-9_.+@\\-]{0,254}$/;
 /** `user@host:port`; an IPv6 address is in brackets. */
@@ -12,7 +12,7 @@ const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
 
 type Values = Filled<NonNullable<ServerInput['ssh']>>;
 
-/** Where a server of the user's runs, as `"user@host:port"` or as an object; undefined after a problem (S2.22, S2.23). */
+/** The SSH host of a server, from `"user@host:port"` or an object; null without one, undefined after a problem (S2.22, S2.23). */
 export function readSsh(fields: FieldReader, values: Values): SshSpec | null | undefined {
   const found = fields.first('ssh');
   if (found === null) return null;

@@ -14,10 +14,10 @@ import { warnOfPlaceholder } from './warn-of-placeholder.ts';
 type RunAsInput = Filled<NonNullable<ServerInput['runAs']>>;
 
 const ENVIRONMENT_NAME = /^[^=\u0000]+$/;
-/** What a shell on another host takes as the name of a variable. */
+/** Variable names that the shell of an SSH host accepts. */
 const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** The process a definition describes; null after a problem. */
+/** The process of a definition; null after a problem. */
 export function readStdio(
   fields: FieldReader,
   { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<Filled<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
@@ -41,7 +41,7 @@ export function readStdio(
     return null;
   }
   warnOfShellWords(fields, named);
-  // Paths on another host are that host's.
+  // Paths of an SSH host are resolved there.
   const command = ssh === null ? fields.placedCommand(named) : named;
   const [first = '', ...rest] = program.written;
   const written = { command: first === named ? command : first, args: [...rest, ...fields.writtenWords('args')] };
@@ -58,11 +58,11 @@ export function readStdio(
   };
 }
 
-/** Programs that expand what is in their arguments. */
+/** Programs that expand their arguments. */
 const SHELL = /^(?:(?:ba|z|da|fi|k)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;
 const SHELL_WORD = /(?:^|[=:])~(?:\/|$)|\$[A-Z_]{2,}\b|%[A-Za-z_]{3,}%/;
 
-/** What people write who think of a shell: the server gets it as it is written, and cannot find such a file. */
+/** Warns of arguments in shell syntax, which the server gets unexpanded. */
 function warnOfShellWords(fields: FieldReader, program: string): void {
   const args = fields.first('args')?.node;
   if (args?.kind !== 'array' || SHELL.test(basename(program))) return;
@@ -77,9 +77,9 @@ function warnOfShellWords(fields: FieldReader, program: string): void {
 }
 
 interface Program {
-  /** The command, and the arguments in the same text or list. */
+  /** The command and its arguments, from one text or list. */
   readonly words: readonly string[];
-  /** With references to what may be secret as they are written. */
+  /** The same words, with references to possible secrets unexpanded. */
   readonly written: readonly string[];
 }
 
@@ -95,7 +95,7 @@ function readProgram(fields: FieldReader): Program | null {
     fields.error('TL1406', node, `${fields.path}.${key} is empty`);
     return null;
   }
-  // Some clients hand the whole to a shell. Ours never does; but no program on the PATH has a blank in its name.
+  // Some clients pass the whole text to a shell. The gateway splits it, since no program on the PATH has a blank in its name.
   const whole =
     node.kind !== 'array' && !fields.has('args') && /^[\w@.-]+(?:\s+[^\s"'`$&|;<>(){}*?\\]+)+$/.test(command);
   if (!whole) return { words, written };
@@ -105,7 +105,7 @@ function readProgram(fields: FieldReader): Program | null {
   return { words: parts, written: written[0] === command ? parts : written };
 }
 
-/** The variables a definition declares; null after a problem. */
+/** The variables of a definition; null after a problem. */
 export function readEnv(fields: FieldReader): Record<string, Secret> | null {
   const { source, problems, files } = fields.context;
   const env: Record<string, Secret> = Object.create(null);
@@ -142,13 +142,13 @@ export function readEnv(fields: FieldReader): Record<string, Secret> | null {
   return good ? env : null;
 }
 
-/** Of a line without white space at its ends. Every part of it can match in one way only: linear on any line. */
+/** For a trimmed line. Each part can match in one way only, so that any line takes linear time. */
 const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)$/s;
 const MAX_ENV_FILE_BYTES = 1024 * 1024;
 
 /**
- * Reads NAME=value lines. Values may stand in single or double quotes; `\n` and `\"` are understood in the latter.
- * Nothing is expanded. Null when the file cannot be read, which is reported where it is named.
+ * Reads NAME=value lines. Values may be in single or double quotes; double quotes support escapes such as `\n` and `\"`.
+ * Expands nothing. Returns null if the file cannot be read, and reports that at the key that names it.
  */
 export function readEnvFile(
   file: string,
@@ -177,12 +177,12 @@ export function readEnvFile(
   return values;
 }
 
-/** In quotes as it should be, a comment behind it or not; the quote itself only behind a backslash. */
+/** A correctly quoted value, optionally with a comment after it. */
 const QUOTED = /^(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?$/s;
-/** With unescaped quotes inside. */
+/** A value with unescaped quotes inside. */
 const WRAPPED = /^(?:"(.*)"|'(.*)')$/s;
 
-/** `behind`: all after the equals sign. */
+/** `behind`: the text after the equals sign. */
 function unquoted(behind: string): string {
   const written = behind.trimStart();
   const [, double, single] = QUOTED.exec(written) ?? WRAPPED.exec(written) ?? [];
@@ -195,7 +195,7 @@ function unquoted(behind: string): string {
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
 
-/** Whose process a local server's is (F41). */
+/** The user that runs a local server's process (F41). */
 function readRunAs(fields: FieldReader, { user = '', processes }: Partial<RunAsInput>): RunAs | null {
   if (objectAt(fields.node, 'runAs') === undefined) return null;
   if (!fields.has('ssh')) return { user: String(user), processes: processes ?? null };

@@ -3,7 +3,7 @@ import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { WrittenDefinition } from '../files/containers.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 
-/** Where a name was taken, over all files. */
+/** The place where a name was taken, over all files. */
 export interface TakenName {
   readonly name: string;
   readonly written: string;
@@ -12,10 +12,9 @@ export interface TakenName {
 }
 
 /**
- * Gives the definitions of one file names that can stand in paths and tool names (with `strict` a definition may only
- * have such a name, which `readServer` checks), and refuses those that a client would confuse with another: the same
- * after adaption, or different only in case or in `-` and `_` (Codex rewrites one to the other). `taken` holds the names
- * of the files before and gets those of this one.
+ * Gives the definitions of one file names that are valid in paths and tool names; with `strict`, `readServer` refuses any other
+ * name. Refuses names that a client would confuse: those that are equal after adaptation, or that differ only in case or in `-`
+ * and `_` (Codex rewrites one to the other). `taken` has the names of earlier files and gets those of this one.
  */
 export function nameServers(
   definitions: readonly WrittenDefinition[],
@@ -47,7 +46,7 @@ function confusion(written: string, source: Source, first: TakenName): string {
   return `clients would confuse the server ${JSON.stringify(written)} with ${JSON.stringify(first.written)} (${where})`;
 }
 
-/** The nearest name of the pattern; the name itself where it fits. */
+/** The nearest name that matches the pattern; the name itself if it matches. */
 export function serverNameOf(written: string): string {
   if (SERVER_NAME_PATTERN.test(written)) return written;
   const plain = written
@@ -61,7 +60,7 @@ export function serverNameOf(written: string): string {
   return SERVER_NAME_PATTERN.test(cut) ? cut : `server-${hash(written)}`;
 }
 
-/** By hand: a pattern that is tied to the end is tried at every place of a long name. */
+/** A loop, since a regular expression anchored to the end takes quadratic time on a long name. */
 function withoutEnd(name: string): string {
   let end = name.length;
   while (end > 0 && (name[end - 1] === '-' || name[end - 1] === '_')) end--;

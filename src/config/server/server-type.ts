@@ -8,7 +8,7 @@ type ServerType =
   | { readonly type: 'stdio' }
   | { readonly type: 'docker' }
   | { readonly type: HttpSpec['type']; readonly sseFallback: boolean }
-  /** Nothing that could be started: a client's own built-in, or something of it that is unknown here. */
+  /** Cannot be started here: a built-in of its client, or of a type that only its client knows. */
   | { readonly type: 'none'; readonly why: string };
 
 const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 'remote'>> = {
@@ -22,7 +22,7 @@ const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 're
   ...Object.fromEntries(URL_KINDS.map((kind) => [kind, kind])),
   remote: 'remote',
 };
-/** The keys, any of which is missing where this is said. */
+/** Keys by problem: at least one of them is required. */
 const WANTED = {
   TL1406: ['command', 'cmd'],
   TL1407: URL_KEYS,
@@ -31,7 +31,7 @@ const WANTED = {
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 const BUILTIN = new Set(['builtin', 'platform', 'frontend', 'inlinepython']);
 
-/** The type as written in any spelling, or inferred from what there is; null after a problem. */
+/** The type, which may be written in several spellings, or the one that the other keys imply; null after a problem. */
 export function serverType(fields: FieldReader, quiet: boolean): ServerType | null {
   const {
     path,
@@ -86,13 +86,13 @@ export function serverType(fields: FieldReader, quiet: boolean): ServerType | nu
   return { type: 'http', sseFallback: true };
 }
 
-/** Not said when a misspelt key was reported already: that is the cause. */
+/** With `quiet` reports nothing: an error that `checkShape` reported, such as a misspelt key, is the likely cause. */
 function complain(fields: FieldReader, quiet: boolean, code: keyof typeof WANTED, what: string): null {
   if (!quiet) fields.error(code, null, `${fields.path}: ${what}`, misspelt(fields, WANTED[code]));
   return null;
 }
 
-/** Clients have keys of their own, so that an unknown one is no mistake by itself; it is where what it resembles is missing. */
+/** Unknown keys may belong to a client, so one counts as misspelt only if it resembles a key that is missing. */
 function misspelt(fields: FieldReader, wanted: readonly string[]): string | undefined {
   for (const { key } of fields.node.members) {
     const near = wanted.includes(key) ? null : suggest(key, wanted);

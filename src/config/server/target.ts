@@ -1,26 +1,24 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-/** What words mean that name a server: an address, or a command with its arguments. */
+/** What the words for a server describe: a URL, or a command with its arguments. */
 type Target = { readonly url: string } | { readonly command: string; readonly args: readonly string[] };
 
-/** Why they can be neither. */
+/** Why the words describe neither. */
 interface TargetComplaint {
   readonly complaint: string;
   readonly fix: string;
-  /** Index of the first word that it is about. */
+  /** Index of the first word at fault. */
   readonly at: number;
 }
 
 const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\//i;
 /** `localhost:3000/mcp`, `https//host`, `www.example.com/mcp`. */
 const NEARLY_URL = /^(?:https?(?::\/|\/{1,2})\w|[\w.-]+:\d+(?:\/|$)|www\.)/i;
-/** `example.com/mcp`: a path to a program may look the same. */
+/** `example.com/mcp`; the path of a program can look the same. */
 const HOST_AND_PATH = /^(?:[a-z0-9][a-z0-9-]*\.)+[a-z]{2,}\/(?!.*\.\.)/i;
 
-/**
- * `remote`: what the user has said of it; null where nothing was said. `folder`: where relative paths start.
- */
+/** `remote`: whether the user asked for a remote server; null if not specified. `folder`: base of relative paths. */
 export function targetOf(
   [first, ...rest]: readonly [string, ...string[]],
   remote: boolean | null,

@@ -3,7 +3,7 @@ import { isSecretHeader, isSecretVariable } from '../../model/secret.ts';
 const VARIABLES = /^(?:env|environment|envs)$/;
 const HEADERS = /^(?:http_)?headers$/;
 
-/** The definition with references to secrets in place of what looks like one; `secrets` gets the values. */
+/** Replaces values that look like secrets by references to secrets, and adds the values to `secrets`. */
 export function withoutSecrets<T extends object>(server: string, definition: T, secrets: Map<string, string>): T {
   const moved = Object.entries(definition).map(([key, values]): [string, unknown] => {
     const isSecret = VARIABLES.test(key) ? isSecretVariable : HEADERS.test(key) ? isSecretHeader : null;
@@ -24,7 +24,7 @@ export function withoutSecrets<T extends object>(server: string, definition: T, 
   return Object.fromEntries(moved) as T;
 }
 
-/** Of the variable, header or input of that name. */
+/** Name of the secret for a variable, header or input of this name. */
 export function secretNameOf(server: string, name: string): string {
   return `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-').slice(0, 128);
 }

@@ -6,11 +6,11 @@ import { filledIn } from '../document/shape.ts';
 import type { Source } from '../problem/problem.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 
-/** One value of a definition: where it is written, or null for a default. */
+/** One value of a definition with its place, or a default without one. */
 export interface WrittenValue {
-  /** `env.TOKEN`, `args[1]`. */
+  /** Such as `env.TOKEN` and `args[1]`. */
   readonly key: string;
-  /** JSON text, as it is written: references are not replaced, and secrets are masked. */
+  /** JSON text: references unexpanded, secrets masked. */
   readonly value: string;
   readonly file: string | null;
   readonly line: number | null;
@@ -20,18 +20,18 @@ export interface WrittenValue {
 interface KeptDefinition {
   readonly node: ObjectNode;
   readonly source: Source;
-  /** All that are known of the document. */
+  /** All known secrets of the document. */
   readonly secrets: ReadonlySet<string>;
 }
 
 const DEFINITIONS = new WeakMap<Origin, KeptDefinition>();
 
-/** Remembers the definition that a server with this origin was read from. */
+/** Keeps the definition that a server with this origin was read from. */
 export function keepDefinition(origin: Origin, definition: KeptDefinition): void {
   DEFINITIONS.set(origin, definition);
 }
 
-/** The values of the definition, then the defaults of what it leaves out; empty for one that no text defines. */
+/** The values of the definition, then the defaults of keys that it omits; empty if no text defines the server. */
 export function writtenValues(origin: Origin): readonly WrittenValue[] {
   const definition = DEFINITIONS.get(origin);
   if (definition === undefined) return [];
@@ -51,7 +51,7 @@ export function writtenValues(origin: Origin): readonly WrittenValue[] {
   return values;
 }
 
-/** Of a plain text: in a JSON text, escapes would hide secrets. */
+/** Masks secrets in plain text; in JSON text, escapes would hide them. */
 function without(secrets: readonly string[], text: string): string {
   return secrets.reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
 }

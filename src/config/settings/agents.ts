@@ -8,7 +8,7 @@ import type { Setting } from './settings.ts';
 export const SHORTEST_KEY = 16;
 const VARIABLE = /^\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}$/;
 
-/** The agents of the configuration. Keys are compared in full here, and by digest where callers show them. */
+/** The agents of the configuration. Duplicate keys are found by comparing them in full; callers are checked by digest. */
 export function readAgents(
   setting: Setting | undefined,
   serverNames: ReadonlySet<string>,

@@ -1,26 +1,26 @@
 import type { ScalarNode } from '../document/node.ts';
 import type { Source, TextSpan } from '../problem/problem.ts';
 
-/** One server of NATS. `user` without `password` is a token. */
+/** One NATS server. `user` without `password` is a token. */
 export interface NatsAddress {
-  /** Without credentials. */
+  /** The URL without credentials. */
   readonly server: string;
-  /** Decoded, as `password` is; empty where the address says none. */
+  /** Decoded, as is `password`; empty if the address has none. */
   readonly user: string;
   readonly password: string;
-  /** What no log may show, in every form in which it may turn up. */
+  /** Values that logs must not contain, in every form in which they may occur. */
   readonly secrets: readonly string[];
 }
 
 interface StoreAddress {
-  /** As the library of PostgreSQL gets it. */
+  /** The URL for the PostgreSQL library. */
   readonly url: string;
   readonly secrets: readonly string[];
 }
 
-/** An address that cannot be used. */
+/** An unusable address. */
 export interface BadAddress {
-  /** Goes on after the address: "is no …". */
+  /** Completes a sentence that begins with the address, such as "is no …". */
   readonly why: string;
   readonly secrets: readonly string[];
 }
@@ -29,9 +29,9 @@ const UNENCODED = 'has a "/", "?" or "#" that is not percent-encoded';
 const UNDECODABLE = 'has a "%" that begins no percent-encoded character';
 const SCHEME = /^[a-z][a-z0-9+.-]{0,31}:\/\//i;
 const HOST_AND_PORT = /^[\w.-]+:\d{1,5}$/;
-/** The same with a typo in the port. */
+/** The same, with a possible typo in the port. */
 const NEARLY_HOST = /^(?:[a-z][a-z0-9+.-]{0,31}:\/\/)?[\w.-]+:[\d ]{1,8}$/i;
-/** An `@` after the end of what a URL takes for the host: the user or password before it has ended that too soon. */
+/** An `@` after what a URL takes as the end of the host: a character of the user or password ended the host too early. */
 const LATE_AT = /^[^/?#]*\/\/[^/?#]*[/?#].*@/s;
 
 export function readNatsAddress(text: string): NatsAddress | BadAddress {
@@ -39,7 +39,7 @@ export function readNatsAddress(text: string): NatsAddress | BadAddress {
   if (HOST_AND_PORT.test(text)) return bad(text, `lacks its scheme: nats://${text}`);
   const url = parsed(text, /^(?:nats|tls):$/, 'is no address of NATS');
   if ('why' in url) return url;
-  // The library takes hosts only that could stand in an address of the web, and throws at others.
+  // The library accepts only hosts that are valid in an http URL, and throws for others.
   const reachable = /^\/?$/.test(url.pathname) && url.search === '' && URL.canParse(`http://${url.host}`);
   if (!reachable) return bad(text, 'is no address of NATS');
   const user = decoded(url.username);
@@ -50,8 +50,8 @@ export function readNatsAddress(text: string): NatsAddress | BadAddress {
 }
 
 /**
- * The address is handed on as it was read here. The library mends one with a blank or a stray `%` in it by encoding it
- * once more, and `%2F` in a password is something else then.
+ * Returns the URL as parsed here, since the library repairs a URL with a blank or a stray `%` by encoding it again, which
+ * changes a `%2F` in a password.
  */
 export function readStoreAddress(text: string): StoreAddress | BadAddress {
   const url = parsed(text, /^postgres(?:ql)?:$/, 'is no address of PostgreSQL');
@@ -66,7 +66,7 @@ export function readStoreAddress(text: string): StoreAddress | BadAddress {
   };
 }
 
-/** The address as a message may show it: whatever may be a secret is left out, however it is mistaken. */
+/** The address for messages: omits every part that may be a secret, also in an invalid address. */
 export function shownAddress(address: string): string {
   let shown = '';
   let from = 0;
@@ -77,13 +77,13 @@ export function shownAddress(address: string): string {
   return shown + address.slice(from);
 }
 
-/** Stars out the same in the file, whose lines problems show: there only passwords without a `/` are known by their looks. */
+/** Masks the same parts in the lines of the file that problems show; general masking misses passwords with a `/`. */
 export function maskAddress(source: Source, { text, span }: ScalarNode): void {
   const written = source.text.slice(span.start, span.end);
   const at = written.indexOf(text);
-  // With escapes in it, no part of it can be found.
+  // With escapes the offsets differ, so the whole is masked.
   if (at < 0) source.mask(span);
-  // A reference without anything else is no secret.
+  // A reference alone is no secret.
   else if (text.includes('@') || !text.includes('${')) {
     for (const { start, end } of hiddenParts(text)) {
       source.mask({ start: span.start + at + start, end: span.start + at + end });
@@ -91,7 +91,7 @@ export function maskAddress(source: Source, { text, span }: ScalarNode): void {
   }
 }
 
-/** In order. A part of a password may be anywhere up to the last `@`; a token, anywhere in what cannot be read. */
+/** In order. A password may extend to the last `@`, and a token may be anywhere in an address that cannot be parsed. */
 function hiddenParts(address: string): readonly TextSpan[] {
   const scheme = SCHEME.exec(address)?.[0].length ?? 0;
   const at = address.lastIndexOf('@');
@@ -117,7 +117,7 @@ function parsed(text: string, scheme: RegExp, otherwise: string): URL | BadAddre
   return url.href.includes('#') ? bad(text, UNENCODED) : url;
 }
 
-/** Without an `@` nothing in it is known to be a secret, and a host must stay readable in logs. */
+/** Without an `@` nothing is known to be a secret, and a host must stay readable in logs. */
 function bad(text: string, why: string): BadAddress {
   const at = text.lastIndexOf('@');
   if (at < 0) return { why, secrets: [] };
@@ -126,7 +126,7 @@ function bad(text: string, why: string): BadAddress {
   return { why, secrets: colon < 0 ? [text] : present([text, userInfo, userInfo.slice(colon + 1)]) };
 }
 
-/** Null where a `%` begins no encoded character. */
+/** null if a `%` begins no encoded character. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

@@ -16,7 +16,7 @@ import {
 } from './cluster-addresses.ts';
 import { NOWHERE, type Setting } from './settings.ts';
 
-/** Where the secret is if the file does not have it: never on a command line, which other users can read. */
+/** Sources of the secret besides the file. There is no option for it, since other users can read command lines. */
 const SECRET_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET';
 const SECRET_FILE_VARIABLE = 'TRUNKLINE_CLUSTER_SECRET_FILE';
 const SHORTEST_SECRET_BYTES = 32;
@@ -25,14 +25,14 @@ const NO_KEYS: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, member
 
 interface ClusterReading {
   readonly setting: Setting | undefined;
-  /** `--nats`, stronger than the file. */
+  /** Value of `--nats`, which overrides the file. */
   readonly nats: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly agents: Pick<ReadonlySet<string>, 'has'>;
   readonly problems: Problems;
 }
 
-/** The cluster of a configuration; null where there is none. `secrets` are kept out of whatever is shown. */
+/** The cluster of a configuration; null without one. `secrets` must not appear in logs or answers. */
 export function readCluster(reading: ClusterReading): {
   readonly cluster: ClusterSettings | null;
   readonly secrets: readonly string[];
@@ -47,14 +47,14 @@ export function readCluster(reading: ClusterReading): {
 class ClusterReader {
   readonly secrets = new Set<string>();
   readonly #reading: ClusterReading;
-  /** Has no keys where only `--nats` wants a cluster. */
+  /** Has no keys if only `--nats` requests a cluster. */
   readonly #root: ObjectNode;
 
   constructor(reading: ClusterReading) {
     this.#reading = reading;
     const node = reading.setting?.member.value;
     this.#root = node?.kind === 'object' ? node : NO_KEYS;
-    // Before any problem shows these lines.
+    // Masks the addresses before any problem shows their lines.
     for (const address of [...this.#written(), child(this.#root, 'store')]) {
       if (isString(address)) maskAddress(reading.setting!.source, address);
     }
@@ -84,7 +84,7 @@ class ClusterReader {
     };
   }
 
-  /** `cluster.nats` as it is written in the file. */
+  /** `cluster.nats` as the file has it. */
   #written(): readonly ScalarNode[] {
     const node = child(this.#root, 'nats');
     return node?.kind === 'array' ? node.items.filter(isString) : isString(node) ? [node] : [];
@@ -98,7 +98,7 @@ class ClusterReader {
     return addresses.flatMap((address) => this.#usable('TL1702', 'nats', address, readNatsAddress(address)) ?? []);
   }
 
-  /** What the addresses say of who this node is. A connection may be made to any of them, and shows all of them the same. */
+  /** The credentials in the addresses. The client uses the same ones for each server, so they must not differ. */
   #said(addresses: readonly NatsAddress[]): Pick<NatsAddress, 'user' | 'password'> {
     const [first = { user: '', password: '' }, ...others] = addresses.filter(
       ({ user, password }) => user !== '' || password !== '',
@@ -177,7 +177,7 @@ class ClusterReader {
       const bytes = readFileSync(resolve(this.#reading.setting?.folder ?? '.', path));
       if (bytes.length <= MAX_FILE_BYTES) return bytes.toString();
     } catch {
-      // Said below.
+      // Reported below.
     }
     this.#error('TL1702', key, `cluster.${key}: ${path} cannot be read`);
     return null;

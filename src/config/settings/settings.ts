@@ -10,21 +10,21 @@ import { type Problems, problemAt, Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import { configJsonSchema } from '../schema-json.ts';
 
-/** What the command line or environment says, stronger than any file. */
+/** Settings of the command line or environment, which override those of files. */
 export interface Overrides {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   readonly controlPort?: number | undefined;
   readonly dataDir?: string | undefined;
-  /** Ports where neither flags nor files name one. */
+  /** Ports if neither flags nor files name one. */
   readonly usual?: { readonly port: number; readonly controlPort: number } | undefined;
   readonly logLevel?: DesiredState['logLevel'] | undefined;
   readonly insecure?: boolean | undefined;
-  /** Servers of NATS with commas between them: joins a cluster. */
+  /** NATS servers, separated by commas: joins a cluster. */
   readonly nats?: string | undefined;
 }
 
-/** One of our keys at the top of a file, with that file. */
+/** One of our top-level keys, with its file. */
 export interface Setting {
   readonly member: Member;
   readonly source: Source;
@@ -37,10 +37,10 @@ export type Settings = Omit<
   'servers' | 'agents' | 'cluster' | 'files' | 'metricsToken' | 'metricsAddress' | 'telemetry'
 >;
 
-/** Where the command line is to blame, there is no file to point at. */
+/** Source of problems of the command line, which has no file. */
 export const NOWHERE = new Source('<command line>', '');
 
-/** Our own keys, from whichever file has them, with the defaults of the schema, checked beyond their shape. */
+/** Reads our own keys from all files, with the defaults of the schema, and checks what the schema cannot express. */
 export function readSettings(
   written: ReadonlyMap<string, Setting>,
   overrides: Overrides,
@@ -167,7 +167,7 @@ export function readSettings(
   return settings;
 }
 
-/** Without the slash at the end; null for what is no such URL. */
+/** The URL without a trailing slash; null for an invalid one. */
 function publicUrlOf(text: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) return null;
@@ -179,12 +179,12 @@ function publicUrlOf(text: string): string | null {
 export function isHost(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
   if (isIP(bare) !== 0) return true;
-  // What is made of digits and dots only is meant as an address, and is a wrong one.
+  // Digits and dots alone are meant as an address, here an invalid one.
   if (/^[\d.]+$/.test(bare)) return false;
   return /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}))*\.?$/.test(bare);
 }
 
-/** An address, or a block of them as in `10.0.0.0/8`. */
+/** An address, or a block such as `10.0.0.0/8`. */
 function isAddressBlock(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/');
   const family = isIP(address);
@@ -192,13 +192,13 @@ function isAddressBlock(text: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
-/** A host name that may be accepted, with or without port, or `*.example.com`. */
+/** A host name to accept, with or without port, or `*.example.com`. */
 function isHostPattern(text: string): boolean {
   const withoutPort = /^\[.*\]$/.test(text) || isIP(text) === 6 ? text : text.replace(/:\d{1,5}$/, '');
   return isHost(withoutPort.replace(/^\*\./, ''));
 }
 
-/** A browser origin: scheme, host and port, nothing after. */
+/** A browser origin: scheme, host and port, nothing after them. */
 function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);

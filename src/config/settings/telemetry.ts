@@ -11,7 +11,7 @@ import { isHost, type Setting } from './settings.ts';
 
 type TelemetryState = Pick<DesiredState, 'metricsToken' | 'metricsAddress' | 'telemetry'>;
 
-/** `metrics` and `telemetry` of a configuration, and the token of `control`. `secrets` are kept out of whatever is shown. */
+/** Reads `metrics`, `telemetry` and the token of `control`. `secrets` must not appear in logs or answers. */
 export function readTelemetry(
   settings: ReadonlyMap<string, Setting>,
   { listen, control }: Pick<DesiredState, 'listen' | 'control'>,
@@ -40,7 +40,7 @@ export function readTelemetry(
   };
 }
 
-/** One key at the top of a file; `path` names what is below it. What has a wrong type counts as absent: `checkShape` reports it. */
+/** One top-level key; `path` names keys below it. A value of a wrong type counts as absent: `checkShape` reports it. */
 class Section {
   readonly secrets = new Set<string>();
   readonly #name: string;
@@ -81,7 +81,7 @@ class Section {
     return null;
   }
 
-  /** Of one signal, whose path follows the address where that has none. */
+  /** The receiver of one signal; an address without a path gets that of the signal. */
   receiver(signal: 'traces' | 'metrics'): OtlpReceiver | null {
     const text = this.text(`${signal}.otlp`);
     if (text === null) return null;
