@@ -45,34 +45,34 @@ export interface DownstreamDeps {
   readonly upstreams: Pick<Upstreams, 'knownCatalog'>;
   readonly records: SessionRecords;
   readonly events: EventLog;
-  /** The desired state of the moment. */
+  /** Returns the current desired state. */
   readonly state: () => DesiredState;
   /** How long an answer may take before it becomes a stream; tests shorten it. */
   readonly patienceMs?: number;
   readonly statelessPatienceMs?: number;
-  /** Of 32 random bytes each; the first seals what leads clients back to their calls, any of them opens it. */
+  /** Keys of 32 random bytes each. The first seals `requestState`; any of them opens it. */
   readonly keys: readonly Buffer[];
-  /** Whether memory is too short for another session. */
+  /** Whether memory is too low to open another session (F40). */
   readonly memoryScarce: () => boolean;
-  /** A client has opened a stream of this session. */
+  /** Called when a client opens or resumes a GET stream of this session. */
   readonly streaming?: (sessionId: string) => void;
-  /** The other nodes, where there are some. */
+  /** The other nodes; absent without a cluster. */
   readonly others?: OtherNodes;
-  /** Where they find what was said on the streams of this one. */
+  /** Replicates the events of this node's streams, so that other nodes can serve them after this node fails. */
   readonly copies?: StreamCopies;
-  /** The same sessions at other nodes, where there are some. */
+  /** Forwards messages of a session's client to other nodes; absent without a cluster. */
   readonly relay?: SessionRelay;
   readonly wires: Wires;
 }
 
-/** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
+/** When a pending answer becomes an SSE stream with a first event id (issue A, Relay). */
 const PATIENCE_MS = 1_000;
-/** Stateless streams need no event id, only a sign of life before proxies lose theirs. */
+/** Stateless streams need no event id, only keep-alive comments before a proxy times out. */
 const STATELESS_PATIENCE_MS = 5_000;
 
 /**
- * All ways in for clients: Streamable HTTP of both eras, HTTP+SSE, stdio. Owns the client sessions and their streams,
- * and is what the rest of the gateway reaches a session's client by.
+ * All transports for clients: Streamable HTTP of both eras, HTTP+SSE, stdio. Owns the client sessions and their streams,
+ * and is the rest of the gateway's way to a session's client.
  */
 export class Downstream implements ClientStreams {
   readonly sessions: SessionTable;
@@ -125,7 +125,7 @@ export class Downstream implements ClientStreams {
     this.sse = new LegacySse(parts);
   }
 
-  /** A client sent this to another node, for a call or a question of this one, perhaps. */
+  /** Handles a message that a client sent to another node and that may belong to a call or ask of this node. */
   fromElsewhere(sessionId: string, message: Message): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
@@ -133,17 +133,17 @@ export class Downstream implements ClientStreams {
     else this.#parts.intake.answered(session, message);
   }
 
-  /** A stateless client came to another node with a state of this one. Never rejects. */
+  /** Handles a request that a stateless client sent to another node with a `requestState` of this one. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     return this.#stateless.returned(exchange, endpoint);
   }
 
-  /** A stream of this node whose client came back at another one; false where there is none such. */
+  /** Resumes a stream of this node for a client that reconnected to another node; false if this node has no such stream. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
     return this.#stateful.resumeFor(sessionId, afterId, open);
   }
 
-  /** What the client of a stream of this node posted to another one. */
+  /** Handles a message that the client of an HTTP+SSE stream of this node posted to another node. */
   posted(post: StreamPost): PostAnswer {
     return this.sse.posted(post);
   }
@@ -156,7 +156,7 @@ export class Downstream implements ClientStreams {
     return count;
   }
 
-  /** Calls of stateless clients that wait for their clients to come back with answers. */
+  /** Calls of stateless clients that wait until their clients retry with the input that the server asked for. */
   get waitingForInput(): number {
     return this.#parts.pendingInput.waitingForInput;
   }
@@ -179,7 +179,7 @@ export class Downstream implements ClientStreams {
     add('/servers/{name}', (context) => context.param);
   }
 
-  /** Serves a client on a pair of streams, as the local server it started. */
+  /** Serves the client that started this process, as a local server on its pipes. */
   stdio(streams: StdioStreams): StdioHandler {
     const { maxBodyBytes: maxMessageBytes } = this.#deps.state().listen;
     const handler = new StdioHandler(streams, this.#parts, maxMessageBytes);
@@ -188,23 +188,23 @@ export class Downstream implements ClientStreams {
     return handler;
   }
 
-  /** Who the session's client is, where the session is at hand. */
+  /** The session's client; null if this node does not hold the session. */
   clientOf(sessionId: string): ClientProfile | null {
     return this.sessions.get(sessionId)?.client ?? null;
   }
 
-  /** Whether the session's client holds a stream open here. */
+  /** Whether the session's client holds a stream open at this node. */
   listening(sessionId: string): boolean {
     return this.sessions.get(sessionId)?.channel?.open === true;
   }
 
-  /** Whether it had one open, has none any more, and no request under way. */
+  /** Whether the session's client had a stream open at this node, holds none now, and has no request in flight. */
   clientGone(sessionId: string): boolean {
     const session = this.sessions.get(sessionId);
     return session?.channel instanceof StandaloneStreams && session.channel.left && session.exchanges.size === 0;
   }
 
-  /** The sessions whose clients do. */
+  /** The sessions whose clients hold a stream open at this node. */
   *listeners(): Generator<string> {
     for (const { id, channel } of this.sessions.values()) if (channel?.open === true) yield id;
   }
@@ -232,8 +232,8 @@ export class Downstream implements ClientStreams {
   }
 
   /**
-   * Agents were changed: what is open goes on with the rights its caller has now, or ends where there is no such
-   * caller any more. To be called after the authenticator has taken the new state.
+   * Applies changed agents. Sessions continue with the current rights of their caller or end without any; listening streams
+   * and waiting calls end if the rights of their caller changed. Call it after the authenticator has taken the new state.
    */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const session of [...this.sessions.values()]) {
@@ -248,8 +248,8 @@ export class Downstream implements ClientStreams {
   }
 
   /**
-   * Begins the end: no new sessions and streams, listening streams get their completion, sessions' own streams end.
-   * Calls go on; `inFlight` shows when the last is answered.
+   * Starts the shutdown: refuses new sessions and streams, completes listening streams, and disconnects the sessions' GET
+   * streams. Calls continue; `inFlight` reaches 0 when the last is answered.
    */
   drain(): void {
     if (this.#draining) return;
@@ -257,14 +257,14 @@ export class Downstream implements ClientStreams {
     this.#stateless.intake.completeListens('the gateway is stopping');
     for (const handler of this.#pipes) handler.drain('the gateway is stopping');
     for (const session of this.sessions.values()) {
-      // One-wire sessions have their answers still to come on that wire.
+      // The answers of a session with a single wire still have to be sent on that wire.
       if (!session.lasting) continue;
       if (session.channel instanceof StandaloneStreams) session.channel.hangUp();
       else session.channel?.close();
     }
   }
 
-  /** Lets go of everything. Sessions stay in the store, for the next process. */
+  /** Ends all calls and closes everything. Resumable sessions stay in the store for the next process. */
   close(): void {
     this.drain();
     for (const exchange of this.#stateless.intake.exchanges.all()) cutShort(exchange);
@@ -278,7 +278,7 @@ export class Downstream implements ClientStreams {
   }
 }
 
-/** The call may have run: the client gets UNKNOWN. */
+/** The call may have run, so its client gets UNKNOWN. */
 function cutShort(exchange: ClientExchange): void {
   const error = new GatewayError('UNKNOWN', 'the gateway stopped before the answer came');
   exchange.conclude(failure(error), 'the gateway is stopping');

@@ -9,7 +9,7 @@ import type { SessionIntake } from './session/session-intake.ts';
 import type { SessionTable } from './session/session-table.ts';
 import type { StandaloneDeps } from './session/standalone-streams.ts';
 
-/** What all ways in for clients are made with. */
+/** Dependencies that all client transports share. */
 export interface EdgeParts extends StandaloneDeps {
   readonly core: Core;
   readonly gate: Gate;
@@ -17,14 +17,14 @@ export interface EdgeParts extends StandaloneDeps {
   readonly sessions: SessionTable;
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
-  /** Calls whose servers ask, from round to round. */
+  /** Calls that wait for input of their clients. */
   readonly pendingInput: PendingInputRequests;
-  /** A listening stream costs what a session with its stream does, so as many are allowed: in all, and of one caller. */
+  /** Session limits, which also limit listening streams: in all, and per caller. */
   readonly settings: () => Pick<SessionSettings, 'max' | 'maxPerPrincipal'>;
-  /** True from the moment the gateway stops: what exists goes on, nothing new begins. */
+  /** True once the gateway stops: what exists continues, nothing new begins. */
   readonly draining: () => boolean;
-  /** A client opens a stream of this session. */
+  /** Called when a client opens or resumes a GET stream of this session. */
   readonly streaming?: ((sessionId: string) => void) | undefined;
-  /** The other nodes, where there are some. */
+  /** The other nodes; absent without a cluster. */
   readonly others?: OtherNodes | undefined;
 }

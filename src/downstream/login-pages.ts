@@ -24,27 +24,27 @@ interface LoginPagesDeps {
   };
   readonly authenticator: Authenticator;
   readonly random: Random;
-  /** The desired state of the moment. */
+  /** Returns the current desired state. */
   readonly state: () => Pick<DesiredState, 'servers' | 'agents' | 'listen' | 'unknownCallers'>;
   /**
-   * Opens a listener of their own for these pages and resolves with its origin, or with null where that fails. null itself where the
+   * Opens a listener for these pages alone and resolves with its origin, or with null if that fails. Null itself if the
    * gateway has listeners; without them the only caller is the program that started this process.
    */
   readonly openOwn: ((pages: LoginPages) => Promise<string | null>) | null;
 }
 
 /**
- * The pages for browsers of users: where a caller's user begins a login, where authorization servers send browsers back to,
- * and the client id metadata document. A login belongs to the caller whose key the user gives here, and ends only in the
- * browser in which it began: who gives the address to another user gains nothing (proto:D5).
+ * The pages for users' browsers: where a caller's user starts a login, where authorization servers redirect to, and the
+ * client id metadata document. A login belongs to the caller whose key the user enters here and can only finish in the
+ * browser that started it, so passing its address to another user gains nothing (proto:D5).
  */
 export class LoginPages implements UserLogins {
   readonly #deps: LoginPagesDeps;
   #registered = false;
-  /** Origin of the listener for clients, where a browser on this machine reaches it. */
+  /** Origin of the listener for clients, as a browser on this machine reaches it. */
   #origin: string | null = null;
   #own: Promise<string | null> | null = null;
-  /** Query of the pages on a listener of their own: other users of this machine reach it, but are not told. */
+  /** Secret query of the pages on a listener of their own, which other users of this machine can reach; empty otherwise. */
   readonly #query: string;
 
   constructor(deps: LoginPagesDeps) {
@@ -63,12 +63,12 @@ export class LoginPages implements UserLogins {
     routes.add(`${LOGIN}{name}`, begin, { maxBodyBytes: MAX_FORM_BYTES });
   }
 
-  /** The listener for clients is open. `origin`: null where it cannot be told how browsers reach it. */
+  /** Called when the listener for clients is open. `origin`: null if browsers' way to it is not known. */
   opened(origin: string | null): void {
     this.#origin = origin;
   }
 
-  /** The redirect URI of logins that end at the gateway; null where browsers cannot reach it. */
+  /** The redirect URI of logins that end at the gateway; null if browsers cannot reach it. */
   get callback(): string | null {
     const base = this.#deps.state().listen.publicUrl ?? this.#origin;
     return base === null ? null : base + CALLBACK;
@@ -100,7 +100,7 @@ export class LoginPages implements UserLogins {
     return origin;
   }
 
-  /** Why the caller's user cannot sign in at the server here; null where that works. */
+  /** Why the caller's user cannot sign in at the server here; null if it can. */
   #refusalOf(name: string, principal: Principal): string | null {
     const { agents, listen, servers } = this.#deps.state();
     const server = servers.get(name);
@@ -109,15 +109,15 @@ export class LoginPages implements UserLogins {
     if (this.#deps.openOwn !== null) return null;
     const own = authOf(server).per === 'principal';
     const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
-    // One without a key, as an agent of a program, could not say on the page who it is.
+    // A caller without a key, such as an agent of a program, cannot identify itself on the page.
     if (principal.id !== ANONYMOUS.id) return own && agents.has(principal.name) ? null : shared;
-    // Callers without a key are all that reach the listener: its user on this machine, anyone where others reach it.
+    // Callers without a key are all that reach the listener: on loopback its user, otherwise anyone on the network.
     if (!isLoopbackHost(listen.host) || listen.publicUrl !== null)
       return `Callers without a key cannot sign in from other machines; the operator does it with: trunkline login ${server.name}`;
     return own || agents.size === 0 ? null : shared;
   }
 
-  /** Callers give keys. */
+  /** Whether callers authenticate with keys. */
   get #keyed(): boolean {
     return this.#deps.openOwn === null && this.#deps.state().agents.size > 0;
   }
@@ -131,7 +131,7 @@ export class LoginPages implements UserLogins {
     const keyed = this.#keyed;
     const name = context.param;
     const own = context.query.startsWith(this.#query);
-    // A user without a key is not told which servers there are.
+    // A user without a key must not learn which servers exist.
     const refusal = !own ? FOREIGN : keyed ? null : this.#refusalOf(name, ANONYMOUS);
     if (refusal === null) {
       const whose = !keyed ? EVERYBODY : this.#deps.state().unknownCallers === 'allow' ? OF_KEY_OR_NONE : OF_KEY;
@@ -140,7 +140,7 @@ export class LoginPages implements UserLogins {
     } else send(context, own ? 404 : 403, NOT_BEGUN, refusal);
   }
 
-  /** Origin of the callback where the browser used another name of this machine: its cookies are sent to one name only. */
+  /** Origin of the callback if the browser used another name of this machine: it sends cookies to one name only. */
   #nameOfCallback({ publicOrigin }: RequestContext): string | null {
     const [here, there] = [URL.parse(publicOrigin), URL.parse(this.callback ?? '')];
     if (here === null || there === null || here.port !== there.port || here.hostname === there.hostname) return null;
@@ -177,19 +177,19 @@ export class LoginPages implements UserLogins {
     return this.#deps.openOwn === null ? this.callback : `${await this.#own}${CALLBACK}`;
   }
 
-  /** The caller with this key; null where no agent has it. */
+  /** The caller with this key; null if no agent has it. */
   #callerOf(key: string): Principal | null {
     if (!this.#keyed) return ANONYMOUS;
     const known = this.#deps.authenticator.authenticate(key === '' ? undefined : `Bearer ${key}`);
     return key !== '' && known?.id === ANONYMOUS.id ? null : known;
   }
 
-  /** `state` is 128 random bits that only who began the login was given, and good for one answer. */
+  /** `state` is 128 random bits that only the browser that started the login was given, and is valid for one answer. */
   async #finish(context: RequestContext): Promise<void> {
     const id = new URLSearchParams(context.query).get('state') ?? '';
     const cookies = (context.header('cookie') ?? '').split(/;\s*/).map((cookie) => cookie.split('='));
     try {
-      // Without `__Host-`, pages of neighbouring hosts can set it.
+      // Without the `__Host-` prefix, pages of sibling hosts could set the cookie.
       const ours = cookieName(id, (await this.#redirectUri())?.startsWith('https:') === true);
       const secret = cookies.find(([name]) => name === ours)?.[1] ?? null;
       if (secret === SIGNED_IN) return send(context, 200, 'Signed in', 'You can close this page.');
@@ -218,7 +218,7 @@ export class LoginPages implements UserLogins {
   }
 }
 
-/** Instead of the secret, once the login has ended. */
+/** Replaces the secret in the cookie once the login has finished. */
 const SIGNED_IN = 'signed-in';
 const NOT_BEGUN = 'The login has not begun';
 const FOREIGN = 'The request does not come from the page of the gateway.';
@@ -227,7 +227,7 @@ const OF_KEY = 'Give the key of the agent that calls: the login will be for that
 const OF_KEY_OR_NONE = `${OF_KEY} Without a key it will be for all callers without one.`;
 const EVERYBODY = 'Callers of this gateway have no keys: all of them will use this login.';
 
-/** The client id, which is the address of the document (SEP-991); null where no authorization server could read it. */
+/** The client id, which is the URL of the document (SEP-991); null if no authorization server could read it. */
 export function clientMetadataUrl(publicUrl: string | null): string | null {
   return publicUrl?.startsWith('https:') === true ? `${publicUrl}${CLIENT}` : null;
 }
@@ -237,7 +237,7 @@ function clientMetadata(id: string, publicUrl: string): object {
     client_id: id,
     client_name: 'Trunkline',
     client_uri: publicUrl,
-    // On this machine: of the command, and of a gateway on pipes.
+    // On this machine: for the command, and for a gateway on pipes.
     redirect_uris: [`${publicUrl}${CALLBACK}`, 'http://127.0.0.1/callback', `http://127.0.0.1${CALLBACK}`],
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
@@ -246,7 +246,7 @@ function clientMetadata(id: string, publicUrl: string): object {
   };
 }
 
-/** A page of another site must not begin a login in a browser that it only has at hand. */
+/** Prevents a page of another site from starting a login in the user's browser (CSRF). */
 function isOwnPage(context: RequestContext, publicUrl: string | null): boolean {
   const site = context.header('sec-fetch-site');
   if (site !== undefined) return site === 'same-origin';
@@ -254,12 +254,12 @@ function isOwnPage(context: RequestContext, publicUrl: string | null): boolean {
   return origin === undefined || origin === context.publicOrigin || origin === URL.parse(publicUrl ?? '')?.origin;
 }
 
-/** Whose credential the calls of the principal carry; null for the one that all callers share. */
+/** Owner of the credential that the principal's calls carry; null for the one that all callers share. */
 function ownerFor(server: Server, principal: string): string | null {
   return authOf(server).per === 'principal' ? principal : null;
 }
 
-/** One for each login, so that two of them can go on at once. */
+/** One cookie per login, so that two logins can run at the same time. */
 function cookieName(id: string, secure: boolean): string {
   return `${secure ? '__Host-' : ''}trunkline-login-${hash('sha256', id, 'hex').slice(0, 16)}`;
 }

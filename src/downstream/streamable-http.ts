@@ -15,8 +15,8 @@ interface StreamableHttpDeps {
 }
 
 /**
- * The MCP endpoint over Streamable HTTP, for all revisions that have it. Here the head is looked at, the body read
- * and its era found; what follows is the era's own affair.
+ * The MCP endpoint over Streamable HTTP, for all revisions that have it. Checks the head, reads the body and determines its
+ * era; the handler of that era does the rest.
  */
 export class StreamableHttp {
   readonly #deps: StreamableHttpDeps;
@@ -78,13 +78,13 @@ function reject(context: RequestContext, rejection: Rejection): void {
   sendMessage(context, rejection.reject, rejection.answer, rejection.reject === 405 ? ALLOW : undefined);
 }
 
-/** Whether the answer may be an event stream. A client that does not say what it takes has to take what comes. */
+/** Whether the answer may be an event stream. Without an `Accept` header the client has to accept either form. */
 function acceptsEvents(accept: string | undefined): boolean {
   if (accept === undefined) return true;
   return accept.includes('text/event-stream') || accept.includes('*/*') || accept.includes('text/*');
 }
 
-/** Work on a request that goes on after its handler: a defect in it is seen in the log and ends that request only. */
+/** For work that continues after its handler returned: an unexpected error is logged and ends that request only. */
 function guard(context: RequestContext, logger: Logger, work: Promise<void> | undefined): void {
   work?.catch((error: unknown) => {
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);

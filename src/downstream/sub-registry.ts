@@ -17,31 +17,31 @@ interface SubRegistryDeps {
 
 const SCHEMA = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json';
 const META = 'io.modelcontextprotocol.registry/official';
-/** Of a server that has not told its own. */
+/** Version of a server that states none. */
 const NO_VERSION = '1.0.0';
-/** What `server.json` takes, without the word that means the newest. */
+/** Versions that `server.json` allows, without the word for the newest one. */
 const VERSION = /^(?!latest$)[\w.+-]{1,255}$/;
 const PAGE = 30;
 const MAX_PAGE = 100;
 const LONGEST_DESCRIPTION = 100;
-/** `{name}`, `{name}/versions` and `{name}/versions/{version}`; the slash of a name comes as `%2F`. */
+/** `{name}`, `{name}/versions` and `{name}/versions/{version}`; the slash of a name arrives as `%2F`. */
 const REST = /^[A-Za-z0-9._~%+/-]{1,700}$/;
 const OF_ONE = /^(.+?)\/versions(?:\/([^/]+))?$/;
 
 interface SubRegistryEntry {
   readonly name: string;
-  /** An entry of the registry, as it is sent. */
+  /** The registry entry as it is sent. */
   readonly entry: object;
   readonly version: string;
   readonly updatedAt: number;
 }
 
-/** Since when a server is what it is. */
+/** By server, the text of its entry and the time of its last change. */
 type SubRegistryChanges = Map<string, { readonly text: string; readonly at: number }>;
 
 /**
- * The servers of this gateway as a registry of the API v0.1, for clients that take servers from one. A caller sees the
- * servers that it may use. Clients append `/v0.1` to an address that may have it already.
+ * The servers of this gateway as a registry with API v0.1, for clients that install servers from one. A caller sees the
+ * servers that it may use. Clients append `/v0.1` to an address that may already end with it.
  */
 export function registerSubRegistry(routes: RouteTable, deps: SubRegistryDeps): void {
   const { authenticator, state } = deps;
@@ -79,7 +79,7 @@ function listed(
   const space = namespaceOf(base);
   const found: SubRegistryEntry[] = [];
   for (const server of servers.values()) {
-    // What was added for one session is no server of others.
+    // A server that was added for one session is hidden from others.
     if (!server.enabled || server.onlyFor !== undefined || !mayUse(principal, server.name)) continue;
     const name = `${space}/${server.name}`;
     const catalog = upstreams.knownCatalog(server.name, reader, true);
@@ -87,7 +87,7 @@ function listed(
     const detail = { ...detailOf(server, name, `${base}/servers/${server.name}/mcp`, needsKey), version };
     const text = JSON.stringify(detail);
     const known = changes.get(server.name);
-    // What was listed before this process is remembered, and changed no later.
+    // A server that an earlier process listed changed no later than its catalogue was listed.
     const updatedAt = known?.text === text ? known.at : (known === undefined && catalog?.listedAt) || Date.now();
     if (known?.text !== text) changes.set(server.name, { text, at: updatedAt });
     const at = new Date(updatedAt).toISOString();
@@ -98,7 +98,7 @@ function listed(
   return found.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** The server's own, where it has told one that a registry may have. */
+/** The server's own version, if it states one that a registry may have. */
 function versionIn(serverInfo: string | null): string {
   const { version } = (serverInfo === null ? {} : JSON.parse(serverInfo)) as { version?: unknown };
   return typeof version === 'string' && VERSION.test(version) ? version : NO_VERSION;
@@ -127,7 +127,7 @@ function detailOf({ name: own, description }: Server, name: string, url: string,
   };
 }
 
-/** `com.example.mcp` for `https://mcp.example.com`; addresses and bare names have no reverse. */
+/** `com.example.mcp` for `https://mcp.example.com`; IP addresses and bare names cannot be reversed. */
 function namespaceOf(base: string): string {
   const host = bareHost(new URL(base).hostname);
   return isIP(host) !== 0 || !host.includes('.') ? 'localhost' : host.split('.').reverse().join('.');
@@ -170,7 +170,7 @@ function isVersion({ version }: SubRegistryEntry, wanted: string): boolean {
   return wanted === 'latest' || wanted === version;
 }
 
-/** Only to be compared with names that there are; empty where it cannot be decoded. */
+/** Only compared with existing names; empty if it cannot be decoded. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import { bareHost, unmapped } from '../model/host-address.ts';
 
-/** Whether this bind address takes connections on every interface. */
+/** Whether this bind address accepts connections on every interface. */
 export function isWildcardAddress(address: string): boolean {
   const plain = bareHost(address);
   return plain === '' || plain === '0.0.0.0' || (isIP(plain) === 6 && /^[0:]+$/.test(plain));
@@ -12,7 +12,7 @@ export class AddressSet {
   readonly #list = new BlockList();
   readonly #empty: boolean;
 
-  /** Throws TypeError, naming the entry, when one is neither an address nor a block. */
+  /** Throws TypeError, which names the entry, if one is neither an address nor a block. */
   constructor(entries: readonly string[]) {
     this.#empty = entries.length === 0;
     for (const entry of entries) {

@@ -3,7 +3,7 @@ const TOKEN = new Uint8Array(256);
 for (const c of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
   TOKEN[c.charCodeAt(0)] = 1;
 
-/** The index of the colon after a non-empty token; -1 where there is none, which also refuses folded lines. */
+/** The index of the colon after a non-empty token; -1 if there is none, as in folded lines. */
 export function nameEnd(text: string, start: number, end: number): number {
   for (let i = start; i < end; i++) {
     const c = text.charCodeAt(i);
@@ -13,7 +13,7 @@ export function nameEnd(text: string, start: number, end: number): number {
   return -1;
 }
 
-/** The value of a header without the blanks around it; null when it has control characters. */
+/** The value of a header without the whitespace around it; null if it has control characters. */
 export function fieldValue(text: string, start: number, end: number): string | null {
   while (start < end && isBlank(text.charCodeAt(start))) start++;
   while (end > start && isBlank(text.charCodeAt(end - 1))) end--;

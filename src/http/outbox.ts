@@ -1,17 +1,14 @@
 import type { Socket } from 'node:net';
 
-/** Longer messages are written in the parts they have. */
+/** Longer messages are written in their parts. */
 const OUTBOX_BYTES = 16 * 1024;
 
-/** One for the process, because the kernel takes a small message at once; replaced when it did not. */
+/** Shared by all sockets, because the kernel takes a small message at once; replaced after a write that stays pending. */
 let outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
 
-/**
- * Writes a whole message: a head in latin1 and what follows. A small one uses a buffer that is there already. Nothing
- * else may be written on the socket before the kernel has taken it.
- */
+/** Writes a whole message: a head in latin1 and its parts. A small one is gathered in the shared buffer. */
 export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
-  // TLS keeps what it is given for a while.
+  // TLS holds the buffers that it is given for a while.
   if (head.length + partsBytes > OUTBOX_BYTES || 'encrypted' in socket) {
     writePiece(socket, head, parts, partsBytes);
     return;
@@ -20,11 +17,11 @@ export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[
   if (socket.writableLength > 0) outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
 }
 
-/** The same for a piece of a stream: many of them may wait for a client that does not read, so each has its own bytes. */
+/** Writes a piece of a stream. Many pieces may wait for a client that does not read, so each has its own memory. */
 export function writePiece(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
   const total = head.length + partsBytes;
   if (total <= OUTBOX_BYTES) {
-    // What follows on something that waits will wait too: without the common memory that others' pieces come from.
+    // Behind pending data a piece waits too, and must not hold a slice of the pool that others share.
     const own = socket.writableLength > 0 ? Buffer.allocUnsafeSlow(total) : Buffer.allocUnsafe(total);
     socket.write(gathered(own, head, parts));
     return;
@@ -41,10 +38,10 @@ function gathered(target: Buffer, head: string, parts: readonly Buffer[]): Buffe
   return target.subarray(0, at);
 }
 
-/** So much is handed to the kernel in one turn of the event loop; a tenth of a millisecond. */
+/** What is handed to the kernel in one turn of the event loop: a tenth of a millisecond. */
 const PIECE_BYTES = 256 * 1024;
 
-/** From this size on a body is written in pieces: copying megabytes at once makes all others wait. */
+/** Longest body that is written at once: copying megabytes in one turn would block all others. */
 export const PACED_BYTES = 8 * PIECE_BYTES;
 
 /** Writes a large answer in pieces, one per turn of the event loop. Nothing else may be written until it is done. */
@@ -54,7 +51,7 @@ export class PacedWrite {
   readonly #done: () => void;
   #part = 0;
   #at = 0;
-  /** Not given to the socket so far. */
+  /** Bytes that are not handed to the socket yet. */
   left: number;
 
   constructor(socket: Socket, parts: readonly Buffer[], bytes: number, done: () => void) {

@@ -1,4 +1,4 @@
-/** A page of a title and a sentence, for browsers that come back from a login. */
+/** The pages of a title and a sentence, for browsers during a login. */
 export const PAGE_TYPE = 'text/html; charset=utf-8';
 
 const HEADERS = ['Cache-Control', 'no-store'];
@@ -9,7 +9,7 @@ export const PAGE_HEADERS = [
   ...['Referrer-Policy', 'no-referrer'],
 ];
 
-/** The form may lead on to another site, and its request says which page it comes from. */
+/** The form may redirect to another site, and its request carries the origin of the page. */
 export const FORM_PAGE_HEADERS = [
   ...HEADERS,
   ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
@@ -21,7 +21,7 @@ export function plainPage(title: string, text: string, form = ''): string {
   return `${head}<title>${escaped(title)} · Trunkline</title><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</html>`;
 }
 
-/** The same with a form that is posted to its own address; `secret`: the label of its field, null for none. */
+/** As `plainPage`, with a form that is posted to its own address; `secret`: the label of its field, null for none. */
 export function formPage(title: string, text: string, secret: string | null, button: string): string {
   const input = '<input type="password" name="key" autocomplete="off" autofocus>';
   const field = secret === null ? '' : `<p><label>${escaped(secret)} ${input}</label></p>`;

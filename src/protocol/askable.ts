@@ -3,10 +3,10 @@ import type { Message } from '../model/message.ts';
 import { errorAnswer } from './compose.ts';
 import { field, type Range } from './fields.ts';
 
-/** A capability and, where that matters, the part of it that is meant: `['elicitation', 'url']`. */
+/** A capability and, where it matters, the required part of it: `['elicitation', 'url']`. */
 type Needed = readonly [capability: string, part?: string];
 
-/** What of a client a server's request needs; null for requests that need nothing. Methods we do not know pass. */
+/** The client capability that a server's request needs; null for none. Unknown methods need none. */
 function needed(method: string, bytes: Buffer, params: Range | null): Needed | null {
   switch (method) {
     case 'sampling/createMessage':
@@ -46,7 +46,7 @@ export function declares(capabilities: string, { method, bytes, bodyStart, bodyE
   return undeclared(capabilities, method, bytes, params) === null;
 }
 
-/** How such a request is refused in the client's place. */
+/** The error with which the gateway refuses such a request for the client. */
 export function notDeclared(server: string, method: string, missing: string): Message {
   const text = `${server} needs ${method} of the client, which did not declare ${missing}`;
   const data = `{"requiredCapabilities":${missing}}`;

@@ -4,12 +4,12 @@ import { field, fieldAt, type Range, stringValue } from './fields.ts';
 import { RELATED_TASK_KEY, SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
 import { editBody, metaChange } from './splice.ts';
 
-/** A member of a message's body; null where there is none, or no body. */
+/** A member of a message's body; null without the member or a body. */
 export function bodyField(message: Message, key: string): Range | null {
   return message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, key);
 }
 
-/** The member exactly as written, byte by byte, as `Message.id` has an id. */
+/** The member exactly as written, byte by byte, like `Message.id`. */
 export function bodyLexeme(message: Message, key: string): string | null {
   const range = bodyField(message, key);
   return range === null ? null : message.bytes.toString('latin1', range.start, range.end);
@@ -23,7 +23,7 @@ export function errorCode(message: Message): number {
   return Number(bodyLexeme(message, 'code')) || 0;
 }
 
-/** The progress token as written: of a request its sender's, of `notifications/progress` the one it reports on. */
+/** The progress token as written: of a request the sender's, of `notifications/progress` the one that it reports on. */
 export function progressToken(message: Message): Range | null {
   const { bytes, bodyStart, bodyEnd, kind, method } = message;
   if (!mayName(message, TOKEN)) return null;
@@ -31,7 +31,7 @@ export function progressToken(message: Message): Range | null {
   return method === 'notifications/progress' ? field(bytes, bodyStart, bodyEnd, 'progressToken') : null;
 }
 
-/** False if no member of the body has this name: a native search, cheaper than a walk. An escape could hide the name. */
+/** False if no member of the body has this name: a native search, cheaper than a scan. An escape could hide the name. */
 export function mayName({ bytes, bodyStart }: Message, name: Buffer): boolean {
   return bodyStart >= 0 && (bytes.includes(name, bodyStart) || bytes.includes(BACKSLASH, bodyStart));
 }
@@ -47,7 +47,7 @@ const BACKSLASH = 0x5c;
 const REQUEST_TOKEN = ['_meta', 'progressToken'];
 const SUBSCRIPTION = ['_meta', SUBSCRIPTION_ID_KEY];
 
-/** A tool's own deadline, else that of its server, in milliseconds; 0 for none. */
+/** The timeout of a tool, else that of its server, in milliseconds; 0 for none. */
 export function timeoutOf({ timeoutMs, toolTimeoutMs }: Server, request: Message): number {
   if (toolTimeoutMs.size === 0 || request.method !== 'tools/call') return timeoutMs;
   return toolTimeoutMs.get(nameIn(request) ?? '') ?? timeoutMs;
@@ -57,7 +57,7 @@ export function nameIn(request: Message): string | null {
   return bodyString(request, 'name');
 }
 
-/** Ties what is said about a task of 2025-11-25 to it (utilities/tasks §Associating Task-Related Messages). */
+/** Associates a message with a task of 2025-11-25 (utilities/tasks §Associating Task-Related Messages). */
 const PATH = ['_meta', RELATED_TASK_KEY, 'taskId'];
 
 /** The task that the message belongs to; null for none. */
@@ -67,7 +67,7 @@ export function relatedTask(message: Message): string | null {
   return stringValue(bytes, fieldAt(bytes, bodyStart, bodyEnd, PATH));
 }
 
-/** The message as one that belongs to this task; to none where the id is null. */
+/** The message, associated with this task; with none if the id is null. */
 export function withRelatedTask(message: Message, taskId: string | null): Message {
   const { bytes, bodyStart: start, bodyEnd: end } = message;
   if (start < 0 || bytes[start] !== 0x7b) return message;

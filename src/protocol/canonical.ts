@@ -2,29 +2,29 @@ import { createHash } from 'node:crypto';
 import { decodeString } from './fields.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
-/** Canonical JSON as in RFC 8785, but numbers stay as written (`1.0`). The last of repeated keys counts. */
+/** Canonical JSON as in RFC 8785, except that numbers stay as written (`1.0`). The last of repeated keys counts. */
 export function canonical(json: Buffer | string): string {
   const bytes = typeof json === 'string' ? Buffer.from(json) : json;
   return new CanonicalWriter(bytes).value(0);
 }
 
-/** With exact numbers in one spelling; null where an object names a member twice, which readers take differently. */
+/** With one spelling for exact numbers; null if an object repeats a member, which readers interpret differently. */
 export function canonicalExact(json: Buffer): string | null {
   const writer = new CanonicalWriter(json, true);
   const text = writer.value(0);
   return writer.ambiguous ? null : text;
 }
 
-/** A short digest of a capabilities object; `{}` for the empty one, so that it can be read in logs. */
+/** A short digest of a capabilities object; `{}` for the empty one, so that it is readable in logs. */
 export function fingerprint(capabilitiesJson: string): string {
   const text = canonical(capabilitiesJson === '' ? '{}' : capabilitiesJson);
   return text === '{}' ? text : createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-/** Deeper values are taken as they are written: recursion has to end. */
+/** Deeper values stay as they are written, to limit the recursion. */
 const MAX_DEPTH = 512;
 
-/** One pass over the bytes: linear whatever the nesting. */
+/** One pass over the bytes: linear at any nesting. */
 class CanonicalWriter {
   ambiguous = false;
   readonly #bytes: Buffer;
@@ -90,12 +90,12 @@ class CanonicalWriter {
   }
 }
 
-/** A digit string that a double holds exactly; longer ones stay as they are written. */
+/** Digits that a double holds exactly; longer numbers stay as they are written. */
 const SAFE_DIGITS = 15;
-/** Longer lexemes are no plain number. */
+/** Longer lexemes stay as they are written. */
 const MAX_LEXEME = 64;
 
-/** The number in the spelling of RFC 8785 where that rounds nothing; anything else as it is written. */
+/** The number as RFC 8785 writes it if that rounds nothing; anything else as it is written. */
 function shortestNumber(lexeme: string): string {
   if (lexeme.length > MAX_LEXEME || !/^-?\d/.test(lexeme)) return lexeme;
   const digits = lexeme

@@ -1,6 +1,6 @@
 /**
- * Which era a POST speaks, and whether it may be served (proto:H1, H2, H5, H8). The body decides and headers confirm: a
- * request whose `_meta` names a protocol version is stateless (2026-07-28 streamable-http §Server Validation).
+ * Determines the era of a POST, and whether it may be served (proto:H1, H2, H5, H8). The body decides and headers confirm:
+ * a request whose `_meta` names a protocol version is stateless (2026-07-28 streamable-http §Server Validation).
  */
 
 import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
@@ -19,27 +19,27 @@ import {
 import { isRemoved, nameMember } from './methods.ts';
 import type { ScanFailure } from './scan.ts';
 
-/** Traffic of a session. Whether there is such a session is for the caller to find out. */
+/** A message of a session. The caller checks that the session exists. */
 export interface StatefulInbound {
   readonly era: 'stateful';
   readonly message: Message;
-  /** What `MCP-Protocol-Version` says; null without it (some clients never send it). */
+  /** Value of `MCP-Protocol-Version`; null without it (some clients never send it). */
   readonly revision: Revision | null;
   readonly sessionId: string | null;
 }
 
-/** A request (or notification) that says all of itself. A session id beside it means nothing and is not echoed. */
+/** A self-contained request or notification. A session id beside it is ignored and not echoed. */
 export interface StatelessInbound {
   readonly era: 'stateless';
   readonly message: Message;
   readonly revision: Revision;
-  /** The client's own JSON texts; `{}` and null on notifications, which carry none. */
+  /** The client's own JSON texts; `{}` and null on notifications, which have none. */
   readonly capabilities: string;
   readonly info: string | null;
   readonly logLevel: string | null;
 }
 
-/** Not to be served: the HTTP status, and the JSON-RPC error for its body. */
+/** A message that must not be served: the HTTP status, and the JSON-RPC error for the body. */
 export interface Rejection {
   readonly reject: number;
   readonly code: ErrorCode;
@@ -50,7 +50,7 @@ export type Inbound = StatefulInbound | StatelessInbound | Rejection;
 
 const VERSION_HEADER = 'mcp-protocol-version';
 const SESSION_HEADER = 'mcp-session-id';
-/** As much of what no revision is called as an error repeats. */
+/** Longest part of an unknown version that an error echoes. */
 const MAX_ECHO = 128;
 const META_KEYS = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 
@@ -79,7 +79,7 @@ export function classify(
     if (version !== null && version !== claimed) {
       return mismatch(message, 'MCP-Protocol-Version', `names ${version}, but the body names ${claimed}`);
     }
-    // A session's client may name its revision too; it still is the session's traffic.
+    // A client may name its session's revision too; the message still belongs to the session.
     const inSession = message.method === 'initialize' || headerValue(headers, SESSION_HEADER) !== null;
     if (isStateful(claimed) && inSession) return stateful(headers, claimed, message, supported);
     if (!isStateless(claimed)) return unsupported(message, claimed, supported);
@@ -92,7 +92,7 @@ export function classify(
   return inStateless(headers, version, message, keys, version ?? STATELESS_REVISIONS[0]!);
 }
 
-/** A GET or DELETE: operations on a session, which 2026-07-28 does not have (405). */
+/** Classifies a GET or DELETE, which are operations on a session; 2026-07-28 has none (405). */
 export function classifyBodyless(headers: WireHeaders): Omit<StatefulInbound, 'message'> | Rejection {
   const version = headerValue(headers, VERSION_HEADER);
   if (version !== null && isStateless(version)) {
@@ -111,7 +111,7 @@ export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejectio
   const version = headerValue(headers, VERSION_HEADER);
   const era = version !== null && isStateless(version) ? 'stateless' : 'stateful';
   const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, scanWords(failure), null, era);
-  // A session's client reads errors of its requests from an answer that was successful as far as HTTP goes.
+  // A stateful client reads the errors of its requests from an answer with HTTP status 200.
   return { reject: failure.code === 'INVALID_PARAMS' && era === 'stateful' ? 200 : 400, code: failure.code, answer };
 }
 
@@ -154,7 +154,7 @@ function inStateless(
   };
 }
 
-/** Requests must repeat their method, and the name where there is one; notifications must not contradict it. */
+/** Requests must repeat their method, and their name if they have one; notifications must not contradict their method. */
 function standardHeadersFault(headers: WireHeaders, message: Message): string | null {
   const isRequest = message.kind === 'request';
   const method = headerValue(headers, 'mcp-method');
@@ -166,7 +166,7 @@ function standardHeadersFault(headers: WireHeaders, message: Message): string | 
   const range = bodyField(message, member);
   const name = stringValue(message.bytes, range);
   const header = headerValue(headers, 'mcp-name');
-  // A body without the name is a fault of its own, which the look-up of the name finds.
+  // A body without the name is another fault, which the look-up of the name detects.
   if (header === null) return name === null ? null : 'the header Mcp-Name is missing';
   const decoded = decodeHeaderValue(header);
   if (decoded === null) return 'the header Mcp-Name is not validly encoded';

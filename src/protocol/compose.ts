@@ -2,10 +2,10 @@ import type { ErrorCode } from '../model/error-catalogue.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
 
-/** Messages of the gateway. Bodies are JSON text or bytes and stay as given; ids are lexemes as in `Message.id`. */
+/** Composes messages of the gateway. Bodies are JSON text or bytes and stay unchanged; ids are lexemes as in `Message.id`. */
 
 const HEAD = '{"jsonrpc":"2.0"';
-/** Errors repeat names of the client's; of made-up ones of many KiB a piece is enough. */
+/** Errors repeat names that clients chose; a part of a very long one is enough. */
 const MAX_WORDS = 1_000;
 
 export function request(method: string, idLexeme: string, paramsJson: string | Buffer | null, era: Era): Message {
@@ -16,7 +16,7 @@ export function notification(method: string, paramsJson: string | Buffer | null,
   return compose('notification', era, method, '', 'params', paramsJson);
 }
 
-/** The request of this id is taken back, in either direction. */
+/** Cancels the request with this id, in either direction. */
 export function cancellation(idLexeme: string, reason: string, era: Era): Message {
   const params = `{"requestId":${idLexeme},"reason":${JSON.stringify(reason)}}`;
   return notification('notifications/cancelled', params, era);
@@ -27,7 +27,7 @@ export function result(idLexeme: string, resultJson: string | Buffer, era: Era):
   return compose('result', era, '', idLexeme, 'result', resultJson);
 }
 
-/** An empty id lexeme gives an answer to a request whose id could not be read: without id, or null in old revisions. */
+/** An empty id lexeme answers a request whose id could not be read: without id, or with null in old revisions. */
 export function errorAnswer(
   idLexeme: string,
   code: number,
@@ -40,12 +40,12 @@ export function errorAnswer(
   return compose('error', era, '', idLexeme, 'error', error);
 }
 
-/** An error that another program wrote, as it is. */
+/** An error that another program wrote, unchanged. */
 export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
   return compose('error', era, '', idLexeme, 'error', error);
 }
 
-/** The failure as a JSON-RPC error. Own codes carry data (outcome, retryable, …), others only `dataJson`. */
+/** The failure as a JSON-RPC error. Codes of the gateway carry data (outcome, retryable, …), others only `dataJson`. */
 export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
   const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
   const words = withoutPlaces(error.code, bounded(error.forCallers));
@@ -73,10 +73,10 @@ function compose(
   bodyKey: 'params' | 'result' | 'error',
   body: string | Buffer | null,
 ): Message {
-  // JSON-RPC 2.0 wants null where the id is unknown; 2026-07-28 wants the member left out.
+  // JSON-RPC 2.0 requires null for an unknown id; 2026-07-28 requires that the member is absent.
   const anonymous = kind === 'error' && idLexeme === '';
   const id = anonymous ? (era === 'stateful' ? ',"id":null' : '') : idLexeme === '' ? '' : `,"id":${idLexeme}`;
-  // The id's characters are bytes, not text, so the two are encoded apart.
+  // The characters of the id are bytes, not text, so the two are encoded separately.
   const head = Buffer.from(HEAD + id, 'latin1');
   const name = method === '' ? '' : `,"method":${JSON.stringify(method)}`;
   const idStart = idLexeme === '' ? -1 : head.length - idLexeme.length;
@@ -93,7 +93,7 @@ function compose(
 
 const CLOSE = Buffer.from('}');
 
-/** Failures whose words come from the servers' side: of starting, connecting, reading what came. */
+/** Failures whose texts come from the side of the servers: from starting, connecting, and parsing. */
 const FROM_BEHIND: ReadonlySet<ErrorCode> = new Set([
   'NOT_SENT',
   'UNKNOWN',
@@ -106,7 +106,7 @@ const FROM_BEHIND: ReadonlySet<ErrorCode> = new Set([
 const ADDRESS = /\b[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'`()<>]+/gi;
 const PATH = /(?<![\w./:~-])(?:~|\.{1,2})?\/(?:[^\s"'`()<>,;:/]+\/)*([^\s"'`()<>,;:/]+)/g;
 
-/** The message for clients: addresses and folders are for the operator's status. The last part of a path stays. */
+/** The message for clients: addresses and folders are only for the operator's status. The last part of a path stays. */
 export function withoutPlaces(code: ErrorCode, words: string): string {
   return FROM_BEHIND.has(code) ? words.replace(ADDRESS, '[address]').replace(PATH, '$1') : words;
 }

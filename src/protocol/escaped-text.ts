@@ -1,16 +1,16 @@
 /**
- * Finds the end of a long JSON string with escapes 64 bytes at a time by WebAssembly SIMD; a loop would take longer
- * than the rest of the call. The module reads its own memory, so text is copied there window by window.
+ * Finds the end of a long JSON string with escapes 64 bytes at a time with WebAssembly SIMD; a loop would take longer than
+ * the rest of the call. The module reads its own memory, so text is copied there window by window.
  */
 const MAX_WINDOW = 32 * 1024;
-/** The first window; each one after it is twice as large. A short string in a long document must not cost a long copy. */
+/** The first window; each later one is twice as large, so that a short string in a long document needs no long copy. */
 const FIRST_WINDOW = 1024;
 const BLOCK = 64;
 
-/** What `find` returns where the text does not end, and whether its last byte escapes the one that follows. */
+/** Result of `find` if the text does not end, and its last byte escapes the next one. */
 const ESCAPES_NEXT = -2;
 
-/** The part of WebAssembly used here; the types of Node do not declare it. */
+/** The part of WebAssembly that is used here; the types of Node do not declare it. */
 declare const WebAssembly: {
   validate(code: Uint8Array): boolean;
   Module: new (code: Uint8Array) => object;
@@ -20,15 +20,15 @@ declare const WebAssembly: {
 type Find = (length: number, escaped: bigint) => number;
 
 interface Search {
-  /** The place after the closing quotation mark in the first `length` bytes; -1 or `ESCAPES_NEXT` where there is none. */
+  /** The position after the closing quotation mark in the first `length` bytes; -1 or `ESCAPES_NEXT` if there is none. */
   readonly find: Find;
   readonly memory: Buffer;
 }
 
-/** Undefined until first needed; null where the processor has no SIMD instructions that WebAssembly could use. */
+/** Undefined until first needed; null if the processor has no SIMD instructions that WebAssembly can use. */
 let search: Search | null | undefined;
 
-/** `at` is inside a string, and not inside an escape. The place after the closing quotation mark, or -1; null without SIMD. */
+/** `at` is inside a string, not inside an escape. The position after the closing quotation mark, or -1; null without SIMD. */
 export function endOfEscaped(bytes: Buffer, at: number, end: number): number | null {
   if (search === undefined) search = newSearch();
   if (search === null) return null;

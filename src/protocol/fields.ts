@@ -1,6 +1,6 @@
 /**
- * Single members of JSON objects as half-open byte ranges, strings with their quotes. Expects bytes that `scan`
- * accepted; finds nothing in other types. Of repeated keys the first is found: see `duplicateKey`.
+ * Single members of JSON objects as half-open byte ranges, strings with their quotes. Expects bytes that `scan` accepted;
+ * finds nothing in other types. Of repeated keys it finds the first: see `duplicateKey`.
  */
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
@@ -24,7 +24,7 @@ export function isObject(bytes: Buffer, range: Range | null): range is Range {
   return range !== null && bytes[range.start] === 0x7b;
 }
 
-/** Whether the key lexeme (quotes included) names `key`, escapes considered. */
+/** Whether the key lexeme (quotes included) names `key`, including escapes. */
 export function keyIs(bytes: Buffer, keyStart: number, keyEnd: number, key: string): boolean {
   const length = keyEnd - keyStart - 2;
   if (length === key.length) {
@@ -32,7 +32,7 @@ export function keyIs(bytes: Buffer, keyStart: number, keyEnd: number, key: stri
     while (i < length && bytes[keyStart + 1 + i] === key.charCodeAt(i)) i++;
     if (i === length) return true;
   }
-  // A longer lexeme may still be the same name, written with escapes or beyond ASCII.
+  // A longer lexeme may be the same name, written with escapes or with characters beyond ASCII.
   if (length <= key.length || length > 6 * key.length) return false;
   for (let i = keyStart + 1; i < keyEnd - 1; i++) {
     const c = bytes[i]!;
@@ -84,7 +84,7 @@ export function fields(bytes: Buffer, start: number, end: number, keys: readonly
   return found;
 }
 
-/** The members of an object, in order. Nothing for a value that is no object. */
+/** The members of an object, in order. None for a value of another type. */
 export function* entries(bytes: Buffer, start: number, end: number): Generator<Entry, void, undefined> {
   let at = firstMember(bytes, start, end);
   while (at >= 0) {
@@ -97,7 +97,7 @@ export function* entries(bytes: Buffer, start: number, end: number): Generator<E
   }
 }
 
-/** The elements of an array, in order. Nothing for a value that is no array. */
+/** The elements of an array, in order. None for a value of another type. */
 export function* elements(bytes: Buffer, start: number, end: number): Generator<Range, void, undefined> {
   if (bytes[start] !== 0x5b) return;
   let at = skipSpace(bytes, start + 1);
@@ -111,7 +111,7 @@ export function* elements(bytes: Buffer, start: number, end: number): Generator<
   }
 }
 
-/** The first repeated key, or null. Parsers disagree on which counts: refuse such untrusted objects. */
+/** The first repeated key, or null. Parsers disagree on which one counts, so refuse such objects from untrusted peers. */
 export function duplicateKey(bytes: Buffer, start: number, end: number): string | null {
   const seen = new Set<string>();
   for (const entry of entries(bytes, start, end)) {
@@ -123,7 +123,7 @@ export function duplicateKey(bytes: Buffer, start: number, end: number): string 
   return null;
 }
 
-/** Decodes a JSON string; null when the range is no well-formed string. */
+/** Decodes a JSON string; null if the range is not a well-formed string. */
 export function stringValue(bytes: Buffer, range: Range | null): string | null {
   return range === null ? null : decodeString(bytes, range.start, range.end);
 }

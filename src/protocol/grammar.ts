@@ -1,5 +1,5 @@
 /**
- * RFC 8259 on bytes: accepts what `JSON.parse` does, but for the nesting limit. The caller checks UTF-8. Functions
+ * RFC 8259 on bytes: accepts what `JSON.parse` accepts, except for the nesting limit. The caller checks UTF-8. Functions
  * return the index after what they validated, or -1.
  */
 import { skipSpace } from './skip.ts';
@@ -10,7 +10,7 @@ const PLAIN = 0;
 const QUOTE = 1;
 const BACKSLASH = 2;
 
-/** What a byte means inside a string; 3 is a control character, which must not stand there unescaped. */
+/** The meaning of a byte inside a string; 3 is a control character, which must be escaped. */
 const IN_STRING = new Uint8Array(256).fill(3, 0, 0x20);
 IN_STRING[0x22] = QUOTE;
 IN_STRING[0x5c] = BACKSLASH;
@@ -34,7 +34,7 @@ export function validString(bytes: Buffer, at: number): number {
   }
 }
 
-/** `at` is after the backslash. Lone surrogates are the client's own business: they pass as they are. */
+/** `at` is after the backslash. Lone surrogates pass unchanged. */
 function validEscape(bytes: Buffer, at: number): number {
   switch (bytes[at]) {
     case 0x22:
@@ -99,7 +99,7 @@ function validScalar(bytes: Buffer, at: number): number {
   }
 }
 
-/** `at` is before a member's key, white space allowed; returns the index after its colon. */
+/** `at` is before a member's key, with or without white space; returns the index after its colon. */
 function validKey(bytes: Buffer, at: number): number {
   at = skipSpace(bytes, at);
   if (bytes[at] !== 0x22) return -1;
@@ -109,7 +109,7 @@ function validKey(bytes: Buffer, at: number): number {
   return bytes[at] === 0x3a ? at + 1 : -1;
 }
 
-/** `at` is on the first byte of the value; `level` says how many containers it already lies in. */
+/** `at` is on the first byte of the value; `level` is the number of containers around it. */
 export function validValue(bytes: Buffer, at: number, level: number): number {
   let depth = 0;
   for (;;) {
@@ -130,7 +130,7 @@ export function validValue(bytes: Buffer, at: number, level: number): number {
       at = validScalar(bytes, at);
       if (at < 0) return -1;
     }
-    // A value has ended at `at`: close what closes, or step to the next one.
+    // A value has ended at `at`: close containers, or step to the next value.
     for (;;) {
       if (depth === 0) return at;
       at = skipSpace(bytes, at);

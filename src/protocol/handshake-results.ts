@@ -20,11 +20,11 @@ import { type Change, editObject, metaChange } from './splice.ts';
 import { clientMeta } from './stateless/to-stateless.ts';
 import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks.ts';
 
-/** What replaces the server's own words in a handshake's result. JSON texts, but for `instructions`. */
+/** What replaces the server's own members in a handshake result. JSON texts, except for `instructions`. */
 export interface HandshakeOverrides {
   readonly serverInfo?: string;
   readonly capabilities?: string;
-  /** Decoded text; null takes them away. */
+  /** Decoded text; null removes them. */
   readonly instructions?: string | null;
 }
 
@@ -34,17 +34,17 @@ interface DiscoverOverrides extends HandshakeOverrides {
   readonly cacheScope?: 'public' | 'private';
 }
 
-/** For peers that must be named and did not say. */
+/** For peers that must be named and did not name themselves. */
 const UNNAMED = '{"name":"unknown","version":"0"}';
 
-/** `server/discover` towards a server, in the client's own words. `id` is a lexeme. */
+/** `server/discover` to a server, with the client's own declaration. `id` is a lexeme. */
 export function discoverRequest(id: string, client: Pick<ClientProfile, 'capabilities' | 'info'>): Message {
   const said = clientMeta(client).filter(([, json]) => json !== null);
   const meta = said.map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(',');
   return request('server/discover', id, `{"_meta":{${meta}}}`, 'stateless');
 }
 
-/** `initialize` in the client's own words, without tasks: neither kind has a meaning here. `id` is a lexeme. */
+/** `initialize` with the client's own declaration, without tasks: neither kind has a meaning here. `id` is a lexeme. */
 export function initializeRequest(
   id: string,
   { capabilities, info }: Pick<ClientProfile, 'capabilities' | 'info'>,
@@ -54,7 +54,7 @@ export function initializeRequest(
   return request('initialize', id, `{"protocolVersion":"${revision}",${declared}}`, 'stateful');
 }
 
-/** `revision` is the newest one that the server and we both speak; our newest where the server names none of ours. */
+/** `revision` is the newest one that the server and the gateway share; the gateway's newest if they share none. */
 export function handshakeFromDiscover(result: Message): HandshakeResult {
   const { bytes, bodyStart, bodyEnd } = result;
   const versions = bodyField(result, 'supportedVersions');
@@ -64,7 +64,7 @@ export function handshakeFromDiscover(result: Message): HandshakeResult {
   return handshakeOf(result, 'stateless', revision, fieldAt(bytes, bodyStart, bodyEnd, ['_meta', SERVER_INFO_KEY]));
 }
 
-/** `revision` is what the server answered, known to us or not; empty where it said nothing. */
+/** `revision` is what the server answered, known to the gateway or not; empty if it named none. */
 export function handshakeFromInitialize(result: Message): HandshakeResult {
   const revision = bodyString(result, 'protocolVersion') ?? '';
   return handshakeOf(result, 'stateful', revision, bodyField(result, 'serverInfo'));
@@ -84,7 +84,7 @@ function handshakeOf(
   return {
     era,
     revision,
-    // A copy: a hello is kept for as long as the connection, and must not keep the chunk it came in.
+    // A copy: the handshake is held as long as the connection, and must not keep the chunk that it arrived in alive.
     result: Buffer.from(result.body),
     serverInfo: isObject(bytes, serverInfo) ? text(bytes, serverInfo) : null,
     capabilities: isObject(bytes, capabilities) ? text(bytes, capabilities) : '{}',
@@ -92,7 +92,7 @@ function handshakeOf(
   };
 }
 
-/** The `server/discover` result for a stateless client. Only members of the other era are changed. */
+/** The `server/discover` result for a stateless client. Changes only members of the other era. */
 export function discoverResult(
   { result, era, ...handshake }: HandshakeResult,
   overrides: DiscoverOverrides = {},
@@ -116,7 +116,7 @@ export function discoverResult(
   return editObject(result, whole(result), [...new Map(changes.map((change) => [change[0], change])).values()]);
 }
 
-/** The `initialize` result for a stateful client in its revision. Only members of the other era are changed. */
+/** The `initialize` result for a stateful client in its revision. Changes only members of the other era. */
 export function initializeResult(
   handshake: HandshakeResult,
   revision: Revision,
@@ -138,14 +138,14 @@ export function initializeResult(
   return editObject(result, whole(result), changes);
 }
 
-/** The changes that the overrides ask for; `serverInfo` is placed by the era. */
+/** The changes for the overrides; the caller places `serverInfo`, which depends on the era. */
 function overridden({ capabilities, instructions }: HandshakeOverrides): Change[] {
   const changes: Change[] = capabilities === undefined ? [] : [['capabilities', capabilities]];
   if (instructions === undefined) return changes;
   return [...changes, ['instructions', instructions === null ? null : JSON.stringify(instructions)]];
 }
 
-/** These revisions have extensions under `experimental` only. They stay in their own place, too. */
+/** These revisions have extensions only under `experimental`. They also stay in their own place. */
 function withExperimental(capabilities: string): Buffer {
   const bytes = Buffer.from(capabilities);
   const extensions = field(bytes, 0, bytes.length, 'extensions');

@@ -1,6 +1,4 @@
-/**
- * Values of `Mcp-Name` and `Mcp-Param-*`: visible ASCII, else `=?base64?…?=` of UTF-8 (2026-07-28, §Value Encoding).
- */
+/** Values of `Mcp-Name` and `Mcp-Param-*`: visible ASCII, else `=?base64?…?=` of UTF-8 (2026-07-28, §Value Encoding). */
 import { isUtf8 } from 'node:buffer';
 import { decodeString, entries, field, fieldAt, keyIs, type Range } from './fields.ts';
 
@@ -12,19 +10,19 @@ export interface WireHeaders {
 const PREFIX = '=?base64?';
 const SUFFIX = '?=';
 
-/** Longest value that is decoded: refused before any work is done on it (proto:H7). */
+/** Longest value that is decoded; a longer one is refused before any work (proto:H7). */
 export const MAX_HEADER_VALUE = 16 * 1024;
 
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** One header's value with optional white space cut off (RFC 9110 §5.5); null when it is absent. */
+/** One header's value without optional white space (RFC 9110 §5.5); null if it is absent. */
 export function headerValue(headers: WireHeaders, name: string): string | null {
   const value = headers[name];
   if (value === undefined) return null;
   return trimOws(typeof value === 'string' ? value : value.join(', '));
 }
 
-/** The text that a header value encodes; null when it is oversize, no header text, or badly encoded. */
+/** The text that a header value encodes; null if it is too long, not header text, or badly encoded. */
 export function decodeHeaderValue(value: string): string | null {
   if (value.length > MAX_HEADER_VALUE) return null;
   const raw = trimOws(value);
@@ -32,12 +30,12 @@ export function decodeHeaderValue(value: string): string | null {
   const base64 = raw.slice(PREFIX.length, raw.length - SUFFIX.length);
   if (!CANONICAL_BASE64.test(base64)) return null;
   const bytes = Buffer.from(base64, 'base64');
-  // Bits that the last character carries beyond the last byte must be zero: one value, one spelling.
+  // Unused bits of the last character must be zero, so that each value has one spelling.
   if (!isUtf8(bytes) || bytes.toString('base64') !== base64) return null;
   return bytes.toString('utf8');
 }
 
-/** The header value for a text. The empty text is encoded too, because empty header lines get lost on the way. */
+/** The header value for a text. The empty text is encoded too, because intermediaries may drop empty header lines. */
 export function encodeHeaderValue(text: string): string {
   if (text !== '' && !isSentinel(text) && isFieldText(text) && trimOws(text) === text) return text;
   return `${PREFIX}${Buffer.from(text).toString('base64')}${SUFFIX}`;
@@ -47,7 +45,7 @@ function isSentinel(value: string): boolean {
   return value.length >= PREFIX.length + SUFFIX.length && value.startsWith(PREFIX) && value.endsWith(SUFFIX);
 }
 
-/** Visible ASCII, space and tab: what a field value may hold without being obsolete or an injection. */
+/** Visible ASCII, space and tab: the characters of a field value that are neither obsolete nor an injection. */
 export function isFieldText(value: string): boolean {
   for (let i = 0; i < value.length; i++) {
     const c = value.charCodeAt(i);
@@ -79,7 +77,7 @@ export interface HeaderParam {
 
 export type HeaderParams =
   | { readonly ok: true; readonly declared: readonly HeaderParam[] }
-  /** The declaration is invalid: towards Streamable HTTP clients and servers this tool is not offered. */
+  /** The declaration is invalid: the tool is not offered to Streamable HTTP clients and servers. */
   | { readonly ok: false; readonly reason: string };
 
 const HEADER_ANNOTATION = 'x-mcp-header';
@@ -87,12 +85,12 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
 const NONE: HeaderParams = { ok: true, declared: [] };
 
-/** Deeper schemas are not looked into; annotated ones of that depth count as invalid. */
+/** Deeper schemas are not scanned; annotated ones at that depth are invalid. */
 const MAX_SCHEMA_DEPTH = 64;
-/** Members on the ways to all parameters of one tool: for each the arguments of a call are read once, and those may be large. */
+/** Path steps to all parameters of a tool: each reads the arguments of a call once, and those may be large. */
 const MAX_STEPS = 32;
 
-/** Members of a schema that hold values or names, not schemas: an equal key inside them annotates nothing. */
+/** Members of a schema with values or names instead of schemas: an equal key inside them is no annotation. */
 const NO_SCHEMA = new Set(['const', 'default', 'enum', 'examples', 'required', 'type', 'dependentRequired']);
 /** Members that map names of the author's choice to schemas. */
 const NAMED_SCHEMAS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
@@ -125,7 +123,7 @@ export function paramHeaders(declared: readonly HeaderParam[], bytes: Buffer, ar
   return headers;
 }
 
-/** What is wrong with a client's `Mcp-Param-*` headers against its `arguments`; null when they agree. */
+/** What is wrong with a client's `Mcp-Param-*` headers compared with its `arguments`; null if they agree. */
 export function paramHeadersFault(
   declared: readonly HeaderParam[],
   headers: WireHeaders,
@@ -147,7 +145,7 @@ export function paramHeadersFault(
     const decoded = decodeHeaderValue(raw);
     if (decoded === null) return `the header ${name} is not validly encoded`;
     const numeric = param.type === 'integer' && DECIMAL.test(decoded) && DECIMAL.test(value);
-    // Beyond these, different numbers are one double.
+    // Beyond the safe integers different numbers are the same double.
     const exact = numeric && Number.isSafeInteger(Number(value));
     if (exact ? Number(decoded) !== Number(value) : decoded !== value) {
       return `the header ${name} differs from the body's ${where}`;
@@ -156,7 +154,7 @@ export function paramHeadersFault(
   return null;
 }
 
-/** The parameter's value as header text; null where there is none that a header can carry. */
+/** The parameter's value as header text; null if no header can carry it. */
 function valueIn(bytes: Buffer, range: Range): string | null {
   switch (bytes[range.start]) {
     case 0x22:
@@ -176,7 +174,7 @@ function valueIn(bytes: Buffer, range: Range): string | null {
   }
 }
 
-/** The parameter's value; `TWICE` where a key on its path is there twice: header and server might mean different ones. */
+/** The parameter's value; `TWICE` if a key on its path is repeated, so that header and server could mean different values. */
 function find(param: HeaderParam, bytes: Buffer, args: Range): Range | null {
   let range: Range = args;
   for (const key of param.path) {

@@ -3,8 +3,8 @@ import { decodeString } from './fields.ts';
 const NONE: readonly number[] = [];
 
 /**
- * Member names to find keys that other readers take for them: Go's `encoding/json` ignores case, reads `ſ` as `s` and
- * the Kelvin sign as `k`.
+ * Finds keys that other JSON readers take for known member names: Go's `encoding/json` ignores case, and reads `ſ` as `s`
+ * and the Kelvin sign as `k`.
  */
 export class KnownNames {
   readonly #names: readonly string[];
@@ -19,7 +19,7 @@ export class KnownNames {
     });
   }
 
-  /** The index of the name that the key is; `-2 - index` where only its case is another; -1 where it is none of them. */
+  /** The index of the name that the key equals; `-2 - index` if only the case differs; -1 if it is none of them. */
   find(bytes: Buffer, keyStart: number, keyEnd: number): number {
     const length = keyEnd - keyStart - 2;
     for (const index of this.#byLength[length] ?? NONE) {
@@ -51,7 +51,7 @@ export class KnownNames {
   }
 }
 
-/** What a refusal says of such a key. */
+/** The text of a refusal of such a key. */
 export function confusion(bytes: Buffer, keyStart: number, keyEnd: number, name: string): string {
   return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${name}", for which servers may take it`;
 }

@@ -9,7 +9,7 @@ import { skipSpace, skipString, skipValue } from './skip.ts';
 
 type Type = 'string' | 'object' | 'array' | 'number' | 'boolean';
 
-/** What the specification says of a value, as far as clients check it. */
+/** The specified form of a value, as far as clients check it. */
 interface Shape {
   readonly types: readonly Type[];
   readonly members?: Readonly<Record<string, Shape>>;
@@ -22,7 +22,7 @@ interface Shape {
   readonly min?: number;
 }
 
-/** Built once for each list; `known`: the names of all members of an item. */
+/** Built once per list; `known`: the names of all members of an item. */
 export interface ItemShape extends Shape {
   readonly known: KnownNames;
 }
@@ -45,7 +45,7 @@ const ICON = object(
   ['src'],
 );
 const COMMON = { name: TEXT, title: TEXT, description: TEXT, icons: list(ICON), _meta: ANY_OBJECT };
-/** The time that official clients take: RFC 3339, seconds optional. */
+/** The time format that official clients accept: RFC 3339, seconds optional. */
 const TIME =
   /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
 const RESOURCE = {
@@ -58,7 +58,7 @@ const RESOURCE = {
   }),
 };
 
-/** Properties that are `true` or `false` are JSON Schema; the stateful revisions want objects. */
+/** Properties that are `true` or `false` are valid JSON Schema; the stateful revisions require objects. */
 function schema(era: Era, type: Readonly<Record<string, Shape>>): Shape {
   const property: Shape = era === 'stateful' ? ANY_OBJECT : { types: ['object', 'boolean'] };
   const members = { ...type, $schema: TEXT, properties: { types: ['object'], each: property }, required: list(TEXT) };
@@ -87,13 +87,13 @@ function shapes(era: Era): Readonly<Record<ListKind, ItemShape>> {
   };
 }
 
-/** By the era of the server; the revisions of one era differ in nothing that is checked here. */
+/** By the era of the server; the revisions of one era do not differ in what is checked here. */
 export const ITEM_SHAPES: Readonly<Record<Era, Readonly<Record<ListKind, ItemShape>>>> = {
   stateful: shapes('stateful'),
   stateless: shapes('stateless'),
 };
 
-/** What is wrong with the value by its shape; empty where nothing is. The value is sound JSON. */
+/** What is wrong with the value by its shape; empty for nothing. The value is valid JSON. */
 export function faultOfValue(bytes: Buffer, start: number, end: number, shape: Shape, path: string): string {
   const type = typeOf(bytes[start]!);
   if (!shape.types.includes(type as Type)) return `"${path}" is no ${shape.types.join(' or ')}`;
@@ -148,20 +148,20 @@ function typeOf(first: number): Type | 'null' {
   return first === 0x6e ? 'null' : 'number';
 }
 
-/** Items of one page that are looked at and kept; checking each costs a hundred times what it costs to send it. */
+/** Most items of one page that are checked and kept; checking an item costs a hundred times what sending it costs. */
 export const MAX_PAGE_ITEMS = 20_000;
 
 export interface SoundPage {
-  /** The page itself where nothing was wrong with it. */
+  /** The page itself if nothing was wrong with it. */
   readonly page: Buffer;
-  /** It had more items than are looked at: the rest is left out. */
+  /** The page had more items than are checked: the rest is left out. */
   readonly cut: boolean;
   readonly invalid: readonly Omit<InvalidItem, 'list' | 'page'>[];
 }
 
 /**
- * A page without items that would make the whole list useless to clients: no JSON (RFC 8259, UTF-8), or not of the
- * specified shape. A list that is no array counts as empty. A sound page stays the same buffer.
+ * Removes the items with which clients could not use the whole list: invalid JSON (RFC 8259, UTF-8), or not of the
+ * specified shape. A list that is not an array is empty. Returns a valid page as the same buffer.
  */
 export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   const sound = isSound(page);
@@ -188,7 +188,7 @@ export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   return { page: whole ? page : rebuilt(list, page, kept), cut, invalid };
 }
 
-/** Why clients could not use a list with this item in it, or could take it for another one; empty where they can. */
+/** Why clients could not use a list with this item, or could take the item for another one; empty if they can. */
 export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): string {
   if (!isSound(bytes)) return 'it is no valid JSON';
   if (bytes[0] !== 0x7b) return 'it is no object';
@@ -203,14 +203,14 @@ export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): stri
   return faultOfValue(bytes, 0, bytes.length, shape, '');
 }
 
-/** Well-formed JSON to the last byte, with nothing behind it. */
+/** Whether the bytes are well-formed JSON without anything behind it. */
 function isSound(bytes: Buffer): boolean {
   if (!isUtf8(bytes)) return false;
   const end = validValue(bytes, skipSpace(bytes, 0), 0);
   return end >= 0 && skipSpace(bytes, end) === bytes.length;
 }
 
-/** A member that other readers take for the list itself would show what was left out of it. */
+/** A member that other readers take for the list itself could show the removed items. */
 function confusedPage(page: Buffer, { resultKey }: ListMethod): boolean {
   const names = new KnownNames([resultKey, 'nextCursor']);
   const seen = new Set<number>();
@@ -247,7 +247,7 @@ function nameOf({ itemKey }: ListMethod, bytes: Buffer): string | null {
   return stringValue(bytes, field(bytes, 0, bytes.length, itemKey))?.slice(0, 200) ?? null;
 }
 
-/** Why a merged list leaves a sound item out: parsers of several languages refuse it. Empty for no reason. */
+/** Why a merged list leaves out a valid item: parsers of several languages reject it. Empty for no reason. */
 export function hardToRead(bytes: Buffer): string {
   if (hasLoneSurrogate(bytes)) return 'it contains half a surrogate pair';
   return hasHugeNumber(bytes) ? 'it contains a number that is larger than any double' : '';

@@ -1,4 +1,4 @@
-/** Keys of `_meta` that the protocol defines, and members of results that one era has and the other has not. */
+/** Keys of `_meta` that the protocol defines. */
 export const PROTOCOL_VERSION_KEY = 'io.modelcontextprotocol/protocolVersion';
 export const CLIENT_INFO_KEY = 'io.modelcontextprotocol/clientInfo';
 export const CLIENT_CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities';
@@ -7,7 +7,7 @@ export const SERVER_INFO_KEY = 'io.modelcontextprotocol/serverInfo';
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task';
 export const SUBSCRIPTION_ID_KEY = 'io.modelcontextprotocol/subscriptionId';
 
-/** From the most detailed to the gravest: RFC 5424 severities, as `logging/setLevel` and `_meta` name them. */
+/** From the most detailed to the most severe: RFC 5424 severities, as `logging/setLevel` and `_meta` name them. */
 export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -16,7 +16,7 @@ export function isLogLevel(text: string | null): text is LogLevel {
   return (LOG_LEVELS as readonly (string | null)[]).includes(text);
 }
 
-/** Whether a message of the one level is for a client that asked for the other level and graver ones. */
+/** Whether a client that asked for the wanted level gets messages of this level. */
 export function isAsSevere(level: LogLevel, wanted: LogLevel): boolean {
   return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(wanted);
 }

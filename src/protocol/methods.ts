@@ -1,14 +1,14 @@
-/** The methods of both vocabularies, as data. What is not listed is an extension's: relayed, never guessed at. */
+/** The methods of both vocabularies, as data. Other methods belong to extensions, and are relayed unchanged. */
 import type { Era } from '../model/message.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 
-/** Opens a stream of what changes, and ends with it: no answer is waited for. */
+/** Opens a stream of change notifications; its answer ends the stream, so it has no deadline. */
 export const LISTEN = 'subscriptions/listen';
 
 interface MethodFacts {
   /** The eras in which clients send this request; absent for messages of other kinds. */
   readonly eras?: readonly Era[];
-  /** 2026-07-28 took the method away: 404 and -32601 there (streamable-http §Protocol Version Header). */
+  /** 2026-07-28 removed the method: 404 and -32601 there (streamable-http §Protocol Version Header). */
   readonly removed?: true;
   /** The member of `params` that `Mcp-Name` mirrors (streamable-http §Standard Request Headers; SEP-2663 for tasks). */
   readonly name?: 'name' | 'uri' | 'taskId';

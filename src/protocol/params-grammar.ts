@@ -12,7 +12,7 @@ import {
 } from './meta-keys.ts';
 import { skipSpace } from './skip.ts';
 
-/** Members of an object that the gateway decides by, and those of them that are such objects themselves. */
+/** The members of an object that affect the gateway's decisions, and those of them that are such objects themselves. */
 interface Decisive {
   readonly names: KnownNames;
   readonly nested: readonly (Decisive | undefined)[];
@@ -40,18 +40,16 @@ const PARAMS = decisive(
   },
 );
 
-/** What was found in the `params` that were validated last. */
+/** Findings in the `params` that were validated last. */
 export const lastParams = {
-  /** Why the gateway and a server could decide by different members; empty where they could not. */
+  /** Why the gateway and a server could decide by different members; empty if they could not. */
   fault: '',
-  /** The first bytes of the values of `name` and `arguments`; 0 where there is none. */
+  /** The first bytes of the values of `name` and `arguments`; 0 for an absent member. */
   name: 0,
   arguments: 0,
 };
 
-/**
- * Validates `params` and finds repeated and confusable keys, by which gateway and server would read different members.
- */
+/** Validates `params` and finds repeated and confusable keys, of which gateway and server could read different ones. */
 export function validParams(bytes: Buffer, start: number): number {
   lastParams.fault = '';
   lastParams.name = 0;
@@ -59,7 +57,7 @@ export function validParams(bytes: Buffer, start: number): number {
   return validMembers(bytes, start, 2, PARAMS);
 }
 
-/** The same of `params` that were not validated: why clients could read another member than the gateway; else empty. */
+/** As `validParams`, for `params` that were not validated: why clients could read another member than the gateway, or empty. */
 export function confusedParams(bytes: Buffer, start: number, end: number, { names, nested } = PARAMS): string {
   for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, start, end)) {
     const found = names.find(bytes, keyStart, keyEnd);
@@ -72,7 +70,7 @@ export function confusedParams(bytes: Buffer, start: number, end: number, { name
 }
 
 function validMembers(bytes: Buffer, start: number, level: number, { names, nested }: Decisive): number {
-  // Two keys of equal signature may be the same; then the slow comparison decides. 32 signatures fit into the mask.
+  // Two keys with equal signatures may be the same; then the slow comparison decides. The mask has 32 signatures.
   let signatures = 0;
   let suspicious = false;
   let at = skipSpace(bytes, start + 1);
@@ -85,7 +83,7 @@ function validMembers(bytes: Buffer, start: number, level: number, { names, nest
     at = skipSpace(bytes, keyEnd);
     if (bytes[at] !== 0x3a) return -1;
     const signature = 1 << ((bytes[keyStart + 1]! ^ (keyEnd - keyStart)) & 31);
-    // An escape in a key can hide what it names.
+    // An escape in a key can hide its name.
     if ((signatures & signature) !== 0 || hasEscape(bytes, keyStart, keyEnd)) suspicious = true;
     signatures |= signature;
     const found = names.find(bytes, keyStart, keyEnd);

@@ -6,7 +6,7 @@ import { confusion, KnownNames } from './known-names.ts';
 import { confusedParams, lastParams, validParams } from './params-grammar.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
-/** Why bytes are no message. `id` is the request's id lexeme where it could be read and is usable, else empty. */
+/** Why bytes are no message. `id` is the request's id lexeme if it could be read and is usable, else empty. */
 export interface ScanFailure {
   readonly code: 'PARSE_ERROR' | 'INVALID_REQUEST' | 'INVALID_PARAMS';
   readonly reason: string;
@@ -15,12 +15,12 @@ export interface ScanFailure {
 
 /**
  * `strict` (clients): validates the document (RFC 8259, UTF-8, nesting). `relaxed` (servers): finds ends of strings and
- * brackets only. Both results are safe to frame; both refuse repeated and confusable decisive members (of a server's
- * answer in the envelope only).
+ * brackets only. Both results are safe to frame; both reject repeated and confusable decisive members (of a server's answer
+ * in the envelope only).
  */
 export type ScanMode = 'strict' | 'relaxed';
 
-/** Longest id and method name taken. Ids are echoed and logged; methods go into headers. */
+/** Longest accepted id and method name. Ids are echoed and logged; methods are put into headers. */
 const MAX_ID_BYTES = 1024;
 const MAX_METHOD_BYTES = 256;
 
@@ -47,7 +47,7 @@ export function isScanFailure(scanned: Message | ScanFailure | Buffer[]): scanne
   return 'reason' in scanned;
 }
 
-/** Reads the envelope of one JSON-RPC message. Assumes no order of its members. */
+/** Reads the envelope of one JSON-RPC message. Its members may be in any order. */
 export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | ScanFailure {
   const strict = mode === 'strict';
   const end = bytes.length;
@@ -147,7 +147,7 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   if (idFault !== '') return invalid(idFault, id);
   if ((seen & (RESULT | ERROR)) !== 0) return invalid('a request cannot carry a result or an error', id);
   if (paramsStart >= 0 && bytes[paramsStart] !== 0x7b) {
-    // By position they are JSON-RPC, but MCP has only params by name; anything else is neither.
+    // JSON-RPC allows params by position, but MCP only by name; any other type violates both.
     const code = bytes[paramsStart] === 0x5b ? 'INVALID_PARAMS' : 'INVALID_REQUEST';
     return { code, reason: '"params" is not an object', id };
   }
@@ -165,12 +165,12 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   return new Message(bytes, kind, era, method, idStart, idEnd, paramsStart, paramsEnd);
 }
 
-/** Whether the document is an array: a JSON-RPC batch, known to revision 2025-03-26 only. */
+/** Whether the document is an array: a JSON-RPC batch, which only revision 2025-03-26 allows. */
 export function isBatch(bytes: Buffer): boolean {
   return bytes[skipSpace(bytes, 0)] === 0x5b;
 }
 
-/** The elements of a JSON-RPC batch, as views. The document is validated; what the elements are, is not looked at. */
+/** The elements of a JSON-RPC batch, as views. Validates the document, but does not check what the elements are. */
 export function scanBatch(bytes: Buffer, maxElements = 100): Buffer[] | ScanFailure {
   if (!isUtf8(bytes)) return malformed('the document is not valid UTF-8');
   const start = skipSpace(bytes, 0);
@@ -204,10 +204,10 @@ function confusedMember(bytes: Buffer, start: number, end: number): string {
   return found < -1 ? confusion(bytes, start, end, ENVELOPE_NAMES.nameOf(found)) : '';
 }
 
-/** Of the params that were validated last: what no server of MCP could make a call of (server/tools §Calling Tools). */
+/** Why the params that were validated last cannot be a call of any MCP server (server/tools §Calling Tools). */
 function faultOfCall(): string {
   if (lastParams.name !== 0x22 && lastParams.name !== 0) return 'params.name must be a string';
-  // null is what some clients write for none.
+  // Some clients write null for no arguments.
   const takesArguments = lastParams.arguments === 0x7b || lastParams.arguments === 0x6e || lastParams.arguments === 0;
   return takesArguments ? '' : 'params.arguments must be an object';
 }
@@ -223,7 +223,7 @@ function isVersion(bytes: Buffer, start: number, end: number): boolean {
   return end > start && decodeString(bytes, start, end) === '2.0';
 }
 
-/** Empty for an id we can echo: a string, or a number that is an integer by its lexeme, of any size. */
+/** Empty for an id that can be echoed: a string, or a number whose lexeme is an integer of any size. */
 function faultOfId(bytes: Buffer, start: number, end: number): string {
   if (end - start > MAX_ID_BYTES) return '"id" is too long';
   if (bytes[start] === 0x22) return '';

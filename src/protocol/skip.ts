@@ -1,29 +1,29 @@
 /**
- * Finds the ends of JSON values without validation: native search in strings, balanced brackets. Functions return the
- * index after the value, or -1. The result is safe to frame and splice; `grammar` validates.
+ * Finds the ends of JSON values without validation: native search in strings, balanced brackets. Functions return the index
+ * after the value, or -1. The result is safe to frame and splice; `grammar` validates.
  */
 
 import { endOfEscaped } from './escaped-text.ts';
 
-/** Deepest nesting taken from servers. Deeper documents crash recursive parsers of honest clients. */
+/** Deepest nesting accepted from servers. Deeper documents crash recursive parsers of clients. */
 const RELAXED_MAX_DEPTH = 10_000;
 
-/** Strings up to this length are walked; a native search costs more than it saves below it. */
+/** Strings up to this length are scanned in a loop, which is faster than a native search for them. */
 const WALK = 48;
 
-/** Where so much of the document is left, a string with escapes is worth another way of searching. */
+/** With this much of the document left, a string with escapes is searched with SIMD. */
 const ESCAPED = 1024;
 
-/** The end of a string as long as this is remembered. */
+/** The end of a string of this length is cached. */
 const LONG = 256 * 1024;
 
-/** The last long string: each look-up of a member passes it again. Places are in its memory, which is written once. */
+/** The last long string, which each look-up of a member passes again. Offsets in its memory, which is written only once. */
 const long = { memory: new WeakRef<ArrayBufferLike>(new ArrayBuffer(0)), from: 0, end: 0 };
 
-/** Shared by all calls: skipping is synchronous and never re-entered. Holds the closing bracket awaited per level. */
+/** Shared by all calls: skipping is synchronous and never re-entered. Holds the expected closing bracket per level. */
 const awaited = new Uint8Array(RELAXED_MAX_DEPTH + 1);
 
-/** Never reads beyond the end: a single such read would make this, the busiest loop, slower for good. */
+/** Never reads beyond the end: a single such read would permanently deoptimise this loop, the busiest one. */
 export function skipSpace(bytes: Buffer, at: number): number {
   const end = bytes.length;
   while (at < end) {
@@ -73,7 +73,7 @@ function walkString(bytes: Buffer, at: number, end: number): number {
     while (back > at && bytes[back - 1] === 0x5c) back--;
     at = quote + 1;
     if (((quote - back) & 1) === 0) return at;
-    // A text with one escape has more: long ones are searched at once.
+    // A text with one escape usually has more, so the rest of a long one is searched at once.
     const found = end - at >= ESCAPED ? endOfEscaped(bytes, at, end) : null;
     if (found !== null) return found;
   }
@@ -92,7 +92,7 @@ function skipContainer(bytes: Buffer, at: number, end: number): number {
   let depth = 0;
   for (;;) {
     let c = 0;
-    // Brackets and braces lie at and above 0x5b, digits, commas, colons and spaces below.
+    // Brackets and braces are at and above 0x5b, digits, commas, colons and spaces below.
     while (at < end && (c = bytes[at]!) < 0x5b && c !== 0x22) at++;
     if (at >= end) return -1;
     if (c === 0x22) {
@@ -115,7 +115,7 @@ function skipContainer(bytes: Buffer, at: number, end: number): number {
   }
 }
 
-/** A number or literal: everything up to a delimiter, at least one byte, of the characters such lexemes have. */
+/** A number or literal: all bytes up to a delimiter, at least one, of the characters that such lexemes can have. */
 function skipScalar(bytes: Buffer, at: number, end: number): number {
   const start = at;
   while (at < end) {

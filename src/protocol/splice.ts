@@ -1,4 +1,4 @@
-/** Edits of byte ranges; all else stays as it came. Member edits keep the commas right. */
+/** Edits of byte ranges; all other bytes stay unchanged. Edits of members keep the commas correct. */
 
 import { type Era, Message } from '../model/message.ts';
 import { letGo, reframed, takeBuffer } from '../model/pooled-buffers.ts';
@@ -13,14 +13,14 @@ export interface Edit {
   readonly insert: string | Buffer;
 }
 
-/** Bytes above this size are handed on in parts; below it one copy is cheaper than more buffers. */
+/** Larger messages are passed on in parts; below this size one copy is cheaper than more buffers. */
 const COPY_LIMIT = 16 * 1024;
 
 const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
 
-/** The edited bytes, to be written one after the other: of large ones views of what stays, small ones in one piece. */
+/** The edited bytes as consecutive parts: views of the unchanged bytes of a large message, one buffer for a small one. */
 export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
   if (bytes.length <= COPY_LIMIT) return [splice(bytes, edits)];
   const parts: Buffer[] = [];
@@ -35,7 +35,7 @@ export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
   return parts;
 }
 
-/** The edited bytes in one buffer, of lent memory if large; the same buffer without edits. Edits must not overlap. */
+/** The edited bytes in one buffer, of pooled memory if large; the same buffer without edits. Edits must not overlap. */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   let size = bytes.length;
@@ -53,14 +53,14 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   return out;
 }
 
-/** So much at both ends together is copied in place of all that lies between. */
+/** Longest bytes at both ends together that are copied to keep the bytes between them in place. */
 const MAX_ENDS_BYTES = 64 * 1024;
 
 /** As `splice` for bytes of one owner: with edits near the ends of a large body, its middle stays in place. */
 function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   const ordered = inOrder(edits);
-  // The longest stretch without an edit.
+  // The longest range without an edit.
   let from = 0;
   let to = ordered[0]?.start ?? bytes.length;
   ordered.forEach(({ end }, i) => {
@@ -80,7 +80,7 @@ function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /**
- * The message with edits, which must not cross the borders of id and body. `era`: of the new body. `own`: the caller is
+ * The message with edits, which must not cross the boundaries of id and body. `era`: of the new body. `own`: the caller is
  * the only user of the message and gives it up.
  */
 export function spliceMessage(message: Message, edits: readonly Edit[], era: Era = message.era, own = false): Message {
@@ -102,7 +102,7 @@ export function spliceMessage(message: Message, edits: readonly Edit[], era: Era
   );
 }
 
-/** The message's bytes, as parts, under another id. Lexemes are what `Message.id` gives: one character per byte. */
+/** The message's bytes, as parts, with another id. Lexemes are as in `Message.id`: one character per byte. */
 export function withId(message: Message, idLexeme: string): Buffer[] {
   const { bytes, idStart, idEnd } = message;
   if (idStart < 0) return [splice(bytes, editMembers(bytes, envelope(bytes), [['id', latin1(idLexeme)]]))];
@@ -117,7 +117,7 @@ export function withId(message: Message, idLexeme: string): Buffer[] {
   return [copy];
 }
 
-/** The message in memory of its own: keeping it does not keep the chunk that it came in. */
+/** The message in memory of its own: holding it does not keep the chunk that it arrived in alive. */
 export function detached(message: Message): Message {
   const { kind, era, method, idStart, idEnd, bodyStart, bodyEnd } = message;
   const bytes = Buffer.allocUnsafeSlow(message.bytes.length);
@@ -125,7 +125,7 @@ export function detached(message: Message): Message {
   return new Message(bytes, kind, era, method, idStart, idEnd, bodyStart, bodyEnd);
 }
 
-/** The message with `params` (or another body) replaced, or added where it has none. */
+/** The message with `params` (or another body) replaced, or added if it has none. */
 export function withBody(message: Message, json: string, era: Era = message.era): Message {
   const { bytes, bodyStart, bodyEnd } = message;
   if (bodyStart >= 0) return spliceMessage(message, [{ start: bodyStart, end: bodyEnd, insert: json }], era);
@@ -134,7 +134,7 @@ export function withBody(message: Message, json: string, era: Era = message.era)
   return scanned;
 }
 
-/** Edits that set these members; null removes. An existing member keeps its place, a new one comes first. */
+/** Edits that set these members; null removes. An existing member keeps its place, a new one becomes the first. */
 export function editMembers(
   bytes: Buffer,
   object: Range,
@@ -164,8 +164,8 @@ export function editMembers(
 }
 
 /**
- * The document without line breaks, for stdio and SSE: a space between tokens, an escape in strings, so that no server
- * can forge a frame. The same buffer without any.
+ * The document without line breaks, for stdio and SSE: a space between tokens, an escape in strings, so that no server can
+ * forge a frame. The same buffer if it has none.
  */
 export function oneLine(bytes: Buffer): Buffer {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return bytes;
@@ -194,7 +194,7 @@ export function envelope(bytes: Buffer): Range {
 
 const COMMA = Buffer.from(',');
 
-/** Edits that cut the marked items out of a list, each run with exactly its comma. */
+/** Edits that remove the marked items from a list, each run with exactly its comma. */
 export function cuts(items: readonly Range[], cut: readonly boolean[]): Edit[] {
   const edits: Edit[] = [];
   for (let first = 0; first < items.length; first++) {
@@ -231,12 +231,12 @@ function latin1(lexeme: string): Buffer {
   return Buffer.from(lexeme, 'latin1');
 }
 
-/** New versions of JSON objects from their bytes: what is not changed stays as it was written. */
+/** Edits of JSON objects by their bytes: members that are not changed stay as they were written. */
 
-/** A member's new JSON value; null takes the member away. */
+/** A member's new JSON value; null removes the member. */
 export type Change = readonly [key: string, json: string | Buffer | null];
 
-/** The object with the changes, its other members as they were; the same bytes (a view) when nothing changes. */
+/** The object with the changes, its other members unchanged; the same bytes (a view) without changes. */
 export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
   const own = bytes.subarray(object.start, object.end);
   return splice(own, editMembers(own, whole(own), changes));
@@ -248,7 +248,7 @@ export function editBody(message: Message, changes: readonly Change[], era: Era 
   return spliceMessage(message, editMembers(bytes, { start, end }, changes), era, own);
 }
 
-/** The change of `_meta` that makes these changes in it; adds it or, when empty, removes it. Null for none. */
+/** The change of `_meta` that makes these changes in it; adds it or, if it becomes empty, removes it. Null for no change. */
 export function metaChange(bytes: Buffer, object: Range, changes: readonly Change[]): Change | null {
   const meta = field(bytes, object.start, object.end, '_meta');
   if (!isObject(bytes, meta)) {
@@ -260,7 +260,7 @@ export function metaChange(bytes: Buffer, object: Range, changes: readonly Chang
   return ['_meta', isEmptyObject(after) ? null : after];
 }
 
-/** The change of the array `key` that replaces its elements; null when `edit` gave every buffer back. */
+/** The change of the array `key` that replaces its elements; null if `edit` returned every buffer unchanged. */
 export function elementsChange(
   bytes: Buffer,
   object: Range,

@@ -1,10 +1,10 @@
 import { ByteGatherer } from '../model/byte-gatherer.ts';
 
-/** One dispatched event. Fields that the event did not carry are null; `data` is empty where it carried none. */
+/** One dispatched event. Fields that the event did not have are null; `data` is empty if it had none. */
 export interface SseEvent {
   readonly id: string | null;
   readonly event: string | null;
-  /** Lines joined with LF. Often a view of a chunk that was pushed. */
+  /** Lines joined with LF. Often a view of a pushed chunk. */
   readonly data: Buffer;
   readonly retryMs: number | null;
 }
@@ -16,22 +16,22 @@ const EMPTY = Buffer.alloc(0);
 const NEWLINE = Buffer.from('\n');
 
 /**
- * Server-sent events from bytes (WHATWG HTML §9.2.6), split anywhere. Linear; copies a line only if it came in chunks,
- * and holds one event. Drops an event above the limit, and an unfinished one at the end. Also gives events without
- * data, whose id serves resumption.
+ * Parses server-sent events from bytes in any chunking (WHATWG HTML §9.2.6). Linear; copies a line only if it arrived in
+ * chunks, and buffers one event. Drops an event above the limit, and an incomplete one at the end. Also reports events
+ * without data, whose id serves resumption.
  */
 export class SseParser {
   readonly #maxEventBytes: number;
   readonly #onEvent: (event: SseEvent) => void;
   readonly #onComment: (() => void) | undefined;
-  /** The current line's earlier pieces. */
+  /** Earlier pieces of the current line. */
   readonly #pieces = new ByteGatherer();
-  /** Of an oversize event: length of the current line so far. */
+  /** Length of the current line so far, of an oversize event. */
   #skippedBytes = 0;
-  /** The event's data while it is one line, and all of it once it is more. */
+  /** The event's data: a single line in `#data`, several lines in `#lines`. */
   #data: Buffer | null = null;
   readonly #lines = new ByteGatherer();
-  /** Bytes of the event so far, finished lines only. */
+  /** Bytes of the event so far, complete lines only. */
   #eventBytes = 0;
   #id: string | null = null;
   #event: string | null = null;
@@ -47,11 +47,11 @@ export class SseParser {
     this.#onComment = onComment;
   }
 
-  /** False when an event that ended or grew in this chunk was too large and is dropped. */
+  /** Returns false if an event in this chunk exceeded the limit and is dropped. */
   push(chunk: Buffer): boolean {
     let fine = true;
     let at = 0;
-    // Where the next CR and LF are; each is looked for once per stretch, so that the work stays linear.
+    // Positions of the next CR and LF; each is searched once per stretch, so that the work stays linear.
     let lf = -2;
     let cr = -2;
     if (this.#afterCr && chunk.length > 0) {
@@ -76,7 +76,7 @@ export class SseParser {
     return fine;
   }
 
-  /** Keeps the beginning of an unfinished line. */
+  /** Buffers the beginning of an incomplete line. */
   #grow(piece: Buffer): boolean {
     if (this.#oversize) {
       this.#skippedBytes += piece.length;
@@ -117,7 +117,7 @@ export class SseParser {
     if (this.#atStart) {
       this.#atStart = false;
       if (line[start] === 0xef && line[start + 1] === 0xbb && line[start + 2] === 0xbf) start += 3;
-      // A line of nothing but the byte order mark is a blank one.
+      // A line that is only a byte order mark is blank.
       if (start === end) {
         this.#dispatch();
         return true;
@@ -130,7 +130,7 @@ export class SseParser {
 
   #field(line: Buffer, start: number, end: number): void {
     let colon = start;
-    // The longest field name is `event`, `retry`.
+    // The longest field names are `event` and `retry`.
     while (colon < end && colon <= start + 5 && line[colon] !== COLON) colon++;
     if (colon < end && line[colon] !== COLON) return;
     let value = Math.min(colon + 1, end);

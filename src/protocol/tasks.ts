@@ -8,20 +8,20 @@ import { type Change, editObject, spliceMessage } from './splice.ts';
 
 const STATUSES: readonly string[] = ['working', 'input_required', 'completed', 'failed', 'cancelled'];
 
-/** What the gateway reads of a task, in whichever words it was written. */
+/** What the gateway reads of a task, in either era's vocabulary. */
 export interface TaskState {
   readonly taskId: string;
   readonly status: TaskStatus;
-  /** Milliseconds from its creation; null for no end. */
+  /** Milliseconds from its creation; null for no limit. */
   readonly ttlMs: number | null;
-  /** Milliseconds that its server wants between two polls; null where it did not say. */
+  /** Milliseconds that its server wants between two polls; null if it named none. */
   readonly pollIntervalMs: number | null;
 }
 
-/** Members of an answer about a task that are not the task's own description. */
+/** Members of an answer about a task that do not belong to the task's description. */
 const AROUND = ['resultType', 'result', 'error', 'inputRequests', '_meta'];
 
-/** Reads a task of either era; null for what is none. */
+/** Reads a task of either era; null if it is none. */
 export function readTask(bytes: Buffer, task: Range): TaskState | null {
   if (bytes[task.start] !== 0x7b) return null;
   const taskId = stringValue(bytes, field(bytes, task.start, task.end, 'taskId'));
@@ -35,23 +35,23 @@ export function readTask(bytes: Buffer, task: Range): TaskState | null {
   };
 }
 
-/** The description in the words of 2025-11-25, as kept: without result, error, input requests and `_meta`. */
+/** The task's description as 2025-11-25 writes it: without result, error, input requests and `_meta`. */
 export function describedTask(bytes: Buffer, task: Range): Buffer {
   const changes = AROUND.map((key): Change => [key, null]);
   rename(bytes, task, 'ttlMs', 'ttl', changes);
   rename(bytes, task, 'pollIntervalMs', 'pollInterval', changes);
-  // A copy: it outlives the chunk that it came in.
+  // A copy: it outlives the chunk that it arrived in.
   return Buffer.from(editObject(bytes, task, changes));
 }
 
-/** A kept description as a stateful client sees it. */
+/** A stored description as a stateful client sees it. */
 export function statefulTask(task: Buffer, taskId: string, status: TaskStatus): Buffer {
   const changes = idAndStatus(taskId, status);
   if (field(task, 0, task.length, 'ttl') === null) changes.push(['ttl', 'null']);
   return editObject(task, whole(task), changes);
 }
 
-/** The same for a stateless client. `more` is what the answer says beside: its type, the result, the questions. */
+/** As `statefulTask`, for a stateless client. `more`: further members of the answer, such as type, result and questions. */
 export function statelessTask(task: Buffer, taskId: string, status: TaskStatus, more: readonly Change[]): Buffer {
   const changes = idAndStatus(taskId, status);
   rename(task, whole(task), 'ttl', 'ttlMs', changes);
@@ -70,17 +70,17 @@ function rename(bytes: Buffer, object: Range, from: string, to: string, changes:
   if (value !== null) changes.push([from, null], [to, text(bytes, value)]);
 }
 
-/** A duration as a server wrote it; nonsense counts as not said. */
+/** A duration as a server wrote it; null if it is absent or invalid. */
 function millis(bytes: Buffer, object: Range, key: string): number | null {
   const value = field(bytes, object.start, object.end, key);
   const number = value === null ? Number.NaN : Number(text(bytes, value));
   return Number.isFinite(number) && number >= 0 && text(bytes, value!) !== 'null' ? number : null;
 }
 
-/** Tasks are declared by `tasks` of a server (2025-11-25), or by both sides as an extension (SEP-2663). */
+/** A server declares tasks with `tasks` (2025-11-25), or both sides declare an extension (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
-/** What a stateful client sees of a server whose tasks the gateway keeps: the gateway lists and cancels them. */
+/** What a stateful client sees of a server whose tasks the gateway stores: the gateway lists and cancels them. */
 export const STATEFUL_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
 export const REQUIRES_TASKS = `{"requiredCapabilities":{"extensions":{"${TASKS_EXTENSION}":{}}}}`;
@@ -99,12 +99,12 @@ function declares(capabilities: string, path: readonly string[]): boolean {
   return isObject(bytes, fieldAt(bytes, 0, bytes.length, path));
 }
 
-/** Whether a server's tools can answer with a task, in the words of its era. */
+/** Whether a server's tools can answer with a task, by the declaration of its era. */
 export function declaresTasks({ era, capabilities }: { readonly era: Era; readonly capabilities: string }): boolean {
   return era === 'stateful' ? declaresToolTasks(capabilities) : declaresTasksExtension(capabilities);
 }
 
-/** A server's own capabilities in the words of a client of the other era. */
+/** A server's own capabilities in the vocabulary of a client of the other era. */
 export function tasksToStateful(capabilities: string): string {
   return declaresTasksExtension(capabilities)
     ? edited(capabilities, (bytes) => [...withoutExtension(bytes), ['tasks', STATEFUL_TASKS]])
@@ -126,7 +126,7 @@ export function withTasksExtension(capabilities: string): string {
   return declaresTasksExtension(capabilities) ? capabilities : edited(capabilities, withExtension);
 }
 
-/** The stateless request, its client declaring that it takes tasks. */
+/** The stateless request with a declaration that its client accepts tasks. */
 export function declaringTasks(request: Message): Message {
   const { bytes, bodyStart, bodyEnd } = request;
   const declared = fieldAt(bytes, bodyStart, bodyEnd, ['_meta', CLIENT_CAPABILITIES_KEY]);
@@ -136,7 +136,7 @@ export function declaringTasks(request: Message): Message {
   return spliceMessage(request, [{ ...declared, insert }]);
 }
 
-/** Whether the error is the server's word that it needs a client that takes tasks. */
+/** Whether the error says that the server requires a client that accepts tasks. */
 export function missesTasks(error: Message): boolean {
   if (error.kind !== 'error' || errorCode(error) !== CATALOGUE.MISSING_CAPABILITY.rpc) return false;
   const { bytes, bodyStart, bodyEnd } = error;
@@ -151,7 +151,7 @@ export function taskSupport(tool: Buffer): 'required' | 'optional' | 'forbidden'
   return value === 'required' || value === 'optional' ? value : 'forbidden';
 }
 
-/** A tool of a stateless server with the extension, as stateful clients are shown it: they may ask for a task. */
+/** A tool of a stateless server with the extension, for stateful clients: they may request a task. */
 export function toolWithTasks(tool: Buffer): Buffer {
   return editObject(tool, whole(tool), [['execution', '{"taskSupport":"optional"}']]);
 }

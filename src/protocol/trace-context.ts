@@ -13,14 +13,14 @@ const NAMES = { traceparent: Buffer.from('traceparent'), tracestate: Buffer.from
 const OF_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe']);
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
-/** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null where it has none. */
+/** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null if it has none. */
 export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 'traceparent'): string | null {
   if (!mayName(request, NAMES[key])) return null;
   const meta = bodyField(request, '_meta');
   return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, key));
 }
 
-/** The request with this `_meta.traceparent`; all other bytes stay. Written without a list of the members: it is on the way of traced calls, twice. */
+/** The request with this `_meta.traceparent`, other bytes unchanged. Builds no list of members: traced calls run it twice. */
 export function withTrace(request: Message, traceparent: string): Message {
   const { bytes, bodyStart } = request;
   if (bodyStart < 0) return withBody(request, `{"_meta":{"traceparent":"${traceparent}"}}`);
@@ -51,13 +51,13 @@ export function spanOf(request: Message): { readonly name: string; readonly attr
   return { name: `${method} ${name}`, attributes };
 }
 
-/** A server's codes beyond the usual ones are one kind. */
+/** All other codes of servers have the same type. */
 const RPC_CODE = /^-32\d{3}$/;
 const IS_ERROR = '"isError"';
 /** A result is searched for the member within so many bytes of its ends: tools write it beside the content, not in it. */
 const SEARCHED = 16 * 1024;
 
-/** `error.type`: the JSON-RPC code, or `tool_error` where the tool says that it failed; null for success. */
+/** `error.type`: the JSON-RPC code, or `tool_error` if the tool reports an error; null for success. */
 export function errorTypeOf(outcome: Outcome): string | null {
   if (outcome.kind === 'failure') return String(outcome.error.rpcCode);
   const { message } = outcome;
@@ -70,12 +70,12 @@ export function errorTypeOf(outcome: Outcome): string | null {
 
 const LABELS: ReadonlySet<string> = new Set(['tool_error', ...Object.values(CATALOGUE).map(({ rpc }) => String(rpc))]);
 
-/** `error.type` as the label of a metric: empty for success. Codes that servers make up are one kind, for they could make series. */
+/** `error.type` as a metric label: empty for success. One value for codes that servers invent, to limit the series. */
 export function errorLabel(error: string | null): string {
   return error === null ? '' : LABELS.has(error) ? error : '_OTHER';
 }
 
-/** To find that a long result has no such member must not cost a pass over all of it. */
+/** Finding that a long result has no such member must not cost a pass over all of it. */
 function mayBeToolError({ bytes }: Message): boolean {
   const { length } = bytes;
   if (length <= 2 * SEARCHED) return bytes.includes(IS_ERROR, 0, 'latin1');
@@ -85,7 +85,7 @@ function mayBeToolError({ bytes }: Message): boolean {
   );
 }
 
-/** The same outcome; ends the span with it. */
+/** Ends the span with the outcome, and returns the same outcome. */
 export function ended(span: { end(error: string | null): void }, outcome: Promise<Outcome>): Promise<Outcome> {
   return outcome.then((result) => {
     span.end(errorTypeOf(result));
@@ -93,7 +93,7 @@ export function ended(span: { end(error: string | null): void }, outcome: Promis
   });
 }
 
-/** The same for a request of a server, which its client answers. */
+/** As `ended`, for a request of a server that its client answers. */
 export function endedByAnswer(span: { end(error: string | null): void }, given: Promise<Message>): Promise<Message> {
   const failed = (error: unknown): Outcome => failure(error instanceof GatewayError ? error : UNEXPECTED);
   void ended(span, given.then(answer, failed));

@@ -1,4 +1,4 @@
-/** `plain` values hold no `/`, `?`, `#` once expanded; `any` ones may hold everything; `optional` begin with a `lead`. */
+/** Expansions of `plain` have no `/`, `?`, `#`; of `any` any characters; of `optional` nothing, or one of `leads` first. */
 type Part =
   | { readonly kind: 'literal'; readonly text: string; readonly borders: Uint16Array }
   | { readonly kind: 'plain' }
@@ -9,7 +9,7 @@ type Part =
 const MAX_URI = 4096;
 const STOPS = '/?#';
 
-/** How many templates of one server take part in matching, and how many parts they have together and each. */
+/** Limits of the templates of one server that take part in matching: their number, and their parts together and each. */
 const MAX_TEMPLATES = 1_000;
 const MAX_PARTS = 2_048;
 const MAX_PARTS_EACH = 64;
@@ -18,7 +18,7 @@ const MAX_TEXT = 8_192;
 
 /**
  * Templates that URIs are matched against: at most `MAX_PARTS` passes over `MAX_URI` characters for one URI. Templates
- * beyond the limits are listed only.
+ * beyond the limits are only listed.
  */
 export function matchableTemplates(texts: readonly string[]): UriTemplate[] {
   const templates: UriTemplate[] = [];
@@ -34,12 +34,12 @@ export function matchableTemplates(texts: readonly string[]): UriTemplate[] {
   return templates;
 }
 
-/** Whether a URI can be an expansion of an RFC 6570 template: length times parts, without backtracking. */
+/** Whether a URI can be an expansion of an RFC 6570 template, in length times parts, without backtracking. */
 export class UriTemplate {
   readonly text: string;
-  /** Characters that stand fixed; the more, the more a match says. */
+  /** Number of literal characters: with more of them a match is more specific. */
   readonly literalLength: number;
-  /** What every expansion begins with. */
+  /** The literal at the start of every expansion; empty without one. */
   readonly prefix: string;
   readonly #parts: readonly Part[];
 
@@ -51,7 +51,7 @@ export class UriTemplate {
     this.prefix = first?.kind === 'literal' ? first.text : '';
   }
 
-  /** Passes over a URI that a match takes at most. */
+  /** Most passes over a URI for one match. */
   get size(): number {
     return this.#parts.length;
   }
@@ -70,7 +70,7 @@ export class UriTemplate {
   }
 }
 
-/** Marks in `next` where the part can end when it begins at a mark of `at`; false when nowhere. */
+/** Marks in `next` where the part can end when it begins at a mark of `at`; false if nowhere. */
 function step(part: Part, uri: string, at: Uint8Array, next: Uint8Array): boolean {
   if (part.kind === 'literal') return stepLiteral(part.text, part.borders, uri, at, next);
   const length = uri.length;
@@ -89,7 +89,7 @@ function step(part: Part, uri: string, at: Uint8Array, next: Uint8Array): boolea
   return found;
 }
 
-/** Every place of the literal in one pass (Knuth, Morris, Pratt): a literal that repeats itself costs no more. */
+/** Every position of the literal in one pass (Knuth, Morris, Pratt): a repetitive literal costs no more. */
 function stepLiteral(text: string, borders: Uint16Array, uri: string, at: Uint8Array, next: Uint8Array): boolean {
   let found = false;
   let matched = 0;
@@ -121,7 +121,7 @@ function parse(text: string): Part[] {
   return parts;
 }
 
-/** Expressions that follow each other without a literal between become as few as can say the same. */
+/** Merges expressions without a literal between them into as few parts as possible. */
 function add(parts: Part[], part: Part): void {
   const last = parts.at(-1);
   const before = parts.at(-2);
@@ -134,7 +134,7 @@ function add(parts: Part[], part: Part): void {
     if (!last.leads.includes(part.leads))
       parts[parts.length - 1] = { kind: 'optional', leads: last.leads + part.leads };
   } else if (!(last.kind === 'optional' && before?.kind === 'plain')) parts.push(part);
-  // What is left is a plain part after a plain and an optional one: these match it already.
+  // The rest is a plain part after a plain and an optional one, which match it already.
 }
 
 function literal(text: string): Part {
@@ -151,6 +151,6 @@ function expression(body: string): Part {
   const lead = body.charAt(0);
   if (lead === '+') return { kind: 'any' };
   if (lead !== '' && '#./;?&'.includes(lead)) return { kind: 'optional', leads: lead };
-  // Several variables and exploded ones expand with commas between: still one run without stops.
+  // Several variables and exploded ones expand with commas between them: still one run without stops.
   return { kind: 'plain' };
 }

@@ -1,7 +1,7 @@
 import type { Message } from '../../model/message.ts';
 import { isScanFailure, type ScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 
-/** The messages of a JSON-RPC batch (2025-03-26), all of them or why it is refused as a whole. */
+/** The messages of a JSON-RPC batch (2025-03-26), or why the whole batch is refused. */
 export function readBatch(body: Buffer): Message[] | ScanFailure {
   const parts = scanBatch(body);
   if (isScanFailure(parts)) return parts;

@@ -6,7 +6,7 @@ import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.t
 /** The client-facing virtual servers: the aggregate, and one for every enabled server. */
 export class Endpoints {
   readonly #state: () => DesiredState;
-  /** What follows from the state the tables below were made of. */
+  /** The state from which the tables below were built. */
   #known: DesiredState | null = null;
   readonly #servers = new Map<string, Endpoint>();
   readonly #isolation = new Map<string, readonly string[]>();
@@ -16,7 +16,7 @@ export class Endpoints {
     this.#state = state;
   }
 
-  /** One server's endpoint. Null when there is none for this caller; it does not learn which of the two it is. */
+  /** The endpoint of one server; null if it does not exist or the caller may not use it. The caller cannot tell which. */
   server(name: string, principal: Principal): Endpoint | null {
     this.#refresh();
     const endpoint = this.#servers.get(name);
@@ -24,8 +24,8 @@ export class Endpoints {
   }
 
   /**
-   * What keeps stateless clients apart: the values of the headers the operator named for the servers behind the
-   * endpoint; null where there are none.
+   * The isolation handle of a stateless client: the values of the headers that the operator named for the servers behind
+   * the endpoint; null without any.
    */
   handleOf(endpoint: Endpoint, headers: IncomingHttpHeaders): string | null {
     this.#refresh();
@@ -36,7 +36,7 @@ export class Endpoints {
     return values.every((value) => value === null) ? null : JSON.stringify(values);
   }
 
-  /** Values of the headers that servers behind the endpoint get from their callers; undefined where there are none. */
+  /** Values of the headers that servers behind the endpoint get from their callers; undefined without any. */
   forwardedOf(endpoint: Endpoint, headers: IncomingHttpHeaders): ClientProfile['forwarded'] {
     this.#refresh();
     const names = this.#forwarded.get(endpoint.server);
@@ -58,7 +58,7 @@ export class Endpoints {
     const all = new Set<string>();
     const allForwarded = new Set<string>();
     for (const { name, enabled, isolationHeader, onlyFor, apart } of state.servers.values()) {
-      // What was added for one session is on that session's endpoint and has none of its own.
+      // A server that was added for one session is reachable on that session's endpoint only.
       if (!enabled || onlyFor !== undefined) continue;
       this.#servers.set(name, serverEndpoint(name));
       const forwarded = Object.keys(apart?.headers ?? {});

@@ -1,12 +1,12 @@
 import { fingerprint } from '../../protocol/canonical.ts';
 
 const MAX_ENTRIES = 512;
-/** Longer texts are digested every time: what a client sends must not decide what we keep. */
+/** Longer texts are digested every time, so that clients do not decide how much memory the cache takes. */
 const MAX_TEXT = 8 * 1024;
 
 /**
- * Fingerprints of capabilities by their raw text. A stateless client sends its capabilities with every request, in
- * the same words each time, so the digest is worked out once. Least recently used texts are forgotten.
+ * Cache of capability fingerprints by their raw text. A stateless client sends the same text with every request, so its
+ * digest is computed once. Evicts the least recently used text.
  */
 export class Fingerprints {
   readonly #known = new Map<string, string>();

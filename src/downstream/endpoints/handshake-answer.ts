@@ -10,7 +10,7 @@ import { result } from '../../protocol/compose.ts';
 import { discoverResult, initializeResult } from '../../protocol/handshake-results.ts';
 import { SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
 
-/** The answer to `initialize`: what the endpoint says of itself, or an error when it cannot be known. */
+/** The answer to `initialize`: the endpoint's handshake, or an error if it is not known. */
 export async function initializeAnswer(
   core: Core,
   request: Message,
@@ -36,7 +36,7 @@ export async function discoverAnswer(
   if (view instanceof GatewayError) return failure(view);
   const { handshake, ttlMs, cacheScope, capabilities, serverInfo } = view;
   if (handshake !== null) {
-    // The versions are what this endpoint serves, which is the gateway's affair and not the server's.
+    // The versions are those that this endpoint serves, not those of the server.
     const own = discoverResult(handshake, { supportedVersions: STATELESS_REVISIONS, ttlMs, cacheScope });
     return answer(result(request.id, own, 'stateless'));
   }
@@ -47,9 +47,9 @@ export async function discoverAnswer(
   return answer(result(request.id, body, 'stateless'));
 }
 
-/** The result that ends a listening stream in order (2026-07-28 subscriptions §Graceful Closure). */
+/** The result that ends a listening stream (2026-07-28 subscriptions §Graceful Closure). */
 export function listenCompletion(listen: Message): Message {
-  // A lexeme has one character per byte; the body is text.
+  // A lexeme has one character per byte; the body is UTF-8 text.
   const id = Buffer.from(listen.id, 'latin1').toString('utf8');
   const meta = `{${JSON.stringify(SUBSCRIPTION_ID_KEY)}:${id}}`;
   return result(listen.id, `{"resultType":"complete","_meta":${meta}}`, 'stateless');

@@ -8,18 +8,18 @@ import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 
 const JSON_TYPE = 'application/json';
 const RETRY_AFTER_MS = 1_000;
-/** Refusals of the listener after which the same request may be sent again. */
+/** Refusals of the listener after which the client may send the same request again. */
 const FAILURES: ReadonlyMap<string, 'OVERLOADED' | 'NOT_SENT'> = new Map([
   ['overloaded', 'OVERLOADED'],
   ['connection_closing', 'NOT_SENT'],
 ]);
-/** Refusals of the listener that JSON-RPC has a code of its own for. */
+/** Refusals of the listener that have a JSON-RPC code of their own. */
 const CODES: ReadonlyMap<string, number> = new Map([
   ['empty_body', CATALOGUE.PARSE_ERROR.rpc],
   ['repeated_mcp_header', CATALOGUE.HEADER_MISMATCH.rpc],
 ]);
 
-/** Answers with JSON given in parts. `headers` are further lines, name and value alternating. */
+/** Answers with JSON given in parts. `headers` are further headers, name and value alternating. */
 export function sendParts(
   context: RequestContext,
   status: number,
@@ -29,13 +29,13 @@ export function sendParts(
   context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts, headers);
 }
 
-/** The header that says when a failed request may be sent again; undefined where that is not known. */
+/** The header that says when a failed request may be sent again; undefined if that is not known. */
 export function retryAfter(outcome: Outcome): readonly string[] | undefined {
   const afterMs = outcome.kind === 'failure' ? outcome.error.data.retryAfterMs : undefined;
   return afterMs === undefined ? undefined : ['Retry-After', String(Math.ceil(afterMs / 1_000))];
 }
 
-/** The same, with parts that no code needs afterwards. */
+/** As `sendParts`, for parts that no code needs afterwards: their pooled memory is reused once they are sent. */
 export function sendLastParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
   context.answerWithPooled(status, JSON_TYPE, parts);
 }
@@ -49,7 +49,7 @@ export function sendMessage(
   context.answer(status, JSON_TYPE, message.bytes, headers);
 }
 
-/** An HTTP error with a JSON-RPC error for body. `id` is the request's id as written, empty where it is not known. */
+/** An HTTP error with a JSON-RPC error as its body. `id` is the request's id as written, empty if it is not known. */
 export function sendError(
   context: RequestContext,
   status: number,
@@ -61,7 +61,7 @@ export function sendError(
   sendMessage(context, status, errorAnswer(id, code, text, null, 'stateful'), headers);
 }
 
-/** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
+/** Renders refusals of the listener on MCP routes: JSON-RPC errors without an id. */
 export function renderRpc(refusal: Refusal): string {
   const failed = FAILURES.get(refusal.code);
   if (failed !== undefined) {

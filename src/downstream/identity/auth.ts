@@ -9,11 +9,11 @@ interface KnownKey {
 }
 
 /**
- * Who is calling, by the key in `Authorization: Bearer …` and by nothing else: no other header, no query parameter,
- * no cookie makes a principal.
+ * Identifies the caller by the key in `Authorization: Bearer …` only: no other header, query parameter or cookie
+ * establishes a principal.
  *
- * Keys are kept and compared as SHA-256 digests. The look-up by digest tells an attacker nothing: a guess that is
- * nearly right has a digest that is not; the last word is a constant-time comparison.
+ * Keys are stored and compared as SHA-256 digests. The look-up by digest reveals nothing to an attacker, because a key that
+ * is nearly right has an unrelated digest; a constant-time comparison decides.
  */
 export class KeyAuthenticator implements Authenticator {
   #keys: ReadonlyMap<string, KnownKey> = new Map();
@@ -24,7 +24,7 @@ export class KeyAuthenticator implements Authenticator {
     this.replace(state);
   }
 
-  /** Takes the agents of a new desired state; keys that are gone stop working with the next request. */
+  /** Takes the agents of a new desired state; removed keys stop working with the next request. */
   replace(state: Pick<DesiredState, 'agents' | 'unknownCallers'>): void {
     const keys = new Map<string, KnownKey>();
     for (const agent of state.agents.values()) {
@@ -37,7 +37,7 @@ export class KeyAuthenticator implements Authenticator {
     this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
   }
 
-  /** The principal of this id as it is now; null when no key makes it any more. */
+  /** The current principal with this id; null if no key establishes it any more. */
   principal(id: string): Principal | null {
     if (id === this.#unknown?.id) return this.#unknown;
     for (const { principal } of this.#keys.values()) if (principal.id === id) return principal;
@@ -56,7 +56,7 @@ export class KeyAuthenticator implements Authenticator {
 
 const SCHEME = 'bearer ';
 
-/** The credentials of a Bearer header; null for anything else. The scheme's case does not matter (RFC 9110 §11.1). */
+/** The credentials of a Bearer header; null for anything else. The scheme is case-insensitive (RFC 9110 §11.1). */
 function bearerToken(authorization: string | undefined): string | null {
   if (authorization === undefined || authorization.length <= SCHEME.length) return null;
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return null;

@@ -5,13 +5,13 @@ import type { Authenticator } from '../../model/ports.ts';
 import type { Endpoints } from '../endpoints/endpoints.ts';
 import { sendError } from '../endpoints/send.ts';
 
-/** A caller that is known, at an endpoint that it may use. */
+/** An authenticated caller at an endpoint that it may use. */
 export interface Admitted {
   readonly principal: Principal;
   readonly endpoint: Endpoint;
 }
 
-/** Who asks, and for what: decided from the head of a request, before a byte of its body is read. */
+/** Authenticates and authorizes a request from its head, before its body is read. */
 export class Gate {
   readonly #authenticator: Authenticator;
   readonly #endpoints: Endpoints;
@@ -21,7 +21,7 @@ export class Gate {
     this.#endpoints = endpoints;
   }
 
-  /** `server` is null for the aggregate. null when the request has been answered with 401 or 404. */
+  /** `server` is null for the aggregate. Returns null after it has answered the request with 401 or 404. */
   admit(context: RequestContext, server: string | null): Admitted | null {
     const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
@@ -39,7 +39,7 @@ export class Gate {
   }
 }
 
-/** Says what was sent, and nothing of the keys that there are. */
+/** Describes what the client sent; reveals nothing about existing keys. */
 function unauthorized(authorization: string | undefined): string {
   const form = 'send the key of an agent as "Authorization: Bearer <key>"';
   if (authorization === undefined) return `Unauthorized: no Authorization header; ${form}`;

@@ -10,12 +10,12 @@ import type { ClientExchange } from '../session/client-exchange.ts';
 import type { PendingInputRequests } from './pending-input-requests.ts';
 
 const METHOD = 'elicitation/create';
-/** Of 2025-11-25 only (client/elicitation §URL Elicitation Required Error). */
+/** Error code of 2025-11-25 only (client/elicitation §URL Elicitation Required Error). */
 const PAGE_REQUIRED = -32042;
 
 /**
- * A stateful server turned the call away until its user has been to a page. 2026-07-28 has no such error: its clients get the
- * pages as questions, and call again. All other outcomes are handed back as they are.
+ * Translates a stateful server's error that its user must first visit a page. 2026-07-28 has no such error: its clients get
+ * the pages as input requests and then retry the call. Returns all other outcomes unchanged.
  */
 export function withPages(
   outcome: Outcome,

@@ -11,44 +11,44 @@ import { spliceMessage } from '../../protocol/splice.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/stateless/input-required.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 
-/** What a pending call may keep of its server's messages while no client listens. */
+/** Limits of the server's notifications that a pending call buffers while no request is attached. */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 8 * 1024;
 const LEFT = 'the client did not come back with what it was asked for';
 
-/** How long a client may take to come back with answers. */
+/** How long a client may take to retry with its input. */
 export const TTL_MS = 10 * 60_000;
-/** Questions that come within so long of each other are asked in one round. */
+/** Questions that arrive within this time of each other are asked in one round. */
 const GATHER_MS = 5;
 
-/** All calls that wait, which share a room, and the states that lead back to them. */
+/** All pending calls, which share memory limits, and the `requestState` values that lead back to them. */
 export interface PendingInputCalls {
-  /** Holds so many more bytes for the call; false where there is no room. */
+  /** Accounts this many more bytes to the call; false if a limit is reached. */
   hold(call: PendingInputCall, bytes: number): boolean;
-  /** They are held no longer. */
+  /** Releases bytes of the call. */
   release(call: PendingInputCall, bytes: number): void;
-  /** Gives out the state that leads back to the call, and makes the one before worthless; the result asks these questions. */
+  /** Issues a new `requestState` for the call; returns the `input_required` result with these questions. */
   asking(call: PendingInputCall, questions: Buffer): Message;
-  /** It will not be come back to. */
+  /** Removes a call that has ended. */
   over(call: PendingInputCall): void;
 }
 
 /**
- * A live call of a stateless client whose stateful server asks (decision 011). The exchange that the gateway
- * works on has this for its reply; the exchanges of the client's requests are attached to it one
- * after the other. A round ends the attached request with an `input_required` result; the call goes on without one until the
- * next request is attached with the answers.
+ * A live call of a stateless client whose stateful server asks for input (decision 011): the reply of the exchange that the
+ * gateway works on. The exchanges of the client's requests are attached one after the other. A round ends the attached
+ * request with an `input_required` result; the next one attaches with the answers.
  *
- * While a request is attached, its lost connection cancels the call, as 2026-07-28 wants; while none is, only time does.
+ * A lost connection cancels the call while its request is attached, as 2026-07-28 requires; otherwise the call waits for
+ * its timeout.
  */
 export class PendingInputCall implements Reply {
   readonly canAsk = true;
-  /** What the gateway works on. */
+  /** The exchange that the gateway works on. */
   readonly call: ClientExchange;
-  /** The wire it came on, where calls end with that; null for HTTP. */
+  /** The wire that the call arrived on, for wires whose end ends their calls; null for HTTP. */
   readonly wire: object | null;
   readonly endpoint: Endpoint;
-  /** Of the state that leads back to it, what its requests have to ask for, and the bytes it holds. */
+  /** Id of the current `requestState`, digest that the request of each round must have, and bytes accounted to the call. */
   handle = '';
   digest = '';
   held = 0;
@@ -118,7 +118,7 @@ export class PendingInputCall implements Reply {
     else this.#end(this.#attached, failure(error));
   }
 
-  /** The client is back: gets what it missed, and the server the answers. `responses` is an object of the front's. */
+  /** Attaches the client's next request, and delivers what it missed. `responses` is an object in that request. */
   attach(attached: ClientExchange, responses: Range | null): void {
     this.#expiry?.();
     this.#expiry = null;
@@ -133,17 +133,17 @@ export class PendingInputCall implements Reply {
     this.#keptBytes = 0;
     for (const notification of kept) this.#tell(attached, this.call, notification, null);
     if (responses !== null) this.#questions.take(attached.request.bytes, responses);
-    // What was left out is asked again (mrtr §Error Handling), where this request declares it as well.
+    // Unanswered questions are asked again (mrtr §Error Handling), if this request declares the capability as well.
     this.#questions.refuseUndeclared(attached.client.capabilities);
     this.#gather();
   }
 
-  /** Ends the call from this side; a client that comes back gets the error. */
+  /** Ends the call with an error, which the client gets when it retries. */
   abandon(error: GatewayError): void {
     this.call.conclude(failure(error), error.message);
   }
 
-  /** No client will come back. */
+  /** Cancels the call, because its client will not retry. */
   forget(reason: string): void {
     this.#expiry?.();
     this.#expiry = null;
@@ -173,7 +173,7 @@ export class PendingInputCall implements Reply {
     if (id !== null) this.#questions.callOff(id);
   }
 
-  /** Progress goes under the token of the front, which need not be that of the first request. */
+  /** Sends progress under the token of the attached request, which may differ from that of the first request. */
   #tell(attached: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
     const token = progressToken(notification);
     if (token === null || attached.request === call.request) {
@@ -194,7 +194,7 @@ export class PendingInputCall implements Reply {
     this.#keptBytes += length;
   }
 
-  /** The server's answer while no client was connected, where it can be kept until one is. */
+  /** The outcome that arrived while no request was attached; an error if it is too large to buffer. */
   #keepable(outcome: Outcome): Outcome {
     if (outcome.kind === 'failure' || this.#calls.hold(this, outcome.message.bytes.length)) return outcome;
     const text = 'the answer came while the client was away, and is too large to be kept for it';
@@ -216,7 +216,7 @@ export class PendingInputCall implements Reply {
   }
 }
 
-/** Why this server's request cannot be put to the client of this call; null where it can. */
+/** Why this request of the server cannot be put to the client of this call; null if it can. */
 function refusalOf(call: Message, request: Message, capabilities: string): GatewayError | null {
   const { method } = request;
   if (!isInputRequest(method)) {

@@ -16,14 +16,14 @@ import { type ClientExchange, type ExchangeList, paramHeadersOf } from '../sessi
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { PendingInputCall, type PendingInputCalls, TTL_MS } from './pending-input-call.ts';
 
-/** Calls whose clients are asked, of all clients and of one principal. */
+/** Pending calls, of all clients and of one principal. */
 const MAX_CALLS = 4_096;
 const MAX_PER_PRINCIPAL = 2_048;
-/** What they may hold together: requests, questions, and answers that wait for their clients. */
+/** Bytes that they may hold together: requests, questions, and buffered answers. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** What those of one principal may hold of it. */
+/** Bytes that the calls of one principal may hold. */
 const MAX_BYTES_PER_PRINCIPAL = MAX_BYTES / 2;
-/** The prefix of every state that was sealed here. */
+/** Prefix of every `requestState` that the gateway seals. */
 const MARK = 'trunkline-call.';
 const MARK_BYTES = Buffer.from(MARK);
 const HANDLE_BYTES = 16;
@@ -35,29 +35,29 @@ interface PendingInputRequestsDeps {
   readonly others?: OtherNodes | undefined;
 }
 
-/** What a request with a state of ours is. */
+/** What a request with a `requestState` of the gateway is. */
 export type Returning =
   | { readonly kind: 'refused'; readonly error: GatewayError }
-  /** The next round of a call that waits for it. */
+  /** The next round of a pending call. */
   | { readonly kind: 'resumes'; readonly call: PendingInputCall; readonly responses: Range | null }
-  /** The same of a call that waits at another node. */
+  /** The next round of a call that is pending at another node. */
   | { readonly kind: 'elsewhere'; readonly run: (exchange: Exchange) => Promise<Outcome> }
-  /** A call to be made again, as it was when it began: its server keeps nothing open. */
+  /** A call to run again from its first request: its server keeps no state for it. */
   | { readonly kind: 'again'; readonly request: Message };
 
 interface Ticket {
-  /** null for a call that is to be made again. */
+  /** Null for a call that is to be run again. */
   readonly call: PendingInputCall | null;
-  /** It was used, or its time is over. */
+  /** Deletes the ticket, because its state was used or has expired. */
   end(): void;
 }
 
 /**
- * The calls of stateless clients that wait for what their servers asked, and the sealed states that lead back to them
- * (proto:S3, proto:S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
- * any other request it is -32602, and nothing runs. A state of an earlier process of ours proves that there was a call
- * whose end is unknown: UNKNOWN, and it is not run again. If it was for a call to be made again, it may have been used:
- * then it is -32602 too. A state of another node that is there goes to it.
+ * The pending calls of stateless clients, and the sealed states that lead back to them (proto:S3, proto:S6). A state is
+ * valid once, for its principal, endpoint, method and params, until it expires; any other request gets -32602, and nothing
+ * runs. A state of an earlier process proves that a call ran whose end is unknown: it gets UNKNOWN, and the call is not run
+ * again. If it was for a call to be run again, it may have been used, so it gets -32602 too. A state of another live node
+ * is forwarded to that node.
  */
 export class PendingInputRequests implements PendingInputCalls {
   readonly #deps: PendingInputRequestsDeps;
@@ -65,9 +65,9 @@ export class PendingInputRequests implements PendingInputCalls {
   readonly #tickets = new Map<string, Ticket>();
   readonly #calls = new Set<PendingInputCall>();
   readonly #perPrincipal = new Counts();
-  /** States for calls to be made again, by principal. */
+  /** States for calls to be run again, by principal. */
   readonly #again = new Counts();
-  /** Held for calls, by principal. */
+  /** Bytes held for calls, by principal. */
   readonly #bytes = new Counts();
 
   constructor(deps: PendingInputRequestsDeps) {
@@ -75,7 +75,7 @@ export class PendingInputRequests implements PendingInputCalls {
     this.#incarnation = deps.others?.self ?? deps.random.hex(8);
   }
 
-  /** Calls that no client waits for at this moment, but that live. */
+  /** Live calls without an attached request. */
   get waitingForInput(): number {
     let count = 0;
     for (const call of this.#calls) if (call.waitingForInput) count++;
@@ -83,8 +83,8 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   /**
-   * The call's server asks for the first time: from now on another exchange serves the client in its place, and
-   * in the list of those in flight. `wire` is what the call ends with. Throws GatewayError where there are too many.
+   * The call's server asks for the first time: from now on another exchange serves the client in its place and in
+   * `inFlight`. `wire` is the wire whose end ends the call. Throws GatewayError if there are too many calls.
    */
   begin(call: ClientExchange, inFlight: ExchangeList, endpoint: Endpoint, wire: object | null): ClientExchange {
     const { id } = call.client.principal;
@@ -130,7 +130,7 @@ export class PendingInputRequests implements PendingInputCalls {
     this.#perPrincipal.add(call.call.client.principal.id, -1);
   }
 
-  /** The result that asks a client to do something and then to call again. */
+  /** The result that asks a client for input and then to run the call again. */
   askingAgain(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     const { principal } = exchange.client;
@@ -151,7 +151,7 @@ export class PendingInputRequests implements PendingInputCalls {
     );
   }
 
-  /** Finds what the request comes back to; null when it holds no state of ours. `headers` are its `Mcp-Param-*`. */
+  /** Finds the call that the request continues; null without a state of the gateway. `headers` are its `Mcp-Param-*`. */
   returning(
     request: Message,
     principal: Principal,
@@ -193,12 +193,12 @@ export class PendingInputRequests implements PendingInputCalls {
     return { kind: 'resumes', call, responses };
   }
 
-  /** A wire has ended, and with it the calls whose clients it led to. */
+  /** The wire has closed: cancels the pending calls of its clients. */
   left(wire: object, reason: string): void {
     for (const call of [...this.#calls]) if (call.wire === wire && call.waitingForInput) call.forget(reason);
   }
 
-  /** Parked calls whose caller has other rights than when they began end. */
+  /** Ends pending calls if the rights of their caller changed since they began. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const waitingForInput of [...this.#calls]) {
       const { principal } = waitingForInput.call.client;
@@ -208,7 +208,7 @@ export class PendingInputRequests implements PendingInputCalls {
     }
   }
 
-  /** The gateway stops. A client that comes back to the next process learns that the call may have run. */
+  /** The gateway stops. A client that retries at the next process gets UNKNOWN. */
   close(): void {
     for (const call of [...this.#calls]) {
       if (call.waitingForInput) this.#end(call, 'UNKNOWN', 'the gateway stopped before the answer came');
@@ -223,7 +223,7 @@ export class PendingInputRequests implements PendingInputCalls {
     return this.#bytes.total + bytes <= MAX_BYTES && this.#bytes.of(principalId) + bytes <= MAX_BYTES_PER_PRINCIPAL;
   }
 
-  /** What an ended call held was given up with it. */
+  /** No-op for a call that has ended, whose bytes were all released then. */
   #count(call: PendingInputCall, bytes: number): void {
     if (!this.#calls.has(call)) return;
     call.held += bytes;
@@ -252,7 +252,7 @@ function isDeclined(bytes: Buffer, responses: Range): boolean {
   return false;
 }
 
-/** The body was compared by its digest; the headers that mirror it were checked when the call began. */
+/** The body was compared by its digest; its mirror headers were checked when the call began. */
 function sameParamHeaders(headers: IncomingHttpHeaders, before: Readonly<Record<string, string>> | null): boolean {
   const now = paramHeadersOf(headers);
   const names = Object.keys(now);

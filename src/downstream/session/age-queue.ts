@@ -1,19 +1,18 @@
 import type { Clock } from '../../model/clock.ts';
 
-/** An entry that is notified when it has waited long enough. The links belong to the queue. */
+/** An entry that the queue notifies after its delay. The links belong to the queue. */
 export interface AgeQueueItem {
   /** Clock reading at which it is due; 0 while it is in no queue. */
   dueAt: number;
   earlier: AgeQueueItem | null;
   later: AgeQueueItem | null;
-  /** Called once, after it has left the queue. */
+  /** Called once, after the entry has left the queue. */
   due(): void;
 }
 
 /**
- * One delay for many waiting things, with one timer in all: members lie in a list in the order they came, which is
- * the order they become due. Joining and leaving cost a few assignments, so a call that is answered at once pays
- * no timer of its own.
+ * One delay for many entries, with one timer: the list is in order of arrival, which is the order in which entries become
+ * due. Joining and leaving cost a few assignments, so a call that is answered at once costs no timer of its own.
  */
 export class AgeQueue {
   readonly #clock: Clock;
@@ -38,7 +37,7 @@ export class AgeQueue {
     if (!this.#armed) this.#arm(this.#delayMs);
   }
 
-  /** No-op for a thing that is not waiting. */
+  /** No-op for an entry that is in no queue. */
   leave(member: AgeQueueItem): void {
     if (member.dueAt === 0) return;
     member.dueAt = 0;
@@ -55,7 +54,7 @@ export class AgeQueue {
     this.#clock.after(delayMs, this.#tick);
   }
 
-  /** The timer runs on while entries wait, and lapses when none do: joining must not set one each time. */
+  /** The timer is armed while entries wait and stops when none do, so that joining does not set one each time. */
   #run(): void {
     this.#armed = false;
     const now = this.#clock.now();

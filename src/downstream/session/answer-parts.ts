@@ -9,7 +9,7 @@ import { withId } from '../../protocol/splice.ts';
 import { errorToStateful, notificationToStateful, resultToStateful } from '../../protocol/stateful/to-stateful.ts';
 import { errorToStateless, notificationToStateless, resultToStateless } from '../../protocol/stateless/to-stateless.ts';
 
-/** The answer to the request, in its client's vocabulary; its id is not the client's yet. */
+/** The answer to the request, in its client's vocabulary; it does not have the client's id yet. */
 export function answerMessage(request: Message, endpoint: Endpoint, outcome: Outcome): Message {
   if (outcome.kind === 'failure') return shapeFailure(request, endpoint, outcome.error);
   return inPlaceOf(outcome.message, translated(request, outcome.message), request.method);
@@ -27,12 +27,12 @@ function translated(request: Message, message: Message): Message {
     : resultToStateless(message, request.method, null, isForOneCaller(request.method));
 }
 
-/** The same as bytes, under the client's own id: large bodies as views, not copies. */
+/** As `answerMessage`, as bytes with the client's own id: large bodies as views, not copies. */
 export function answerParts(request: Message, endpoint: Endpoint, outcome: Outcome): Buffer[] {
   return withId(answerMessage(request, endpoint, outcome), request.id);
 }
 
-/** A notification in the client's vocabulary; null when it has no word for it, or the client does not want to hear it. */
+/** The notification in the client's vocabulary; null if that has no such notification, or the client did not ask for it. */
 export function notificationFor(era: Era, notification: Message, client: ClientProfile): Buffer | null {
   if (notification.method === 'notifications/message' && !wantsToHear(client, era, notification)) return null;
   if (notification.era === era) return notification.bytes;
@@ -40,7 +40,7 @@ export function notificationFor(era: Era, notification: Message, client: ClientP
   return translated?.bytes ?? null;
 }
 
-/** Log messages reach every client that asked for this severity, whichever client the server sends them for. */
+/** Filters log messages by the client's own level: the server may send them for another client that asked for more. */
 function wantsToHear({ logLevel }: ClientProfile, era: Era, message: Message): boolean {
   if (logLevel === null) return era === 'stateful';
   const level = bodyString(message, 'level');

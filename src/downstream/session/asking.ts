@@ -10,21 +10,21 @@ import { notificationFor } from './answer-parts.ts';
 import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 
-/** What asking takes. */
+/** Dependencies of `askClient`. */
 export interface AskDeps {
   readonly clock: Clock;
-  /** New with every process: part of the ids of asks. */
+  /** Part of the ids of asks; new with every process. */
   readonly prefix: string;
   readonly wires: Wires;
 }
 
-/** Questions one client may have before it at once. */
+/** Open asks of one client. */
 const MAX_OPEN_ASKS = 256;
 
 /**
- * Sends a server's request to the session's client under an id of our own and waits for the answer. `owner` is the
- * exchange it belongs to, null for none; `server` whose request it is, where several may ask outside of calls. What the
- * client did not declare is not asked.
+ * Sends a server's request to the session's client under an id of the gateway and waits for the answer. `owner`: the
+ * exchange it belongs to, null for none; `server`: whose request it is, if several servers can ask outside of calls.
+ * Rejects what the client did not declare.
  */
 export function askClient(
   session: ClientSession,
@@ -54,8 +54,8 @@ export function askClient(
 }
 
 /**
- * The server cancels one of its requests: ends the ask and gives the notification with the id that the client knows.
- * Null when no such ask is open, and so nothing is to be said.
+ * The server cancels one of its requests: ends the ask and returns the notification with the id that the client knows; null
+ * if no such ask is open.
  */
 function callOffAsk(
   session: ClientSession,
@@ -71,7 +71,7 @@ function callOffAsk(
   return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
 }
 
-/** A notification in the client's words, or the cancellation of an ask; null when nothing is to be said. */
+/** The notification in the client's vocabulary, or the cancellation of an ask; null if there is nothing to send. */
 export function notificationTo(
   session: ClientSession,
   exchange: ClientExchange | null,
@@ -90,8 +90,8 @@ export function notificationTo(
 }
 
 /**
- * Ends the asks of a call that is over, and gives the cancellations of them for the client. Asks that are only
- * likely the call's go on without it, unless the client took the call back.
+ * Ends the asks of a call that has ended and returns their cancellations for the client. Asks that only likely belong to
+ * the call stay open without it, unless the client cancelled the call.
  */
 export function abandonAsks(session: ClientSession, exchange: ClientExchange): Buffer[] {
   const asks = session.openAsks;

@@ -6,54 +6,54 @@ import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 
 /**
- * The way back to the client for one exchange: an HTTP response, an SSE stream shared by many exchanges, or a pipe.
- * Nothing here blocks or throws; a client that is gone is the reply's own affair.
+ * The way back to the client for one exchange: an HTTP response, an SSE stream shared by many exchanges, or a pipe. No
+ * method blocks or throws, even if the client is gone.
  */
 export interface Reply {
-  /** Whether requests of ours can reach the client this way, and its answers us. */
+  /** Whether requests of the gateway and the client's answers to them can pass this way. */
   readonly canAsk: boolean;
-  /** No client is connected at the moment to get the answer; it may come back for it. */
+  /** No client is connected to get the answer; it may reconnect for it. */
   readonly unheard?: boolean;
-  /** Of the HTTP request, while it waits for its answer. */
+  /** Headers of the HTTP request until it is answered. */
   readonly headers?: Readonly<IncomingHttpHeaders> | undefined;
-  /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
+  /** Sends a notification of the exchange, or the cancellation of an ask. `flow` as in `Exchange.emit`. */
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
-  /** Sends a request of ours, under an id of ours. */
+  /** Sends a request of the gateway, under an id of the gateway. */
   askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message>;
-  /** The exchange is over, with this outcome. Called exactly once. */
+  /** The exchange has ended with this outcome. Called exactly once. */
   answer(exchange: ClientExchange, outcome: Outcome): void;
-  /** The exchange is over because the client cancelled it, which asks for no answer. Called instead of `answer`. */
+  /** The client cancelled the exchange and expects no answer. Called instead of `answer`. */
   cancelled(exchange: ClientExchange): void;
 }
 
 let count = 0;
 
 /**
- * One request of a client in flight. A plain object with a few fields, because there is one for every call; it is a
- * member of its client's list of exchanges by its own links.
+ * One request of a client in flight. A plain object with a few fields, because every call has one; its own links make it a
+ * member of its client's list of exchanges.
  */
 export class ClientExchange implements Exchange {
-  /** Replaced where a call is made again, by what it was when it began. */
+  /** Replaced when a call is run again: by the request without the members of its round. */
   request: Message;
   readonly client: ClientProfile;
-  /** Replaced by the exchange that takes it over while the call goes on. */
+  /** Replaced by a `PendingInputCall` when the server asks a stateless client for input. */
   reply: Reply;
   readonly #headers: Readonly<IncomingHttpHeaders> | null;
-  /** Undefined until it is asked for. */
+  /** Undefined until first read. */
   #params: Readonly<Record<string, string>> | null | undefined;
   readonly #number = ++count;
   target: Exchange['target'] = undefined;
   sentAt: number | undefined = undefined;
-  // Members that a few calls set: there from the start, so that all exchanges keep one shape.
+  // Fields that few calls set; declared at the start so that all exchanges have one hidden class.
   begunAt: number | undefined = undefined;
   servedBy: string | undefined = undefined;
   attempts: Exchange['attempts'] = undefined;
   trace: string | undefined = undefined;
-  /** Set by the endpoint on which it came. */
+  /** Set by `StatelessIntake`. */
   sealsInput = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
-  /** Links of the `ExchangeList` it is in. */
+  /** Links of the `ExchangeList` that it is in. */
   previous: ClientExchange | null = null;
   next: ClientExchange | null = null;
   #over = false;
@@ -75,7 +75,7 @@ export class ClientExchange implements Exchange {
     return new ClientExchange(this.request, this.client, this.reply, this.#headers);
   }
 
-  /** Only these headers leave this room; credentials never do. */
+  /** With `traceparent`, the only headers that `Exchange` exposes; never credentials. */
   get paramHeaders(): Readonly<Record<string, string>> | null {
     if (this.#params === undefined) this.#params = this.#headers === null ? null : paramHeadersOf(this.#headers);
     return this.#params;
@@ -108,7 +108,7 @@ export class ClientExchange implements Exchange {
     return this.reply.askFor(this, request, likely);
   }
 
-  /** The client wants no answer any more. The code that works on the call is notified, once. */
+  /** The client cancels the request. Notifies the code that works on the call, once. */
   cancel(reason: string): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
@@ -117,11 +117,11 @@ export class ClientExchange implements Exchange {
     tell?.(reason);
   }
 
-  /** Ends the exchange from this side, with an outcome of ours; the code that works on it is notified to stop. */
+  /** Ends the exchange with an outcome of the gateway; the code that works on it is notified to stop. */
   conclude(outcome: Outcome, reason: string): void {
     const tell = this.onCancel;
     this.finish(outcome);
-    // Code that has only been waiting so far sees by this that it must begin nothing.
+    // Code that has only been waiting so far reads this and starts nothing.
     this.cancelled ??= reason;
     tell?.(reason);
   }
@@ -152,8 +152,8 @@ export function paramHeadersOf(headers: Readonly<IncomingHttpHeaders>): Readonly
 }
 
 /**
- * The exchanges in flight of one client, linked through the exchanges themselves: joining and leaving allocate
- * nothing, and a client that uses one id for several calls at once loses none of them.
+ * The exchanges of one client in flight, linked through the exchanges themselves: joining and leaving allocate nothing, and
+ * a client that uses one id for several concurrent calls loses none of them.
  */
 export class ExchangeList {
   #first: ClientExchange | null = null;
@@ -171,7 +171,7 @@ export class ExchangeList {
     this.#size++;
   }
 
-  /** To be called once for an exchange that was added. */
+  /** Call it once for an exchange that was added. */
   remove(exchange: ClientExchange): void {
     if (exchange.previous === null) this.#first = exchange.next;
     else exchange.previous.next = exchange.next;
@@ -189,14 +189,14 @@ export class ExchangeList {
     return null;
   }
 
-  /** A copy, so that members may leave while it is walked. */
+  /** A copy, so that members may leave during iteration. */
   all(): ClientExchange[] {
     const members: ClientExchange[] = [];
     for (let exchange = this.#first; exchange !== null; exchange = exchange.next) members.push(exchange);
     return members;
   }
 
-  /** Cancels all of them; they leave the list when their outcomes come. */
+  /** Cancels all of them; they leave the list when their outcomes arrive. */
   cancelAll(reason: string): void {
     if (this.#size === 0) return;
     for (const exchange of this.all()) exchange.cancel(reason);

@@ -8,56 +8,56 @@ import type { DeclaredClient } from './initialize.ts';
 import type { LoggedStream } from './logged-stream.ts';
 import { PendingAsks } from './pending-asks.ts';
 
-/** Streams that a GET opened, and answers to a POST. */
+/** Streams opened by a GET (`g`), and answers to a POST (`p`). */
 type StreamKind = 'g' | 'p';
 
-/** An answer under way as SSE, which its client may come back to. */
+/** An answer that is being streamed as SSE and that its client can resume. */
 export interface ResumableReply {
   readonly stream: LoggedStream | null;
-  /** Ends the connection but not the calls. */
+  /** Ends the stream. Its calls are not cancelled by this. */
   hangUp(): void;
 }
 
-/** The way to a session's client outside any call: its GET stream, its one SSE stream, its pipe. */
+/** The way to a session's client outside calls: its GET streams, its only SSE stream, or its pipe. */
 export interface SessionChannel {
-  /** Whether a client listens at this moment. */
+  /** Whether a client listens now. */
   readonly open: boolean;
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
-  /** Notifies the client that a question it was asked is cancelled. */
+  /** Notifies the client that a request of the gateway is cancelled. */
   calledOff(cancellation: Buffer): void;
-  /** Ends the streams; the session is over or the gateway stops. */
+  /** Ends the streams: the session has ended, or the gateway stops. */
   close(): void;
 }
 
 /**
- * A stateful client conversation as this process holds it. There may be thousands, most of them idle, so it is a
- * plain object; what only a busy session needs is made when it is needed. What has to survive the process is the
- * `SessionRecord` that `SessionTable` writes from it.
+ * A stateful client session as this process holds it. There may be thousands, most of them idle, so it is a plain object
+ * that creates what only a busy session needs on demand. `SessionTable` writes what has to survive the process as a
+ * `SessionRecord`.
  */
 export class ClientSession {
-  /** What it is known by inside and on disk: a digest, with which no one can use the session. */
+  /** Its internal and stored id: a digest of `mcpSessionId`, which gives no access to the session. */
   readonly id: string;
-  /** What the client presents, its `Mcp-Session-Id`. Kept in memory only. */
+  /** The client's `Mcp-Session-Id`. Held in memory only. */
   readonly mcpSessionId: string;
   readonly endpoint: Endpoint;
-  /** False for sessions that live and die with one stream or pipe. */
+  /** False for a session that begins and ends with one stream or pipe. */
   readonly lasting: boolean;
   /** Wall clock. */
   readonly createdAt: number;
   client: ClientProfile;
-  /** The client has said who it is. */
+  /** The client has sent its `initialize`. */
   introduced: boolean;
   initialized = false;
-  /** Clock readings: when the client was last heard of, and the value the stored record knows. */
+  /** Monotonic time of the client's last activity, and its value in the stored record. */
   lastUsed: number;
   savedUse: number;
   readonly exchanges = new ExchangeList();
   channel: SessionChannel | null = null;
-  /** Answers under way as SSE, by the names of their streams, so that a client can come back to them. */
+  /** Answers being streamed as SSE, by stream name, so that a client can resume them. */
   replies: Map<string, ResumableReply> | null = null;
   ended = false;
-  /** It was opened by another process, or by this one before a restart. */
+  /** The session was opened by another process, or by an earlier process of this node. */
   restored = false;
   #asks: PendingAsks | null = null;
   #streams = 0;
@@ -82,14 +82,14 @@ export class ClientSession {
     this.introduced = lasting;
   }
 
-  /** Takes what the client says of itself, where the session was there before its `initialize`. */
+  /** Applies the client's `initialize`, for a session that began before it. */
   introduce(client: DeclaredClient, fingerprint: string): void {
     const { revision, capabilities, info } = client;
     this.client = { ...this.client, revision, capabilities, fingerprint, info };
     this.introduced = true;
   }
 
-  /** What the client wants to hear of from now on. */
+  /** The least severe log message that the client wants from now on. */
   set logLevel(logLevel: string) {
     this.client = { ...this.client, logLevel };
   }
@@ -99,20 +99,20 @@ export class ClientSession {
     return !this.ended && this.client.principal.id === principal.id && this.endpoint.path === endpoint.path;
   }
 
-  /** Rights can change while a session lives: the caller of the moment is the one that counts. */
+  /** Rights can change during a session, so every request sets the current principal. */
   useAs(principal: Principal, now: number): void {
     this.lastUsed = now;
     if (this.client.principal !== principal) this.client = { ...this.client, principal };
   }
 
-  /** Its servers get these headers from now on. */
+  /** Sets the headers that the session's servers get from now on. */
   forwards(forwarded: ClientProfile['forwarded']): void {
     const before = this.client.forwarded;
     if (before === forwarded || JSON.stringify(before) === JSON.stringify(forwarded)) return;
     this.client = { ...this.client, forwarded };
   }
 
-  /** Nothing is under way and no stream listens. */
+  /** No call is in flight and no stream is open. */
   get idle(): boolean {
     return this.exchanges.size === 0 && this.channel?.open !== true;
   }
@@ -128,18 +128,18 @@ export class ClientSession {
 
   /**
    * A name for another stream of this session, unique over all sessions and processes. It begins with a digest of the
-   * session's id, so that an event id names its session even when the event has left the log.
+   * session's id, so that an event id names its session even after the event has left the log.
    */
   nextStream(prefix: string, kind: StreamKind): string {
     return `${this.streamHead(kind)}${prefix}${(++this.#streams).toString(36)}`;
   }
 
-  /** Whether the event log may have something of it. */
+  /** Whether the event log may hold events of this session. */
   get mayHaveEvents(): boolean {
     return this.restored || this.#streams > 0;
   }
 
-  /** What all stream names of this kind begin with. */
+  /** The common prefix of all stream names of this kind. */
   streamHead(kind: StreamKind): string {
     this.#tag ||= hash('sha256', this.id).slice(0, 8);
     return `${kind}${this.#tag}.`;

@@ -3,17 +3,17 @@ import { LATEST_STATEFUL, type Message, type Revision, STATEFUL_REVISIONS } from
 import { fields, type Range, stringValue } from '../../protocol/fields.ts';
 
 export interface DeclaredClient {
-  /** The revision the session will speak: the client's, if it is one of the stateful ones, else our newest. */
+  /** The session's revision: the client's if it is a stateful one, else the gateway's newest. */
   readonly revision: Revision;
-  /** As written. */
+  /** As the client wrote them. */
   readonly capabilities: string;
   readonly info: string | null;
 }
 
-/** Kept for as long as the session lives. */
+/** The texts are held as long as the session lives. */
 const MAX_INTRODUCTION_BYTES = 64 * 1024;
 
-/** Reads what a client says of itself in `initialize` (lifecycle §Initialization of the stateful revisions). */
+/** Reads the client's declaration in `initialize` (lifecycle §Initialization of the stateful revisions). */
 export function readInitialize(request: Message): DeclaredClient | GatewayError {
   if (request.bodyStart < 0) return new GatewayError('INVALID_PARAMS', 'initialize needs params');
   const { bytes } = request;

@@ -9,8 +9,8 @@ const NOTHING = Buffer.alloc(0);
 export const RETRY_MS = 1_000;
 
 /**
- * One SSE stream of a session that a client can come back to. Every message is logged before it is written, on this
- * stream alone; the connection may break and be replaced while the stream goes on.
+ * One resumable SSE stream of a session. Every message is logged before it is written, and is sent on this stream only; the
+ * connection may break and be replaced while the stream continues.
  */
 export class LoggedStream {
   readonly name: string;
@@ -18,14 +18,14 @@ export class LoggedStream {
   readonly #events: EventLog;
   readonly #copy: StreamCopy | null;
   #sink: EventSink | null = null;
-  /** The last event logged, and the last one written to some connection. Null for none in this process. */
+  /** The last event logged, and the last one written to a connection. Null for none in this process. */
   #lastId: string | null = null;
   #seenId: string | null = null;
   #waiting: WaitingFlows | null = null;
   #attempt = 0;
   #ended = false;
 
-  /** `copy`: what other nodes find when this one is gone. */
+  /** `copy`: the replica of the stream for other nodes. */
   constructor(sessionId: string, name: string, events: EventLog, copy: StreamCopy | null = null) {
     this.#sessionId = sessionId;
     this.name = name;
@@ -37,7 +37,7 @@ export class LoggedStream {
     return this.#sink?.closed === false;
   }
 
-  /** The event to go on after on a connection that knows none; null when nothing was missed. */
+  /** The event after which a client without an event id resumes; null when it missed nothing. */
   get missedAfter(): string | null {
     return this.#seenId === this.#lastId ? null : this.#seenId;
   }
@@ -48,8 +48,8 @@ export class LoggedStream {
   }
 
   /**
-   * Says when to come back after a break, and sends an event without content, whose id the client can come back with before
-   * anything else has happened. Clients of older revisions read an event without data as a broken message.
+   * Sets the client's reconnection delay, and sends an event without data, from whose id the client can resume before any
+   * other event. Clients of older revisions read an event without data as a malformed message.
    */
   begin(revision: Revision): void {
     const primes = revision === '2025-11-25';
@@ -59,7 +59,7 @@ export class LoggedStream {
     if (primes) this.#sink!.event(id, [NOTHING]);
   }
 
-  /** An event without content that is sent to no client yet: its id. */
+  /** Logs an event without data that is not sent yet, and returns its id. */
   mark(): string {
     const id = this.#log(NOTHING, null);
     this.#seenId = id;
@@ -67,8 +67,8 @@ export class LoggedStream {
   }
 
   /**
-   * `droppable`: the client may miss it when it does not keep up with the stream. `flow` waits until it does. `answers`: the
-   * request whose answer it is.
+   * `droppable`: it may be dropped if the client does not keep up. `flow` is paused until the client does. `answers`: the
+   * request that the message answers.
    */
   send(message: Buffer, droppable = false, flow: Flow | null = null, answers: OwedAnswer | null = null): void {
     if (this.#ended) return;
@@ -80,23 +80,23 @@ export class LoggedStream {
     if (keepsUp || flow === null || !this.open) return;
     this.#waiting ??= new WaitingFlows();
     this.#waiting.wait(flow, this.#sink!);
-    // A lost connection is no cancellation: the call goes on into the log.
+    // A lost connection does not cancel the call: its messages continue into the log.
     this.#sink!.onClose = () => this.#waiting?.release();
   }
 
   /**
-   * Goes on over another connection, after the event the client names. What is logged meanwhile is caught up with
-   * before the connection counts, so that no message is lost, doubled or out of order. The newest connection wins.
+   * Resumes over another connection, after the event that the client names. Events logged meanwhile are replayed before the
+   * connection goes live, so that no message is lost, duplicated or out of order. The newest connection wins.
    */
   async resume(sink: EventSink, afterId: string): Promise<void> {
     this.#sink?.end();
     this.#sink = null;
-    // What an ended connection held up would not be heard of from it any more.
+    // Flows that the old connection paused would not be resumed by it any more.
     this.#waiting?.release();
     const attempt = ++this.#attempt;
     let from = afterId;
     for (;;) {
-      // A log that cannot be read is one that has nothing.
+      // An unreadable log counts as empty.
       const found = await this.#events.after(this.#sessionId, from).catch(() => null);
       if (attempt !== this.#attempt || sink.closed) return sink.end();
       from = replay(sink, found?.events ?? [], from);
@@ -107,14 +107,14 @@ export class LoggedStream {
     if (this.#ended) sink.end();
   }
 
-  /** Nothing more will come. What was logged can still be replayed. */
+  /** No further messages. Logged events can still be replayed. */
   end(): void {
     this.#ended = true;
     this.#copy?.end();
     this.hangUp();
   }
 
-  /** Ends the connection. What comes from now on waits in the log. */
+  /** Ends the connection. Later messages go to the log only. */
   hangUp(): void {
     this.#sink?.end();
     this.#waiting?.release();
@@ -128,7 +128,7 @@ export class LoggedStream {
   }
 }
 
-/** Writes logged events and returns the id of the last. Priming events have done their work and are left out. */
+/** Writes logged events and returns the id of the last one. Skips events without data, which only mark a position. */
 export function replay(
   sink: EventSink,
   events: readonly { readonly eventId: string; readonly message: Buffer }[],

@@ -2,41 +2,41 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 
-/** What became of a client's answer: it ended an ask, came too late for one, or belongs to nothing we ever asked. */
+/** The fate of a client's answer: it ended an ask, came too late for one, or names an id that was never issued. */
 export type AnswerFate = 'taken' | 'late' | 'unknown';
 
-/** The exchange an ask belongs to, or likely does: then it outlives the answer. */
+/** The exchange that an ask belongs to. `likely`: it may not, so the ask outlives the exchange's answer. */
 export interface AskOwner {
   readonly exchange: object;
   readonly likely: boolean;
 }
 
-/** What a server's request is known by: on one connection by its id alone, outside of calls by its server as well. */
+/** Identifies a server's request: by its id within a call; outside of calls by its server as well. */
 interface AskName {
-  /** Empty where that goes without saying. */
+  /** Empty matches any server. */
   readonly server: string;
-  /** The id the server gave its request, as written. */
+  /** The id that the server gave its request, as written. */
   readonly id: string;
 }
 
-/** How long a client may think about what belongs to no call; what belongs to one has that call's deadline. */
+/** Deadline of asks that belong to no call; an ask of a call has the deadline of the call. */
 const ASK_MS = 15 * 60_000;
 
 interface PendingAsk {
-  /** null for one that belongs to no exchange, or none any more. */
+  /** Null for an ask that belongs to no exchange, or no longer does. */
   owner: AskOwner | null;
   readonly name: AskName;
-  /** No caller waits for the answer any more, because it took too long. */
+  /** Called when the deadline passes without an answer. */
   readonly expired: (id: string) => void;
-  /** Stops its deadline, where it has one. */
+  /** Cancels the deadline; null without one. */
   disarm: (() => void) | null;
   resolve(answer: Message): void;
   reject(error: GatewayError): void;
 }
 
 /**
- * Requests to one client that wait for its answer. Their ids are our own strings, so that the ids of many servers
- * cannot meet in one session; the prefix is new with every process, so that an answer to an ask of an earlier life
+ * Requests to one client that wait for its answer. Their ids are strings of the gateway, so that the ids of several servers
+ * cannot collide in one session. The prefix is new with every process, so that the answer to an ask of an earlier process
  * does not end an ask of this one.
  */
 export class PendingAsks {
@@ -54,7 +54,7 @@ export class PendingAsks {
     return this.#open.size;
   }
 
-  /** Registers an ask; `id` is the lexeme to send it under, and to cancel it by when it has `expired`. */
+  /** Registers an ask. `id` is the lexeme to send it under, and to cancel it by in `expired`. */
   open(
     owner: AskOwner | null,
     name: AskName,
@@ -67,7 +67,7 @@ export class PendingAsks {
     return { id, answer: promise };
   }
 
-  /** Takes the client's answer to the ask it names. */
+  /** Ends the ask that the client's answer names. */
   take(answer: Message): AnswerFate {
     const id = answer.id;
     const ask = this.#open.get(id);
@@ -79,7 +79,7 @@ export class PendingAsks {
     return this.#wasIssued(id) ? 'late' : 'unknown';
   }
 
-  /** The server cancelled its request: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
+  /** The server cancelled its request: ends the ask and returns the id that the client knows; null if there is no such ask. */
   callOff(exchange: object | null, name: AskName): string | null {
     for (const [id, ask] of this.#open) {
       if ((ask.owner?.exchange ?? null) !== exchange || !isSame(ask.name, name)) continue;
@@ -90,7 +90,7 @@ export class PendingAsks {
     return null;
   }
 
-  /** The exchange was answered: asks that were only likely to be its own go on without an exchange. */
+  /** The exchange was answered: asks that only likely belonged to it stay open without an exchange. */
   release(exchange: object): void {
     for (const [id, ask] of this.#open) {
       if (ask.owner?.exchange !== exchange || !ask.owner.likely) continue;
@@ -99,7 +99,7 @@ export class PendingAsks {
     }
   }
 
-  /** Ends all asks of one exchange and returns their ids: its call is over, or its client is gone. */
+  /** Ends all asks of one exchange and returns their ids: its call has ended, or its client is gone. */
   abandon(exchange: object | null, error: GatewayError): string[] {
     const ids: string[] = [];
     for (const [id, ask] of this.#open) {

@@ -12,15 +12,15 @@ import type { ClientSession } from './client-session.ts';
 import type { AnswerFate } from './pending-asks.ts';
 import type { SessionTable } from './session-table.ts';
 
-/** Hands what a client of this session sent to the nodes where what it belongs to may be. */
+/** Forwards a client's message to the nodes that may have what it refers to. */
 export type SessionRelay = (sessionId: string, message: Message) => void;
 
-/** Requests one session may have in flight. */
+/** Requests that one session may have in flight. */
 export const MAX_IN_FLIGHT = 256;
 
 /**
- * Takes the messages of stateful sessions from any wire: requests become exchanges, answers go to the
- * asks they belong to, a cancel finds its call.
+ * Takes the messages of stateful sessions from any wire: requests become exchanges, answers end the asks they belong to,
+ * and a cancellation finds its call.
  */
 export class SessionIntake {
   readonly #core: Core;
@@ -28,7 +28,7 @@ export class SessionIntake {
   readonly #wires: Wires;
   readonly #relay: SessionRelay | null;
 
-  /** `relay`: the same sessions at other nodes, for what belongs to nothing here. */
+  /** `relay`: forwards messages that refer to nothing here to other nodes. */
   constructor(core: Core, sessions: SessionTable, wires: Wires, relay: SessionRelay | null = null) {
     this.#core = core;
     this.#sessions = sessions;
@@ -36,7 +36,7 @@ export class SessionIntake {
     this.#relay = relay;
   }
 
-  /** Whether another request of the session would be one too many. */
+  /** Whether the session has reached its limit of requests in flight. */
   full(session: ClientSession): boolean {
     return session.exchanges.size >= MAX_IN_FLIGHT;
   }
@@ -70,7 +70,7 @@ export class SessionIntake {
     }
   }
 
-  /** The client's answer to something we asked it. */
+  /** The client's answer to a request of the gateway. */
   answer(session: ClientSession, message: Message): AnswerFate {
     this.#tapped(session, message, null);
     const fate = this.answered(session, message);
@@ -79,12 +79,12 @@ export class SessionIntake {
     return 'taken';
   }
 
-  /** The same of what was asked here. */
+  /** As `answer`, for requests of this node only. */
   answered(session: ClientSession, message: Message): AnswerFate {
     return session.openAsks?.take(message) ?? 'unknown';
   }
 
-  /** Cancels what is in flight here; false where it is none of that. */
+  /** Cancels the call that the notification names; false if it is not in flight here. */
   cancelled(session: ClientSession, notification: Message): boolean {
     const id = bodyLexeme(notification, 'requestId');
     const exchange = id === null ? undefined : session.exchanges.find(id);
@@ -95,8 +95,8 @@ export class SessionIntake {
   }
 
   /**
-   * It goes on as any request, once other nodes know: the session's next request may come to one of them. The session keeps
-   * the level, also after restarts of its servers and of this process.
+   * The request runs once other nodes know the level, because the session's next request may go to one of them. The session
+   * keeps the level across restarts of its servers and of this process.
    */
   #setLevel(session: ClientSession, request: Message): Promise<void> | null {
     const level = bodyLexeme(request, 'level')?.slice(1, -1) ?? null;
@@ -109,7 +109,7 @@ export class SessionIntake {
     this.#wires.tap?.client(client, endpoint, 'client', [bytes], exchange?.id ?? null);
   }
 
-  /** What needs no server: a ping asks whether we are there, and a session is opened but once. */
+  /** Answers what needs no server: a ping, and a repeated `initialize`, which fails. */
   #answerOurselves(request: Message): Outcome | null {
     switch (request.method) {
       case 'ping':
@@ -122,7 +122,7 @@ export class SessionIntake {
   }
 }
 
-/** Waits for the one outcome and ends the exchange with it. */
+/** Ends the exchange with its outcome. */
 export async function settle(exchange: ClientExchange, running: Promise<Outcome>): Promise<void> {
   exchange.finish(await running);
 }

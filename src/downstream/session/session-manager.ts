@@ -5,17 +5,17 @@ import { LATEST_STATEFUL } from '../../model/message.ts';
 import type { ClientSession } from './client-session.ts';
 import type { SessionTable } from './session-table.ts';
 
-/** A client session as programs that embed the gateway see it (S2.38). A copy: changing it changes nothing. */
+/** A client session as embedding programs see it (S2.38). A copy: changing it has no effect on the session. */
 export interface Session {
   readonly id: string;
-  /** The `clientInfo` of the client; null where it sent none. */
+  /** The `clientInfo` of the client; null if it sent none. */
   readonly clientInfo: unknown;
   readonly initialized: boolean;
   readonly createdAt: Date;
   readonly lastSeen: Date;
 }
 
-/** The client sessions of a gateway, for programs that embed it. Expiry and caps are the gateway's own settings. */
+/** The client sessions of a gateway, for embedding programs. Expiry and limits are those of the gateway's settings. */
 export class SessionManager {
   readonly #sessions: SessionTable;
   readonly #now: () => number;
@@ -26,7 +26,7 @@ export class SessionManager {
     this.#now = now;
   }
 
-  /** Opens a session on `/mcp`. Throws GatewayError OVERLOADED at the cap. */
+  /** Opens a session on `/mcp`. Throws GatewayError OVERLOADED at the limit. */
   create(clientInfo: unknown = null, principal: Principal = ANONYMOUS): Session {
     const info = clientInfo === null ? null : JSON.stringify(clientInfo);
     if (info === undefined) throw new GatewayError('INVALID_PARAMS', 'clientInfo is not JSON');
@@ -42,7 +42,7 @@ export class SessionManager {
     );
   }
 
-  /** null for an id that is no session at hand. */
+  /** Returns null if this process does not hold the session. */
   get(id: string): Session | null {
     const session = this.#sessions.find(id);
     return session === undefined ? null : this.#view(session);

@@ -21,14 +21,14 @@ interface SessionTableDeps {
   readonly events: EventLog;
   readonly fingerprints: Fingerprints;
   readonly settings: () => SessionSettings;
-  /** Whether memory is too short for another session (F40). */
+  /** Whether memory is too low to open another session (F40). */
   readonly memoryScarce: () => boolean;
-  /** Called once for every session that ended, for any reason; also for those that only their records knew. */
+  /** Called for every session that ends for any reason, including those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
   readonly durations: Metric<Histogram>;
 }
 
-/** What a client says of itself at `initialize`. */
+/** What a client declares at `initialize`. */
 interface NewSession {
   readonly principal: Principal;
   readonly endpoint: Endpoint;
@@ -36,24 +36,24 @@ interface NewSession {
   readonly capabilities: string;
   readonly info: string | null;
   readonly forwarded?: ClientProfile['forwarded'];
-  /** False for a session that lives and dies with one stream. */
+  /** False for a session that begins and ends with one stream. */
   readonly lasting: boolean;
 }
 
 const SWEEP_MS = 15_000;
 /** How far the stored time of last use may lag behind. */
 const SAVE_MS = 60_000;
-/** How often stored sessions that no client came back for are looked for: after a restart nothing else finds them. */
+/** How often to look for expired stored sessions: after a restart nothing else finds those whose clients did not return. */
 const CLEAN_MS = 5 * 60_000;
-/** At the cap, a session unused for this long makes room for a new one. */
+/** At the limit, a session that is unused for this long makes room for a new one. */
 const YIELD_MS = 5 * 60_000;
 const RETRY_AFTER_MS = 10_000;
 const MADE_ROOM = 'the session made room for a newer one';
 
 /**
- * The sessions this process knows: a cache of the shared records, and the live part of each. An id that is not here
- * may still be a session that another process opened, or this one before a restart, so it is looked up; the stored
- * record says whose it is. One sweep for all expires unused ones: most clients never end their sessions.
+ * The sessions that this process holds: a cache of the shared records, and the live part of each session. An unknown id may
+ * name a session of another process, or of this node before a restart, so its record is looked up; the record names the
+ * owner. One sweep expires unused sessions, because most clients never end theirs.
  */
 export class SessionTable {
   readonly #deps: SessionTableDeps;
@@ -75,7 +75,7 @@ export class SessionTable {
     return this.#sessions.size;
   }
 
-  /** Wall clock, for people. */
+  /** Wall-clock time, for display. */
   wall(): number {
     return this.#deps.clock.wall();
   }
@@ -84,7 +84,7 @@ export class SessionTable {
     return this.#sessions.values();
   }
 
-  /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have, or as memory allows. */
+  /** Throws OVERLOADED if memory is too low, or if the caller or the gateway has reached its limit of sessions. */
   create(wanted: NewSession): ClientSession {
     if (this.#deps.memoryScarce()) {
       throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
@@ -117,24 +117,24 @@ export class SessionTable {
     return session;
   }
 
-  /** The session that a client presents this id of, if this process has it at hand. */
+  /** The session with this `Mcp-Session-Id`, if this process holds it. */
   find(mcpSessionId: string): ClientSession | undefined {
     return this.#byMcpSessionId.get(mcpSessionId);
   }
 
-  /** The session of this `ClientSession.id`, if this process has it at hand. */
+  /** The session with this `ClientSession.id`, if this process holds it. */
   get(id: string): ClientSession | undefined {
     return this.#sessions.get(id);
   }
 
   /**
-   * The session from the shared records; null for an id that is none, or no longer. Without other nodes it rejects with
-   * OVERLOADED as `create` throws it: what comes back after a restart counts like what is new.
+   * Loads the session from the shared records; null for an id that is unknown or has expired. Without other nodes it
+   * rejects with OVERLOADED as `create` does, because restored sessions count like new ones.
    */
   load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
-    // Our ids are 128 random bits in hex. Anything else needs no look-up.
+    // Session ids are 128 random bits in hex. Anything else needs no look-up.
     if (!/^[0-9a-f]{32}$/.test(mcpSessionId)) return Promise.resolve(null);
-    // One look-up for callers who have the same right to it; a stranger's must not answer for the owner's.
+    // One look-up for callers with the same right to the session; another caller's look-up must not decide for the owner.
     const key = `${mcpSessionId} ${principal.id} ${endpoint.path}`;
     let loading = this.#loading.get(key);
     if (loading === undefined) {
@@ -144,14 +144,14 @@ export class SessionTable {
     return loading;
   }
 
-  /** Writes the record behind; call it after a change of what the record holds. */
+  /** Writes the record behind. Call it after each change of what the record holds. */
   save(session: ClientSession, isNew = false): void {
     if (!session.lasting || session.ended) return;
     session.savedUse = session.lastUsed;
     this.#deps.records.put(this.#recordOf(session), isNew);
   }
 
-  /** As `save`; null where no other node has to know, else resolves when all do. */
+  /** As `save`. Returns null if no other node has to know, else resolves when all do. */
   saveEverywhere(session: ClientSession): Promise<void> | null {
     const { records } = this.#deps;
     if (records.putEverywhere === undefined || !session.lasting || session.ended) {
@@ -179,7 +179,7 @@ export class SessionTable {
     this.#deps.onEnded(session.id);
   }
 
-  /** Ends sessions that were not used for `idleMs`, and writes down later uses of the rest. Returns how many ended. */
+  /** Ends sessions that were not used for `idleMs`, and saves later uses of the rest. Returns how many ended. */
   sweep(idleMs = this.#deps.settings().idleMs): number {
     const now = this.#deps.clock.now();
     let ended = 0;
@@ -196,18 +196,18 @@ export class SessionTable {
     return ended;
   }
 
-  /** Removes stored sessions that expired while the gateway was down. To be called at start; then it goes on by itself. */
+  /** Removes stored sessions that expired while the gateway was down. Call it at start; then the sweep repeats it. */
   async clean(): Promise<void> {
     this.#cleanedAt = this.#deps.clock.now();
     for (const record of await this.#deps.records.all()) this.review(record);
   }
 
-  /** Ends it if it has expired. */
+  /** Ends the session of the record if it has expired. */
   review(record: SessionRecord): void {
     if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
   }
 
-  /** Stops sweeping and writes the times of last use. The sessions live on in their records. */
+  /** Stops the sweep and saves the times of last use. The sessions persist in their records. */
   close(): void {
     this.#cancelSweep();
     for (const session of this.#sessions.values()) if (session.lastUsed !== session.savedUse) this.save(session);
@@ -216,7 +216,7 @@ export class SessionTable {
   #tick(): void {
     this.#cancelSweep = this.#deps.clock.after(SWEEP_MS, () => this.#tick());
     this.sweep();
-    // What cannot be read now is looked for again.
+    // A failed read is tried again by a later sweep.
     if (this.#deps.clock.now() - this.#cleanedAt >= CLEAN_MS) this.clean().catch(() => {});
   }
 
@@ -230,7 +230,7 @@ export class SessionTable {
       this.#forget(id);
       return null;
     }
-    // A stranger, or the right caller elsewhere, must not even bring the session to life.
+    // Another caller, or the owner on another endpoint, must not restore the session.
     if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
     this.#makeRoomFor(principal, false);
     const client: ClientProfile = {
@@ -250,7 +250,7 @@ export class SessionTable {
     return session;
   }
 
-  /** Another process has written this of a session that may be in use here as well. */
+  /** Applies a record that another process wrote, if this process holds the session. */
   heard({ id, initialized, logLevel, lastSeenAt }: SessionRecord): void {
     const session = this.#sessions.get(id);
     if (session === undefined) return;
@@ -258,7 +258,7 @@ export class SessionTable {
     if (initialized) session.initialized = true;
     const used = clock.now() - (clock.wall() - lastSeenAt);
     if (used > session.lastUsed) {
-      // Used there, it is not idle here; and that is written down already.
+      // Use at another node keeps the session alive here; that node has saved it already.
       session.lastUsed = used;
       session.savedUse = used;
     }
@@ -297,7 +297,7 @@ export class SessionTable {
     this.#perPrincipal.add(session.client.principal.id, 1);
   }
 
-  /** With other nodes this table is a cache: it refuses and ends nothing. What limits new sessions is the number in the cluster. */
+  /** With other nodes this table is a cache that evicts at its limit; the cluster-wide number limits new sessions. */
   #makeRoomFor(principal: Principal, isNew: boolean): void {
     const { max, maxPerPrincipal } = this.#deps.settings();
     const { census } = this.#deps.records;
@@ -314,10 +314,10 @@ export class SessionTable {
     if (this.#sessions.size >= max) this.#makeRoom(null);
   }
 
-  /** `own`: those here, which the others may not have heard of yet. */
+  /** `own`: sessions of this node, which the other nodes may not know yet. */
   #makeRoomInCluster(census: SessionCensus, principal: string | null, own: number, most: number): void {
     if (Math.max(own, census.count(principal)) < most) return;
-    // The nodes write uses late, and none writes that a session is in use more often than it sweeps.
+    // Nodes save uses late, and note that a session is in use only once per sweep.
     const oldest = census.longestUnused(principal, YIELD_MS + SAVE_MS + SWEEP_MS);
     if (oldest === null) throw full();
     const session = this.#sessions.get(oldest.id);
@@ -325,7 +325,7 @@ export class SessionTable {
     else this.end(session, MADE_ROOM);
   }
 
-  /** Forgets the session here that was unused for longest: its record stays, and it comes back when its client does. */
+  /** Evicts the session that is unused for longest. Its record stays, and is loaded again when its client returns. */
   #putAway(): void {
     const session = this.#longestIdle(({ lasting }) => lasting);
     if (session === null) return;
@@ -333,7 +333,7 @@ export class SessionTable {
     this.#remove(session);
   }
 
-  /** Ends the session that was unused for longest, of this caller or of all; throws when none is idle enough. */
+  /** Ends the session that is unused for longest, of this caller or of all; throws if none is idle enough. */
   #makeRoom(of: Principal | null): void {
     const oldest = this.#longestIdle(({ client }) => of === null || client.principal.id === of.id);
     if (oldest === null || this.#deps.clock.now() - oldest.lastUsed < YIELD_MS) throw full();
@@ -360,21 +360,21 @@ function full(): GatewayError {
   return new GatewayError('OVERLOADED', 'too many open sessions', { retryAfterMs: RETRY_AFTER_MS });
 }
 
-/** Everything but the client's own requests knows a session by this: neither the disk nor a log can give it away. */
+/** The id of a session everywhere but in its client's requests: neither the disk nor a log can reveal `Mcp-Session-Id`. */
 function digestOf(mcpSessionId: string): string {
   return hash('sha256', mcpSessionId).slice(0, 32);
 }
 
-/** As long as the event log keeps what a client may come back to. */
+/** As long as the event log keeps events for a client to resume from. */
 const RETURN_MS = 5 * 60_000;
 
 /**
- * Ends waits whose client has gone. A lost connection is no cancellation, so a call goes on; but `tasks/result` does
- * nothing except wait, possibly for ever, and would keep its session from ever being idle. A client that comes back later
- * asks again: the task itself goes on.
+ * Ends waits whose client is gone. A lost connection is no cancellation, so its call continues; but `tasks/result` only
+ * waits, possibly for ever, and would keep its session from becoming idle. A client that returns later asks again: the task
+ * itself continues.
  */
 class AbandonedWaits {
-  /** Clock readings: since when no client has been seen. */
+  /** Monotonic time since when no client is connected. */
   readonly #since = new WeakMap<ClientExchange, number>();
 
   sweep(exchanges: ExchangeList, now: number): void {

@@ -13,20 +13,20 @@ import type { ClientSession, SessionChannel } from './client-session.ts';
 import { readInitialize } from './initialize.ts';
 import { settle } from './session-intake.ts';
 
-/** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
+/** One ordered wire to a client that carries all its messages: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {
   readonly open: boolean;
   /**
-   * One message, without line breaks. A `droppable` one may be lost to a client that does not keep up; `flow`, what it
-   * came on, waits until the client does.
+   * Writes one message without line breaks. A `droppable` one may be dropped if the client does not keep up; `flow`, which
+   * the message arrived on, is paused until the client does.
    */
   write(message: Buffer, droppable?: boolean, flow?: Flow | null): void;
   end(): void;
 }
 
 /**
- * Both the session's channel and the reply of all its exchanges, for clients that have one wire for everything. Their sessions
- * begin when the wire does, and learn who the client is from its `initialize`.
+ * The session's channel and the reply of all its exchanges, for clients with a single wire. Their sessions begin with the
+ * wire, and get the client's declaration from its `initialize`.
  */
 export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
@@ -41,7 +41,7 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#deps = deps;
   }
 
-  /** Takes a message of the client: 'full' where it is one request too many, 'unknown' where it answers nothing. */
+  /** Takes a message of the client: 'full' if it is one request too many, 'unknown' if it is an answer to nothing. */
   take(message: Message): 'taken' | 'full' | 'unknown' {
     const { intake } = this.#deps;
     const session = this.#session;
@@ -67,7 +67,7 @@ export class SharedChannel implements SessionChannel, Reply {
     return this.#wire.open;
   }
 
-  /** Before its answer to `initialize` a client is sent nothing: it has read no list yet that could have changed. */
+  /** Dropped before the answer to `initialize`: the client has read no list yet that could have changed. */
   deliver(notification: Message, server?: string): void {
     if (this.#introduced) this.#tell(null, notification, null, server);
   }
@@ -97,7 +97,7 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#introduced ||= exchange.request.method === 'initialize' && this.#session.introduced;
   }
 
-  /** Answers a request that is no exchange, because it could not be read as one. `id` as written. */
+  /** Answers a message that could not be read as a request. `id` as written. */
   refuse(id: string, code: number, text: string): void {
     this.#wire.write(oneLine(errorAnswer(id, code, text, null, 'stateful').bytes));
   }
@@ -126,7 +126,7 @@ export class SharedChannel implements SessionChannel, Reply {
   async #handshake(request: Message): Promise<Outcome> {
     const { endpoint, client } = this.#session;
     const message = await initializeAnswer(this.#deps.core, request, endpoint, client);
-    // A client may try again on the same wire when the server behind it was not there yet.
+    // A client may retry on the same wire if the server was not available.
     if (message.kind === 'error') this.#session.introduced = false;
     return answer(message);
   }

@@ -11,23 +11,23 @@ import { LoggedStream } from './logged-stream.ts';
 export interface StandaloneDeps {
   readonly clock: Clock;
   readonly events: EventLog;
-  /** New with every process: part of the ids of asks and of the names of streams. */
+  /** Part of the ids of asks and of the names of streams; new with every process. */
   readonly prefix: string;
   readonly wires: Wires;
-  /** Where there are other nodes. */
+  /** Absent without other nodes. */
   readonly copies?: StreamCopies | undefined;
 }
 
-/** GET streams one session may hold open; a further one ends the oldest. */
+/** GET streams that one session may hold open; another one ends the oldest. */
 const MAX_OPEN = 4;
-/** A client that opened no stream in this time will not open one: nothing is kept for it. */
+/** Messages for a session that opened no stream within this time are dropped: its client is unlikely to open one. */
 const FIRST_STREAM_MS = 60_000;
 
 /**
- * The GET streams of a session (2025-11-25 transports, "Listening for Messages from the Server"). Clients open more
- * than one, some by mistake and some because their first one died unnoticed, so a further one is neither refused nor
- * does it push the first out: each message goes to one stream only, the youngest that is open. What comes while none
- * is open waits in the log for the next.
+ * The GET streams of a session (2025-11-25 transports, "Listening for Messages from the Server"). Clients open more than
+ * one, by mistake or because their first one died unnoticed. Another one is therefore not refused, and does not replace the
+ * first: each message goes to one stream only, the youngest that is open. Without an open stream, messages wait in the log
+ * for the next one.
  */
 export class StandaloneStreams implements SessionChannel {
   readonly #session: ClientSession;
@@ -44,12 +44,12 @@ export class StandaloneStreams implements SessionChannel {
     return this.#streams.some((stream) => stream.open);
   }
 
-  /** A client had one open, and has none any more. */
+  /** Whether a client had a stream open, and has none now. */
   get left(): boolean {
     return this.#joined && !this.open;
   }
 
-  /** A stream for a client that names no event to go on from. */
+  /** Connects a client that names no event to resume from. */
   connect(sink: EventSink): void {
     this.#joined = true;
     this.#dropDead();
@@ -63,7 +63,7 @@ export class StandaloneStreams implements SessionChannel {
     this.#begin(this.#next(), sink);
   }
 
-  /** A stream for a client that goes on after an event of the stream of this name. */
+  /** Connects a client that resumes after an event of the stream of this name. */
   resume(name: string, sink: EventSink, afterId: string): Promise<void> {
     this.#joined = true;
     let stream = this.#streams.find((known) => known.name === name);
@@ -74,14 +74,14 @@ export class StandaloneStreams implements SessionChannel {
     return stream.resume(sink, afterId);
   }
 
-  /** A stream that is to go on where one of a node that is gone has ended, after the event whose id it returns. */
+  /** Opens a stream that continues one of a failed node, after the event `startId`. */
   successor(): { readonly stream: LoggedStream; readonly startId: string } {
     this.#dropDead();
     const stream = this.#next();
     return { stream, startId: stream.mark() };
   }
 
-  /** A successor that replaces no stream after all: nothing must wait for it, or be sent on it. */
+  /** Removes a successor that replaces no stream after all: no message may be sent on it. */
   abandon(stream: LoggedStream): void {
     this.#streams = this.#streams.filter((other) => other !== stream);
     stream.end();
@@ -89,7 +89,7 @@ export class StandaloneStreams implements SessionChannel {
 
   deliver(notification: Message, server?: string): void {
     const bytes = notificationTo(this.#session, null, notification, this.#deps.wires, server);
-    // A client must learn that it need not answer.
+    // Not droppable: a client must learn that it need not answer.
     if (bytes !== null) this.#send(bytes, notification.method !== 'notifications/cancelled');
   }
 
@@ -108,7 +108,7 @@ export class StandaloneStreams implements SessionChannel {
     for (const stream of this.#streams) stream.end();
   }
 
-  /** Ends the connections. What is sent from now on waits in the log for clients that come back. */
+  /** Ends the connections. Messages from now on wait in the log for clients that reconnect. */
   hangUp(): void {
     for (const stream of this.#streams) stream.hangUp();
   }
@@ -118,18 +118,18 @@ export class StandaloneStreams implements SessionChannel {
     if (stream === undefined) {
       if (this.#deps.clock.wall() - this.#session.createdAt > FIRST_STREAM_MS) return;
       stream = this.#next();
-      // The mark before the first message, from which the first connection will go on.
+      // The position before the first message, from which the first connection resumes.
       stream.mark();
     }
     stream.send(message, droppable);
   }
 
-  /** A further stream; the oldest makes room for it. */
+  /** Adds a stream; at the limit it ends the oldest. */
   #add(name: string): LoggedStream {
     if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
     const { id: sessionId, client } = this.#session;
     const { events, copies, prefix } = this.#deps;
-    // What began in an earlier process is not found under the name of this one.
+    // A stream of an earlier process is not replicated: other nodes do not look for its name at this process.
     const own = name.startsWith(this.#session.streamHead('g') + prefix);
     const about = { name, sessionId, principal: client.principal.id, owed: () => [] };
     const stream = new LoggedStream(sessionId, name, events, own ? (copies?.begin(about) ?? null) : null);
@@ -146,7 +146,7 @@ export class StandaloneStreams implements SessionChannel {
     stream.begin(this.#session.client.revision);
   }
 
-  /** Broken streams are kept for their clients to come back only while they are the last, where messages wait. */
+  /** Ends disconnected streams, except the youngest, on which messages wait for the client. */
   #dropDead(): void {
     const last = this.#streams.at(-1);
     this.#streams = this.#streams.filter((stream) => {

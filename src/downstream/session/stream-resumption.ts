@@ -19,18 +19,18 @@ interface StreamResumptionDeps {
   readonly sessions: SessionTable;
   readonly others?: StreamsElsewhere | undefined;
   readonly core: Pick<Exchanges, 'run'>;
-  /** The session's own streams, one of which is about to be opened. */
+  /** The GET streams of a session, one of which is about to be opened. */
   readonly standalone: (session: ClientSession) => StandaloneStreams;
 }
 
-/** Streams that went on elsewhere, and ended there too: more of them in a row are not followed. */
+/** A stream may have continued at several nodes that failed in turn; a longer chain is not followed. */
 const MAX_STEPS = 8;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Clients that come back with `Last-Event-ID`. They get what they missed on the stream that the event is of, and on that one
- * alone (2025-11-25 transports, resumability): from its node while that lives; else from the copy it left, after which an
- * answer that was still to come is UNKNOWN, and a stream of the session's own goes on as one of this node.
+ * Serves clients that reconnect with `Last-Event-ID`: they get what they missed on the stream of that event only
+ * (2025-11-25 transports, resumability). A live node of the stream serves it; otherwise the copy that its node left, after
+ * which a pending answer is UNKNOWN, and a GET stream of the session continues as one of this node.
  */
 export class StreamResumption {
   readonly #deps: StreamResumptionDeps;
@@ -47,12 +47,12 @@ export class StreamResumption {
     };
     if (await this.#resume(session, lastEventId, open)) return;
     if (lastEventId.startsWith(session.streamHead('g'))) {
-      // An event that has left the log was seen by the client: it misses nothing we still have.
+      // The client has seen an event that has left the log: it misses nothing that is still logged.
       this.#deps.standalone(session).connect(open());
     } else sendError(context, 400, 'Nothing can be replayed after this event');
   }
 
-  /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
+  /** Serves a stream of this node to a client that reconnected to another node; false if this node has no such stream. */
   async resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
     const session = this.#deps.sessions.get(sessionId);
     if (session !== undefined) return this.#resumeHere(session, lastEventId, open);
@@ -70,14 +70,14 @@ export class StreamResumption {
     if (how !== 'gone') return how === 'served';
     const left = await others.left(session.id, session.client.principal.id, lastEventId);
     if (left !== null) return this.#goOn(session, left, others, lastEventId, open);
-    // A node that was restarted has another name, and its log still: this one, or another.
+    // A restarted node has a new name but the same log: this node, or another.
     if (await this.#resumeHere(session, lastEventId, open)) return true;
     return others.resumeAnywhere(session.id, lastEventId, open);
   }
 
   /**
-   * Replays what the client missed on the stream the event is of. False where this node has nothing after the event; then
-   * `open` was not called.
+   * Replays what the client missed on the stream of the event. Returns false, without a call of `open`, if this node has
+   * nothing after the event.
    */
   async #resumeHere(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
     for (const { stream } of session.replies?.values() ?? []) {
@@ -92,7 +92,7 @@ export class StreamResumption {
     return true;
   }
 
-  /** Asks for the answer at the node that runs the call; without one, says that the outcome is unknown. */
+  /** Looks for the answer at the node that runs the call; if there is none, reports the outcome as unknown. */
   async #answer(sink: EventSink, owed: OwedAnswer, { client, endpoint }: ClientSession): Promise<void> {
     const bytes = Buffer.from(owed.request ?? '');
     const message = scanMessage(bytes, 'stateful', 'relaxed');
@@ -100,13 +100,13 @@ export class StreamResumption {
     if (!isScanFailure(message)) {
       const exchange = new ReturnedExchange(`returned ${owed.id}`, message, client);
       const outcome = await this.#deps.core.run(exchange, endpoint);
-      // Any other failure is of this search, and says nothing of the call.
+      // Any other failure concerns this search, not the call.
       if (outcome.kind === 'answer' || exchange.found) answer = answerParts(message, endpoint, outcome);
     }
     sink.event(null, answer ?? unknown(owed, GONE, endpoint));
   }
 
-  /** What a node that is gone has left, and then what follows it. */
+  /** Sends what a failed node left of the stream, and then continues the stream. */
   async #goOn(
     session: ClientSession,
     left: LeftStream,
@@ -131,7 +131,7 @@ export class StreamResumption {
         if (await others.takeOver(now, startId)) {
           const sink = open();
           sayLeft(sink, now, session.endpoint);
-          // From here on it comes back to this node; older revisions read an event without data as a broken message.
+          // Later events are those of this node. Older revisions read an event without data as a malformed message.
           if (session.client.revision === '2025-11-25') {
             sink.retry(RETRY_MS);
             sink.event(startId, [NOTHING]);
@@ -154,14 +154,14 @@ export class StreamResumption {
       now = found;
       sent = false;
     }
-    // No client can learn that it goes on here.
+    // No node has recorded this takeover: an old event id does not lead to this stream.
     if (!sent) sayLeft(open(), now, session.endpoint);
     this.#deps.standalone(session).connect(open());
     return true;
   }
 }
 
-/** A request that a client sent to a node that is gone: its answer may still come. */
+/** A request that a client sent to a node that has failed: its answer may still arrive. */
 class ReturnedExchange extends OwnExchange {
   readonly returned = true;
   counted = true;
@@ -176,12 +176,12 @@ function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () 
   return true;
 }
 
-/** Whether the event is of one of the session's own streams. */
+/** Whether the event is of one of the session's GET streams. */
 function isOwn(eventId: string, session: ClientSession): boolean {
   return eventId.startsWith(session.streamHead('g'));
 }
 
-/** Whether the event is of the stream. Event ids begin with the stream's name. */
+/** Whether the event is of the stream: event ids begin with the name of their stream. */
 function isOf(eventId: string, stream: string): boolean {
   return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
 }
@@ -192,8 +192,8 @@ const GAP =
   'Some messages of this stream were lost with the node that had them. Read again what you depend on: lists, subscribed resources.';
 
 /**
- * Tells a client what a node that is gone had said, and how the calls ended: a gap is reported where it is, and what
- * was not answered is UNKNOWN. Messages of the gateway's own have no event id: a client that comes back gets them anew.
+ * Sends a client the events that a failed node left, and how its calls ended: a gap is reported where it occurred, and an
+ * unanswered call is UNKNOWN. The gateway's own messages have no event id, so a client that reconnects gets them again.
  */
 function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoint): void {
   for (const { eventId, message, answers } of events) {
@@ -205,7 +205,7 @@ function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoi
   for (const one of owed) sink.event(null, unknown(one, GONE, endpoint));
 }
 
-/** The asking client is gone: an answer would reach no one. */
+/** A request of the failed node, which cannot receive the answer. */
 function isQuestion(message: Buffer): boolean {
   const scanned = scanMessage(message, 'stateful', 'relaxed');
   return !isScanFailure(scanned) && scanned.kind === 'request';

@@ -2,12 +2,12 @@ import type { Flow } from '../../model/exchange.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
 
 /**
- * The upstream streams that wait because one client does not read what it is sent (F16): the calls that feed it,
- * and no other, are not read from their servers until it does, or is gone.
+ * Back-pressure of one client that does not read (F16): pauses the upstream flows that feed it, and no others, until the
+ * client reads again or is gone.
  */
 export class WaitingFlows {
   readonly #flows = new Set<Flow>();
-  /** Lets all of them go on. To be called, too, when the sink goes away in any other way, where the calls go on without it. */
+  /** Resumes all of them. Call it as well when the sink closes while the calls continue without it. */
   readonly release = (): void => {
     const flows = [...this.#flows];
     this.#flows.clear();

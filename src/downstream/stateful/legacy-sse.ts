@@ -16,8 +16,8 @@ import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
 
 /**
- * HTTP+SSE of 2024-11-05: a GET opens the one stream and names the URL to post to; every answer comes on the stream.
- * The session begins and ends with it, and cannot be resumed. Caller and rights are those of every other way in.
+ * HTTP+SSE of 2024-11-05: a GET opens the only stream and names the URL to post to; every answer is sent on the stream. The
+ * session begins and ends with it and cannot be resumed. Authentication and rights are those of all transports.
  */
 export class LegacySse {
   readonly #deps: EdgeParts;
@@ -31,13 +31,13 @@ export class LegacySse {
     return this.#open.size;
   }
 
-  /** Sends a notification to every open session; returns to how many. */
+  /** Sends a notification to every open session and returns their number. */
   broadcast(message: Message): number {
     for (const session of this.#open) session.channel?.deliver(message);
     return this.#open.size;
   }
 
-  /** GET: the stream. `server` is null for the aggregate. */
+  /** GET: opens the stream. `server` is null for the aggregate. */
   open(context: RequestContext, server: string | null): void {
     const { gate, sessions, endpoints } = this.#deps;
     const admitted = gate.admit(context, server);
@@ -70,15 +70,15 @@ export class LegacySse {
       sessions.end(session, 'the client closed its stream');
     };
     session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
-    // A path where the client's address is not known; clients resolve it against the URL of the stream.
+    // Without a known public origin this is a path, which clients resolve against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
-    // A client posts to whichever node; the name leads back to the one with the stream.
+    // The client's POST can arrive at any node; `node` names the one that has the stream.
     const { others } = this.#deps;
     const at = others === undefined ? '' : `&node=${others.self}`;
     writer.named('endpoint', `${context.forwardedOrigin}${base}?sessionId=${session.mcpSessionId}${at}`);
   }
 
-  /** POST: a message of the client. Its answer, if any, goes onto the stream. */
+  /** POST: takes a message of the client. Its answer, if any, is sent on the stream. */
   post(context: RequestContext, server: string | null): void {
     const admitted = this.#deps.gate.admit(context, server);
     if (admitted === null) return;
@@ -98,7 +98,7 @@ export class LegacySse {
     else context.readJson((body) => send(context, this.posted(post(body))));
   }
 
-  /** What was posted here, or to another node. */
+  /** Takes a message that was posted here or to another node. */
   posted(post: StreamPost): PostAnswer {
     const session = this.#session(post);
     return session === null ? UNKNOWN_SESSION : this.#take(session, post.body);
@@ -115,14 +115,14 @@ export class LegacySse {
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
       const { code, id } = messages;
-      // What is wrong with the parameters of a request is the answer to it, which this client reads from its stream.
+      // A fault in a request's params is the answer to that request, which this client reads from its stream.
       if (code === 'INVALID_PARAMS' && id !== '') {
         channel.refuse(id, CATALOGUE[code].rpc, scanWords(messages));
         return TAKEN;
       }
       return { status: 400, code: CATALOGUE[code].rpc, text: scanWords(messages), id };
     }
-    // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
+    // All or nothing: a refused client sends the whole batch again, and no message may be processed twice.
     const requests = messages.filter(({ kind }) => kind === 'request');
     if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
       const id = requests.length === 1 ? requests[0]!.id : '';
@@ -154,7 +154,7 @@ function readOne(body: Buffer): Message[] | Exclude<ReturnType<typeof readBatch>
   return isScanFailure(message) ? message : [message];
 }
 
-/** The session's one SSE stream. Events are numbered, as some clients want an id. */
+/** The session's only SSE stream. Events are numbered, because some clients require an id. */
 class SseWire implements SharedWire {
   readonly #writer: SseWriter;
   #count = 0;

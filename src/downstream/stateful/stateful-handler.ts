@@ -15,10 +15,10 @@ import { StandaloneStreams } from '../session/standalone-streams.ts';
 import { StreamResumption } from '../session/stream-resumption.ts';
 import { type StatefulParts, StatefulReply } from './stateful-reply.ts';
 
-/** What names a session in the head of a request. */
+/** What the head of a request says of its session. */
 type SessionClaim = Pick<StatefulInbound, 'sessionId' | 'revision'>;
 
-/** Revisions whose sessions may send JSON-RPC batches; 2025-06-18 took them away. */
+/** Revisions whose sessions may send JSON-RPC batches; 2025-06-18 removed them. */
 const BATCHES: readonly Revision[] = ['2024-11-05', '2025-03-26'];
 const RETRY_SOON = ['retry-after', '10'];
 
@@ -32,7 +32,7 @@ export class StatefulHandler {
     this.#resumption = new StreamResumption({ ...deps, standalone: (session) => this.#standalone(session) });
   }
 
-  /** A single message of a POST. A promise only where something has to be waited for. */
+  /** Takes a single message of a POST. Returns a promise only if it has to wait. */
   take(
     context: RequestContext,
     inbound: StatefulInbound,
@@ -49,7 +49,7 @@ export class StatefulHandler {
     return undefined;
   }
 
-  /** A POST whose body is an array. */
+  /** Takes a POST whose body is an array. */
   async batch(
     context: RequestContext,
     claim: SessionClaim,
@@ -86,7 +86,7 @@ export class StatefulHandler {
     for (const request of requests) intake.request(session, request, reply);
   }
 
-  /** A GET: a stream of the session's own, or the rest of one that broke. */
+  /** GET: opens a stream of the session, or resumes one. */
   async listen(
     context: RequestContext,
     claim: SessionClaim,
@@ -100,7 +100,7 @@ export class StatefulHandler {
     return this.#resumption.resume(context, session, lastEventId);
   }
 
-  /** A DELETE: the client is done with its session. */
+  /** DELETE: the client ends its session. */
   async end(context: RequestContext, claim: SessionClaim, admitted: Admitted): Promise<void> {
     const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
@@ -111,7 +111,7 @@ export class StatefulHandler {
   #taken(context: RequestContext, session: ClientSession | null, message: Message, takesStream: boolean): void {
     if (session === null) return;
     const { intake, endpoints } = this.#deps;
-    // Just before the message is passed on: another request may have waited for the session with this one.
+    // Set just before the message is processed: another request may have waited for the session at the same time.
     session.forwards(endpoints.forwardedOf(session.endpoint, context.headers));
     switch (message.kind) {
       case 'request':
@@ -131,7 +131,7 @@ export class StatefulHandler {
     }
   }
 
-  /** The session of the request; null when the request has been answered. Only a session not at hand costs a wait. */
+  /** The session of the request; null if the request was answered. Waits only for a session that has to be loaded. */
   #session(
     context: RequestContext,
     claim: SessionClaim,
@@ -164,7 +164,7 @@ export class StatefulHandler {
     return this.#use(context, session, claim, admitted, requestId);
   }
 
-  /** Whose session it is, and where, is checked on every request: knowing an id is no right to it (proto:S1). */
+  /** Checks owner and endpoint on every request: knowing a session id gives no right to the session (proto:S1). */
   #use(
     context: RequestContext,
     session: ClientSession | null,
@@ -187,7 +187,7 @@ export class StatefulHandler {
 
   async #initialize(context: RequestContext, request: Message, admitted: Admitted): Promise<void> {
     const { core, sessions, wires } = this.#deps;
-    // Where there are other nodes, the session goes on at one of them.
+    // With other nodes, the session continues at one of them.
     if (this.#deps.draining() && this.#deps.others === undefined) {
       return sendError(context, 503, 'The gateway is stopping', request.id, RETRY_SOON);
     }
@@ -220,13 +220,13 @@ export class StatefulHandler {
     return session.channel as StandaloneStreams;
   }
 
-  /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
+  /** Serves a stream of this node to a client that reconnected to another node; false if this node has no such stream. */
   resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
     return this.#resumption.resumeFor(sessionId, lastEventId, open);
   }
 }
 
-/** The limit of sessions is reached, or it is unknown at the moment whether there is this one. */
+/** Answers that the limit of sessions is reached, or that the session records cannot be read now. */
 function sendFull(context: RequestContext, error: GatewayError, id: string): void {
   const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
   const status = error.outcome === 'NOT_SENT' ? 503 : 429;

@@ -17,17 +17,17 @@ import type { ClientSession, ResumableReply } from '../session/client-session.ts
 import { LoggedStream } from '../session/logged-stream.ts';
 
 export interface StatefulParts extends EdgeParts {
-  /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
+  /** Opens SSE for answers that take longer than clients and proxies wait for a response head. */
   readonly patience: AgeQueue;
 }
 
 /**
  * The answer to one POST of a session: a single request, or a batch of them (2025-03-26).
  *
- * It is plain JSON when nothing happens before the outcome and the outcome comes soon; then nothing is logged. As
- * soon as something is emitted or asked, or patience runs out, it becomes an SSE stream of its own whose every
- * message is logged, because a lost connection is no cancellation (2025-11-25 transports): the call goes on, and the
- * client may come back for the rest.
+ * It is plain JSON if nothing is sent before the outcome and the outcome arrives soon; then nothing is logged. A
+ * notification, a request to the client, or a long wait makes it an SSE stream of its own. Every message of that stream is
+ * logged, because a lost connection is no cancellation (2025-11-25 transports): the call continues, and the client may
+ * resume the stream.
  */
 export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   dueAt = 0;
@@ -36,14 +36,14 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   readonly #deps: StatefulParts;
   readonly #session: ClientSession;
   readonly #takesStream: boolean;
-  /** Null once the head was written as SSE, the answer was sent, or the client has gone. */
+  /** Null once the head was written as SSE, the answer was sent, or the client is gone. */
   #context: RequestContext | null;
   #stream: LoggedStream | null = null;
   #outstanding: number;
-  /** Answers of a batch gathered so far; null for a single request. */
+  /** Answers of a batch so far; null for a single request. */
   readonly #gathered: Buffer[] | null;
 
-  /** `outstanding` is the number of requests in a batch; 0 for a POST that is one request and no batch. */
+  /** `outstanding` is the number of requests in a batch; 0 for a POST of a single request. */
   constructor(
     deps: StatefulParts,
     session: ClientSession,
@@ -61,7 +61,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     context.whenGone(() => this.#disconnected());
   }
 
-  /** A client that is gone before it got an event id cannot come back to be asked. */
+  /** A client that is gone before it got an event id cannot reconnect to be asked. */
   get canAsk(): boolean {
     return this.#stream !== null || (this.#takesStream && this.#context !== null);
   }
@@ -109,7 +109,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     } else this.#sendJson(parts, isPassedOn(exchange.request, outcome), retryAfter(outcome));
   }
 
-  /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */
+  /** The receiver of a cancellation sends no answer (2025-11-25 cancellation): the response ends without a message. */
   cancelled(exchange: ClientExchange): void {
     this.#leave(exchange);
     if (this.#outstanding > 0) return;
@@ -123,12 +123,12 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     }
   }
 
-  /** Ends the connection but not the calls: what they still say waits in the log. */
+  /** Ends the stream; later messages are dropped. */
   hangUp(): void {
     this.#stream?.end();
   }
 
-  /** The connection of the POST has closed before its answer. */
+  /** The connection of the POST was closed before its answer. */
   #disconnected(): void {
     this.#deps.patience.leave(this);
     this.#context = null;
@@ -140,7 +140,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     for (const cancellation of abandonAsks(this.#session, exchange)) this.#stream?.send(cancellation);
   }
 
-  /** The reply as a stream; null when the client takes none, or has gone without a way to come back. */
+  /** The reply as a stream; null if the client takes none, or is gone and cannot resume. */
   #open(): LoggedStream | null {
     if (this.#stream !== null || this.#context === null || !this.#takesStream) return this.#stream;
     this.#deps.patience.leave(this);
@@ -159,7 +159,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     return stream;
   }
 
-  /** The requests that have not been answered yet. */
+  /** The requests that are not answered yet. */
   #owed(): readonly OwedAnswer[] {
     const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
     return open.map(({ request }) => owedTo(request));
@@ -185,12 +185,12 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   }
 }
 
-/** Of a request that is written down with each part of its stream, and of each parameter of a longer one. */
+/** Longest request that is stored whole with each part of its stream, and longest parameter stored of a longer request. */
 const MAX_OWED_BYTES = 4 * 1024;
 const MAX_PARAM_BYTES = 2 * 1024;
 const BRIEF = new WeakMap<Message, OwedAnswer>();
 
-/** As other nodes find its answer: by what it names. They do not send it, so that long arguments may be left out. */
+/** The request as other nodes need it to find its answer. They never send it, so long arguments are left out. */
 function owedTo(request: Message): OwedAnswer {
   const { id, method, bytes, era } = request;
   if (bytes.length <= MAX_OWED_BYTES) return { id, method, request: bytes.toString() };

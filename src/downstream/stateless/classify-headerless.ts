@@ -7,8 +7,8 @@ import { PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
 import { nameMember } from '../../protocol/methods.ts';
 
 /**
- * The era of a message on a wire without headers (2026-07-28 stdio §Request Metadata). The ladder is the one of HTTP:
- * what a header would have to repeat is taken from the body, so that only the body decides.
+ * Classifies a message on a wire without headers (2026-07-28 stdio §Request Metadata). The rules are those of HTTP; values
+ * that headers would have to repeat are taken from the body, so that only the body decides.
  */
 export function classifyHeaderless(message: Message): Inbound {
   const { bytes, bodyStart } = message;

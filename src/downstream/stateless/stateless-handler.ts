@@ -24,14 +24,14 @@ import { WaitingFlows } from '../session/waiting-flows.ts';
 import { StatelessIntake } from './stateless-intake.ts';
 
 interface StatelessHandlerDeps extends EdgeParts {
-  /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
+  /** Opens SSE, whose keep-alive comments prevent proxies from closing a silent response. */
   readonly patience: AgeQueue;
 }
 
-/** Requests of all stateless clients in flight, but for listens; what comes beyond is refused at once, not queued. */
+/** Stateless requests in flight, of all clients, without listens; further ones are refused, not queued. */
 const MAX_EXCHANGES = 8_192;
 
-/** Requests of 2026-07-28: each says everything about itself, and nothing of it is remembered. */
+/** Requests of 2026-07-28: each one is self-contained, and nothing of it is stored. */
 export class StatelessHandler {
   readonly intake: StatelessIntake;
   readonly #deps: StatelessHandlerDeps;
@@ -58,7 +58,7 @@ export class StatelessHandler {
     const forwarded = endpoints.forwardedOf(endpoint, headers);
     const client = this.intake.senderOf(inbound, principal, endpoints.handleOf(endpoint, headers), forwarded);
     if (message.kind !== 'request') {
-      // A cancellation is the end of the connection here; there is nothing the notification could name.
+      // Over HTTP the end of the connection cancels a request; the notification can name none.
       if (message.method !== 'notifications/cancelled') core.notify(endpoint, message, client);
       context.empty(202);
       return;
@@ -80,7 +80,7 @@ export class StatelessHandler {
     if (listens) void running?.then(() => this.#listens.add(principal.id, -1));
   }
 
-  /** A client came to another node with a state of this one. Never rejects. */
+  /** Handles a request that a client sent to another node with a `requestState` of this one. Never rejects. */
   returned(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const headers = caller.paramHeaders ?? null;
     return new Promise((resolve) => {
@@ -94,7 +94,7 @@ export class StatelessHandler {
     });
   }
 
-  /** Listening streams whose caller has other rights than when they began end; their clients come back with the new. */
+  /** Ends the listening streams whose caller's rights changed; their clients reconnect with the new rights. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     const reason = 'the rights of the caller have changed';
     this.intake.completeListens(reason, ({ client: { principal } }) => !sameRights(principal, current(principal.id)));
@@ -117,9 +117,8 @@ interface StatelessReplyDeps extends Pick<StatelessHandlerDeps, 'patience' | 'pe
 }
 
 /**
- * The answer to one POST of 2026-07-28: JSON, or an SSE stream of its own from the first notification on. Its events
- * have no ids, because there is no coming back; a lost connection cancels the request (streamable-http
- * §Cancellation).
+ * The answer to one POST of 2026-07-28: JSON, or an SSE stream of its own from the first notification on. Its events have
+ * no ids, because the stream cannot be resumed; a lost connection cancels the request (streamable-http §Cancellation).
  */
 class StatelessReply implements Reply, AgeQueueItem {
   dueAt = 0;
@@ -132,7 +131,7 @@ class StatelessReply implements Reply, AgeQueueItem {
   #context: RequestContext | null;
   #sink: EventSink | null = null;
   #waiting: WaitingFlows | null = null;
-  /** The exchange that this is the reply of; the code that makes both sets it. */
+  /** The exchange that gets this reply; set by the code that creates both. */
   exchange: ClientExchange | null = null;
 
   constructor(deps: StatelessReplyDeps, endpoint: Endpoint, context: RequestContext, takesStream: boolean) {
@@ -197,7 +196,7 @@ class StatelessReply implements Reply, AgeQueueItem {
   }
 }
 
-/** The HTTP status that 2026-07-28 gives to an answer (streamable-http §Protocol Version Header, §Server Validation). */
+/** The HTTP status of an answer in 2026-07-28 (streamable-http §Protocol Version Header, §Server Validation). */
 function httpStatus(answer: Message): number {
   if (answer.kind !== 'error') return 200;
   switch (errorCode(answer)) {
@@ -215,8 +214,8 @@ function httpStatus(answer: Message): number {
 }
 
 /**
- * The way back to a stateless client that came to another node of the cluster, which puts what it is given into the
- * client's words.
+ * The way back to a stateless client that is connected to another node of the cluster. That node translates messages into
+ * the client's vocabulary.
  */
 class ReplyElsewhere implements Reply {
   readonly canAsk = true;
@@ -224,7 +223,7 @@ class ReplyElsewhere implements Reply {
   readonly #endpoint: Endpoint;
   readonly #caller: Exchange;
   readonly #ended: (outcome: Outcome) => void;
-  /** The exchange that this is the reply of; the code that makes both sets it. */
+  /** The exchange that gets this reply; set by the code that creates both. */
   exchange: ClientExchange | null = null;
 
   constructor(deps: StatelessReplyDeps, endpoint: Endpoint, caller: Exchange, ended: (outcome: Outcome) => void) {

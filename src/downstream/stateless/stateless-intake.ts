@@ -19,7 +19,7 @@ export class StatelessIntake {
     this.#deps = deps;
   }
 
-  /** What a request says of its client. `handle` keeps clients of one principal apart; null where nothing does. */
+  /** The client of a request. `handle` isolates clients of one principal; null for none. */
   senderOf(
     inbound: StatelessInbound,
     principal: Principal,
@@ -31,15 +31,15 @@ export class StatelessIntake {
     return { principal, sessionId: null, revision, capabilities, fingerprint, info, logLevel, handle, forwarded };
   }
 
-  /** Where the request comes back to a call; null for a new one. `headers` are null on wires without. */
+  /** The call that the request continues; null for a new one. `headers` are null on wires without headers. */
   returning({ request, client }: ClientExchange, endpoint: Endpoint, headers: IncomingHttpHeaders | null) {
     return this.#deps.pendingInput.returning(request, client.principal, endpoint, headers);
   }
 
-  /** Runs the exchange, or hands it to the call that waits for it. A promise of its end where it is run here. */
+  /** Runs the exchange, or attaches it to its pending call. Returns a promise of its end unless another call ends it. */
   run(exchange: ClientExchange, endpoint: Endpoint, returning: Returning | null): Promise<void> | undefined {
     const { client } = exchange;
-    // The anonymous user of one server gets that server's states as they are: there is no caller to bind them to (proto:S6).
+    // The anonymous caller of one server gets that server's states unsealed: there is no caller to bind them to (proto:S6).
     exchange.sealsInput = endpoint.kind === 'aggregate' || client.principal.id !== ANONYMOUS.id;
     this.exchanges.add(exchange);
     this.#deps.wires.tap?.client(client, endpoint, 'client', [exchange.request.bytes], exchange.id);

@@ -6,8 +6,8 @@ import { encodeHeaderValue, type HeaderParam, paramHeaders, scanHeaderParams } f
 import { nameMember } from '../../protocol/methods.ts';
 
 /**
- * The headers that 2026-07-28 wants beside a body over HTTP, for a client whose wire has none. Which parameters of a
- * tool are to be repeated is learnt from the lists that pass through.
+ * The headers that 2026-07-28 requires beside a body over HTTP, for a client whose wire has none. Learns from the lists
+ * that pass through which parameters of a tool have to be repeated.
  */
 export class BridgeHeaders {
   readonly #declared = new Map<string, readonly HeaderParam[]>();
@@ -27,7 +27,7 @@ export class BridgeHeaders {
     return headers;
   }
 
-  /** Looks through the answer to a `tools/list`. */
+  /** Reads the declarations in the answer to a `tools/list`. */
   learn(answer: Message): void {
     if (answer.kind !== 'result' || !answer.bytes.includes('x-mcp-header')) return;
     const { bytes } = answer;

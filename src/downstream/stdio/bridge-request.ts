@@ -6,30 +6,30 @@ import { SseParser } from '../../protocol/sse-parser.ts';
 const NOTHING = Buffer.alloc(0);
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** One request to a gateway, and how it ended. */
+/** One request to a gateway, and its result. */
 export class BridgeRequest implements ResponseHandler {
-  /** 0 when no answer began. */
+  /** 0 if no answer began. */
   status = 0;
   headers: ResponseHeaders | null = null;
-  /** The whole body of an answer that was no stream. */
+  /** The whole body of an answer that was not streamed. */
   body: Buffer = NOTHING;
-  /** Of the last event that had one. */
+  /** Id of the last event that had one. */
   lastEventId: string | null = null;
-  /** How long the gateway asked to wait before coming back. */
+  /** The reconnection delay that the gateway asked for. */
   retryMs: number | null = null;
-  /** Why the answer is not whole; null when it is. */
+  /** Why the answer is incomplete; null if it is complete. */
   failure: HttpFailure | null = null;
   readonly #onMessage: (data: Buffer) => void;
   readonly #ended: (request: BridgeRequest) => void;
   #parser: SseParser | null = null;
 
-  /** Messages of an event stream go to `onMessage` as they come; `ended` is called when the answer has ended, however. */
+  /** `onMessage` gets each message of an event stream as it arrives; `ended` is called once the answer has ended or failed. */
   constructor(onMessage: (data: Buffer) => void, ended: (request: BridgeRequest) => void) {
     this.#onMessage = onMessage;
     this.#ended = ended;
   }
 
-  /** The answer was an event stream; its messages were handed on one by one. */
+  /** Whether the answer was an event stream, whose messages went to `onMessage`. */
   get streamed(): boolean {
     return this.#parser !== null;
   }
@@ -61,13 +61,13 @@ export class BridgeRequest implements ResponseHandler {
   }
 }
 
-/** How a request ends that this side gave up. */
+/** The result of a request that this side aborted. */
 export const CALLED_OFF = new BridgeRequest(
   () => {},
   () => {},
 );
 
-/** Never rejects. `onStart` gets the way to end the request early. */
+/** Sends a request; never rejects. `onStart` gets the function that aborts it. */
 export function sendBridgeRequest(
   client: HttpClientPort,
   request: HttpRequest,

@@ -4,8 +4,8 @@ const NEWLINE = 0x0a;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Cuts a byte stream into lines. Linear whatever the pieces, and bounded: a line above the limit is dropped up to its
- * end and reported once, and what follows is read as ever.
+ * Splits a byte stream into lines, in linear time however it is chunked. A line above the limit is reported once and
+ * dropped; the lines after it are read normally.
  */
 export class LineReader {
   readonly #maxBytes: number;
@@ -14,7 +14,7 @@ export class LineReader {
   readonly #held = new ByteGatherer();
   #skipping = false;
 
-  /** `onLine` gets each line without its end, and may keep it; blank lines are left out. */
+  /** `onLine` gets each line without its line break, and may keep it; blank lines are left out. */
   constructor(maxBytes: number, onLine: (line: Buffer) => void, onTooLong: () => void) {
     this.#maxBytes = maxBytes;
     this.#onLine = onLine;
@@ -32,12 +32,12 @@ export class LineReader {
     if (start < chunk.length) this.#add(chunk.subarray(start));
   }
 
-  /** The stream has ended; a last line may lack its end. */
+  /** The stream has ended; the last line may lack its line break. */
   end(): void {
     this.#end(NOTHING);
   }
 
-  /** A line that came in one piece is handed on as it is. */
+  /** A line that arrived in one piece is passed on without a copy. */
   #end(last: Buffer): void {
     const whole = this.#held.length === 0 && !this.#skipping && last.length <= this.#maxBytes;
     if (!whole) this.#add(last);

@@ -19,19 +19,19 @@ interface StdioBridgeDeps {
   readonly client: HttpClientPort;
   /** Path of the gateway's MCP endpoint. */
   readonly path: string;
-  /** Further header lines for every request, such as credentials; name and value alternating. */
+  /** Further headers for every request, such as credentials; name and value alternating. */
   readonly headers: readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly maxMessageBytes: number;
-  /** How long a gateway that takes no connection is tried again. Default 5 s: about what a restart takes. */
+  /** How long to retry a gateway that accepts no connection. Default 5 s: about the time of a restart. */
   readonly patienceMs?: number;
 }
 
 const PATIENCE_MS = 5_000;
 const PAUSE_MS = 250;
 const RETRY_MS = 1_000;
-/** Attempts to take up a broken stream again that bring nothing, before its call is given up. */
+/** Consecutive attempts to resume a broken stream without an event, before its call is given up. */
 const RESUMPTIONS = 5;
 const NOTHING = Buffer.alloc(0);
 const TOO_LONG = errorAnswer('', CATALOGUE.PARSE_ERROR.rpc, 'Invalid JSON: the message is too long', null, 'stateful');
@@ -42,11 +42,11 @@ interface BridgedSession {
 }
 
 /**
- * A local client's pipes on one side, the HTTP endpoint of a running gateway on the other. Each line becomes a POST,
- * each message of its answer a line; the session's own stream is held open. Messages pass as they are.
+ * Connects a local client's pipes to the HTTP endpoint of a running gateway. Each line becomes a POST, each message of its
+ * answer a line; the session's GET stream stays open. Messages are not changed.
  *
- * The client does not see the gateway restart: what was not sent is sent again, broken streams are taken up where they
- * broke, and a session that is gone is opened anew with the client's own words.
+ * The client does not notice a restart of the gateway: unsent requests are sent again, broken streams are resumed, and a
+ * lost session is replaced by one that the client's own `initialize` opens.
  */
 export class StdioBridge {
   readonly closed: Promise<void>;
@@ -55,7 +55,7 @@ export class StdioBridge {
   readonly #lines: LineReader;
   readonly #headers = new BridgeHeaders();
   readonly #running = new Set<Promise<void>>();
-  /** Stateless requests in flight by id: closing their stream is their cancellation. */
+  /** Stateless requests in flight by id: closing their stream cancels them. */
   readonly #abort = new Map<string, () => void>();
   #initialize: Message | null = null;
   #session: BridgedSession | null = null;
@@ -83,7 +83,7 @@ export class StdioBridge {
     input.on('end', () => void this.#finish());
   }
 
-  /** Ends at once; calls in flight are left to the gateway. Idempotent. */
+  /** Closes at once; calls in flight continue at the gateway. Idempotent. */
   close(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -93,14 +93,14 @@ export class StdioBridge {
     this.#resolveClosed();
   }
 
-  /** Nothing more is taken from the client; calls in flight still answer, then `closed` resolves. */
+  /** Takes no further input; calls in flight are still answered, then `closed` resolves. */
   drain(): void {
     this.#streams.input.pause();
     this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
     void this.#finish();
   }
 
-  /** The client has closed its end: calls in flight still answer, then the session is ended. */
+  /** The client has closed its end: calls in flight are still answered, then the session is ended. */
   async #finish(): Promise<void> {
     this.#lines.end();
     await Promise.all(this.#running);
@@ -170,7 +170,7 @@ export class StdioBridge {
     if (message === this.#initialize) this.#opened(outcome, answer.message);
   }
 
-  /** Comes back for the rest of a broken stream, for as long as that brings something. */
+  /** Resumes a broken stream until the answer has arrived or attempts bring no further event. */
   async #takeUp(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
@@ -187,12 +187,12 @@ export class StdioBridge {
     return outcome;
   }
 
-  /** Gives the client the answer if it has none yet: the gateway's own, or what there is to say of the loss. */
+  /** Answers a client that has no answer yet: with the gateway's own error, or with a failure that describes the loss. */
   #conclude(message: Message, answer: AnswerWatch, outcome: BridgeRequest): void {
     if (message.kind !== 'request' || answer.came) return;
     const said = outcome.body.length > 0 ? scanMessage(outcome.body, message.era, 'relaxed') : null;
     if (said !== null && !isScanFailure(said)) {
-      // What the gateway refuses before it reads the request is an error without an id.
+      // An error without an id is a refusal before the gateway read the request.
       const refused = said.kind === 'error' && said.id === '';
       if (refused && (outcome.status === 401 || outcome.status === 403)) {
         const text = `The gateway refused this client: ${bodyString(said, 'message') ?? outcome.status}`;
@@ -214,7 +214,7 @@ export class StdioBridge {
     this.#session = { id, revision: bodyString(answer, 'protocolVersion') ?? '' };
   }
 
-  /** Opens a new session in place of one the gateway no longer knows. False when that does not succeed. */
+  /** Opens a new session in place of one that the gateway no longer knows. False if that fails. */
   #reopen(lost: BridgedSession): Promise<boolean> {
     if (this.#session !== lost) return Promise.resolve(this.#session !== null);
     this.#reopening ??= this.#openAgain().finally(() => {
@@ -238,7 +238,7 @@ export class StdioBridge {
     return true;
   }
 
-  /** Holds the session's own stream open, until the session is another or the gateway has none to give. */
+  /** Holds the session's GET stream open, until the session is replaced or the gateway offers no stream. */
   async #listen(): Promise<void> {
     this.#stopListening();
     const session = this.#session;
@@ -274,7 +274,7 @@ export class StdioBridge {
     return true;
   }
 
-  /** Sends again what never left, while the gateway may be coming back. */
+  /** Repeats a request that was not sent, until `patienceMs` has passed. */
   async #patiently(attempt: () => Promise<BridgeRequest>): Promise<BridgeRequest> {
     const end = this.#deps.clock.now() + (this.#deps.patienceMs ?? PATIENCE_MS);
     for (;;) {
@@ -319,7 +319,7 @@ export class StdioBridge {
 }
 
 const NEWLINE = Buffer.from('\n');
-/** Passes messages on and notices the answer to one request among them. */
+/** Passes messages on and detects the answer to one request. */
 class AnswerWatch {
   message: Message | null = null;
   readonly #id: string;

@@ -23,24 +23,24 @@ import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { StatelessIntake } from '../stateless/stateless-intake.ts';
 import { LineReader } from './line-reader.ts';
 
-/** The two ends of a client that started us. */
+/** The pipes of the client that started this process. */
 export interface StdioStreams {
   readonly input: Readable;
   readonly output: Writable;
-  /** The user that started this process is the caller. */
+  /** The caller; `ANONYMOUS` by default. */
   readonly principal?: Principal;
-  /** What the client talks to; all servers together where it is left out. */
+  /** The endpoint that the client talks to; by default the aggregate. */
   readonly endpoint?: Endpoint;
 }
 
-/** How long calls in flight may go on after the client has closed its end. */
+/** How long calls in flight may continue after the client has closed its end. */
 export const LAST_WORDS_MS = 30_000;
-/** What may wait for a client that does not read. Beyond it the client is given up. */
+/** Bytes that may wait for a client that does not read. Above it the client is disconnected. */
 export const MAX_UNREAD = 64 * 1024 * 1024;
 
 /**
- * The gateway as a local MCP server: one JSON-RPC message per line, both eras on the same pair of streams. Nothing but
- * messages is ever written. When the input ends, calls in flight may still answer; then `closed` resolves.
+ * The gateway as a local MCP server: one JSON-RPC message per line, both eras on the same pair of streams. It writes
+ * nothing but messages. When the input ends, calls in flight are still answered; then `closed` resolves.
  */
 export class StdioHandler implements SharedWire {
   readonly closed: Promise<void>;
@@ -51,7 +51,7 @@ export class StdioHandler implements SharedWire {
   readonly #stateless: StatelessWire;
   readonly #lines: LineReader;
   readonly #waiting = new WaitingFlows();
-  /** Set while something waits for the client to read. */
+  /** Set while flows wait for the client to read. */
   onDrain: (() => void) | null = null;
   #resolveClosed!: () => void;
   #ended = false;
@@ -98,7 +98,7 @@ export class StdioHandler implements SharedWire {
   write(message: Buffer, _droppable = false, flow: Flow | null = null): void {
     if (this.#ended) return;
     const { input, output } = this.#streams;
-    // A client that does not read gets nothing more to do until it does.
+    // A client that does not read gets no further work until it does.
     if (!output.write(Buffer.concat([message, NEWLINE]))) {
       input.pause();
       if (flow !== null) this.#waiting.wait(flow, this);
@@ -112,24 +112,24 @@ export class StdioHandler implements SharedWire {
     return this.#stateless.intake.exchanges.size;
   }
 
-  /** Takes no new requests; what is in flight is still answered, also by the client where it was asked. */
+  /** Takes no new requests; calls in flight are still answered, and the client can still answer requests of servers. */
   drain(reason: string): void {
     this.#draining = true;
     this.#stateless.intake.completeListens(reason);
   }
 
-  /** Ends what is in flight without a session; its outcome stays unknown. */
+  /** Ends the calls in flight that belong to no session; their outcome is unknown. */
   cutShort(end: (exchange: ClientExchange) => void): void {
     for (const exchange of this.#stateless.intake.exchanges.all()) end(exchange);
   }
 
-  /** The session has ended: nothing is written any more. */
+  /** The session has ended: nothing more is written. */
   end(): void {
     this.#ended = true;
     this.#resolveClosed();
   }
 
-  /** Ends the session and everything in flight. Idempotent. */
+  /** Ends the session and all calls in flight. Idempotent. */
   close(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -140,7 +140,7 @@ export class StdioHandler implements SharedWire {
   }
 
   #take(line: Buffer): void {
-    // The rest of a chunk, or of a pipe whose session is over: no client would get an answer.
+    // The rest of a chunk, or of a pipe whose session has ended: its messages could not be answered.
     if (this.#ended) return;
     const message = scanMessage(line, 'stateful', 'strict');
     if (isScanFailure(message)) {
@@ -187,7 +187,7 @@ export class StdioHandler implements SharedWire {
 
 const NEWLINE = Buffer.from('\n');
 
-/** Requests of 2026-07-28 on a wire that carries everything: distinguished by their ids, cancelled by notification. */
+/** Requests of 2026-07-28 on a wire that carries all messages: identified by their ids, cancelled by notification. */
 class StatelessWire implements Reply {
   readonly intake: StatelessIntake;
   readonly canAsk = true;
@@ -221,7 +221,7 @@ class StatelessWire implements Reply {
     void this.intake.run(exchange, this.#endpoint, this.intake.returning(exchange, this.#endpoint, null));
   }
 
-  /** Whether the notification cancels one of these requests; if so, it has. */
+  /** Cancels the request that the notification names; false if it is none of these requests. */
   cancels(notification: Message): boolean {
     if (notification.method !== 'notifications/cancelled') return false;
     const id = bodyLexeme(notification, 'requestId');

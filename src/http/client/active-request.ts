@@ -6,17 +6,17 @@ import type { ResponseHeaders } from './response-headers.ts';
 
 const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
 
-/** The connection a request is on, as the request sees it. */
+/** The connection of a request, as the request sees it. */
 export interface RequestChannel {
-  /** No caller waits for the answer any more. */
+  /** Gives up the request, whose caller has aborted it. */
   abandon(): void;
   pause(): void;
   resume(): void;
-  /** The answer is not to be taken. */
+  /** Fails the request because of its response. */
   refuse(failure: HttpFailure): void;
 }
 
-/** A request on its way: waiting for a connection, then on one, then done. */
+/** A request in progress: waiting for a connection, then on one, then done. */
 export class ActiveRequest implements ClientRequest {
   readonly request: HttpRequest;
   readonly #handler: ResponseHandler;
@@ -27,7 +27,7 @@ export class ActiveRequest implements ClientRequest {
   /** Null while waiting. */
   connection: RequestChannel | null = null;
   paused = false;
-  /** How often a connection turned out dead before it took a byte. */
+  /** How often a connection turned out dead before it took a byte of the request. */
   unsent = 0;
   #collector: BodyCollector | null = null;
   #done = false;
@@ -70,7 +70,7 @@ export class ActiveRequest implements ClientRequest {
     this.connection?.resume();
   }
 
-  /** `length` of the body, -1 where it is not announced; `inPlace`: it can be read to where it will stay. */
+  /** `length` of the body, -1 if it is not announced; `inPlace`: the socket can read the body into its final buffer. */
   onHead(status: number, headers: ResponseHeaders, length: number, inPlace: boolean): void {
     if (this.#done) return;
     if (this.#handler.head(status, headers) !== 'whole' || this.#isDone()) return;
@@ -86,7 +86,7 @@ export class ActiveRequest implements ClientRequest {
     else if (!collector.add(bytes, from, to)) this.#tooLarge(collector.limit);
   }
 
-  /** Where the next bytes of the body should be read to; null for anywhere. */
+  /** Where the next bytes of the body should be read to; null for any buffer. */
   get readBuffer(): Buffer | null {
     return this.#done ? null : (this.#collector?.rest ?? null);
   }
@@ -95,7 +95,7 @@ export class ActiveRequest implements ClientRequest {
     if (this.#done) return;
     const body = this.#collector?.take() ?? null;
     if (body !== null) this.#handler.data(body);
-    // `data` may have aborted.
+    // `data` may have aborted the request.
     if (this.#isDone()) return;
     this.#done = true;
     this.#handler.end();
@@ -116,25 +116,25 @@ export class ActiveRequest implements ClientRequest {
   }
 }
 
-/** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
+/** Gathers a body in one buffer, with one copy if its length is known, two otherwise. */
 export class BodyCollector {
   readonly limit: number;
   readonly #parts = new ByteGatherer();
   readonly #whole: Buffer | null;
   #length = 0;
 
-  /** `known` is the length announced, at most `limit`; -1 without one. */
+  /** `known` is the announced length, at most `limit`; -1 without one. */
   constructor(known: number, limit: number) {
     this.limit = limit;
     this.#whole = known < 0 ? null : takeBuffer(known);
   }
 
-  /** Where the next bytes belong, so that a read can put them there itself; `add` does not copy them then. */
+  /** Where the next bytes belong: a read can put them there itself, and `add` then does not copy them. */
   get rest(): Buffer | null {
     return this.#whole === null ? null : this.#whole.subarray(this.#length);
   }
 
-  /** Copies a range out of `bytes`. False when that is over the limit. */
+  /** Copies a range out of `bytes`. False if that exceeds the limit. */
   add(bytes: Buffer, from: number, to: number): boolean {
     const whole = this.#whole;
     if (whole !== null) {

@@ -4,14 +4,14 @@ import type { HttpFailure } from './http-failure.ts';
 import type { ResponseHeaders } from './response-headers.ts';
 
 /**
- * A client whose requests carry a credential, where there is one. One that is refused is sent once more where that makes sense;
- * else the refusal reaches the handler as it came. Of a server that takes requests without a credential they go as they are.
+ * Adds a credential to requests, if there is one. A refused request is sent once more if the lease allows it; else the
+ * handler gets the refusal. After the server has accepted a request without a credential, such requests pass unchanged.
  */
 export class AuthorizedClient implements HttpClientPort {
   readonly lease: CredentialLease;
   readonly inner: HttpClientPort;
   readonly #origin: string;
-  /** The server has answered a request that carried nothing. */
+  /** The server has accepted a request without a credential. */
   #open = false;
 
   constructor(inner: HttpClientPort, lease: CredentialLease, origin: string) {
@@ -27,7 +27,7 @@ export class AuthorizedClient implements HttpClientPort {
     return new AuthorizedRequest(this, url, request, handler, headers);
   }
 
-  /** What a request that carried nothing was answered. */
+  /** Notes the status of the answer to a request without a credential. */
   answered(status: number): void {
     if (status < 400) this.#open = true;
   }

@@ -18,8 +18,8 @@ type State =
   | 'end_lf';
 
 /**
- * Decodes `Transfer-Encoding: chunked` (RFC 9112 §7.1). Skips extensions and trailers within limits; requires CRLF.
- * `reset` makes it new.
+ * Decodes `Transfer-Encoding: chunked` (RFC 9112 §7.1). Skips extensions and trailers within limits; requires CRLF. Call
+ * `reset` before each body.
  */
 export class ChunkedDecoder {
   #state: State = 'size';
@@ -43,8 +43,8 @@ export class ChunkedDecoder {
   }
 
   /**
-   * Hands runs of body bytes to `onData` as ranges. Returns the position behind the last byte taken (before `end` only
-   * when the body is complete or `onData` returned false), or what is wrong.
+   * Passes runs of body bytes to `onData` as ranges. Returns the position behind the last byte taken (before `end` only if
+   * the body is complete or `onData` returned false), or a text that describes the error.
    */
   push(bytes: Buffer, start: number, end: number, onData: (from: number, to: number) => boolean): number | string {
     let i = start;

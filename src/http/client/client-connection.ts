@@ -12,11 +12,11 @@ import { TurnSlice } from './turn-slice.ts';
 /** The pool, as its connections see it. */
 export interface ConnectionPool {
   connected(connection: ClientConnection): void;
-  /** The response is complete and the connection good for another request. */
+  /** The response is complete and the connection can carry another request. */
   released(connection: ClientConnection): void;
-  /** Called once, when the connection is of no more use, connected or not. */
+  /** Called once, when the connection can no longer be used, connected or not. */
   gone(connection: ClientConnection, failure: HttpFailure | null): void;
-  /** Not one byte of the request was taken by this connection, which had served others before. */
+  /** This connection, which had served earlier requests, took no byte of the request. */
   unsent(request: ActiveRequest): void;
 }
 
@@ -35,7 +35,7 @@ const READ_BYTES = 64 * 1024;
 /** A socket idle for longer gets a turn of the event loop to report that the server has closed it. */
 const STALE_MS = 500;
 
-/** Where reads of all sockets land. On Windows a read is given its buffer long before bytes come. */
+/** Read buffer of all sockets. On Windows each socket has its own, because a read gets its buffer long before bytes arrive. */
 const SHARED_READ = Buffer.allocUnsafeSlow(READ_BYTES);
 
 /** One socket to the origin, with one request at a time; owned by the pool. */
@@ -57,11 +57,11 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #stopDeadline: (() => void) | null = null;
   #headSince = 0;
   #bodySince = 0;
-  /** When the request was written whose answer has not begun; 0 where it is not measured. */
+  /** When the request was written; 0 once its answer has begun, or if it is not measured. */
   #askedAt = 0;
   #givenUp: (() => void) | null = null;
   readonly #slice: TurnSlice;
-  /** Set by the pool: until when it may be handed out again. */
+  /** Set by the pool: until when the connection may be reused. */
   idleUntil = 0;
 
   constructor(pool: ConnectionPool, options: ConnectionOptions) {
@@ -77,7 +77,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       autoSelectFamily: true,
       noDelay: true,
       onread: {
-        // Asked for at first and after every read; undefined, which the types do not know, keeps the last one.
+        // Called at first and after every read; undefined, which the types do not allow, keeps the last buffer.
         buffer: () => this.#nextReadBuffer(own) as Buffer,
         callback: (length, bytes) => {
           this.#read(length, bytes as Buffer);
@@ -118,7 +118,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#head = null;
     this.#parser.expect(request.head);
     if (this.#served > 0 && this.#options.clock.now() - this.#idleSince > STALE_MS) {
-      // The second one is certain to come after a poll of all sockets that began now or later.
+      // The second immediate runs after a poll of all sockets that began now or later.
       setImmediate(() =>
         setImmediate(() => {
           if (this.#active === request && !this.#gone) this.#write(request);
@@ -129,7 +129,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     }
   }
 
-  /** The only way to end a request is to end its connection. */
+  /** A request can only be ended by ending its connection. */
   abandon(): void {
     this.#active = null;
     this.#destroy(null);
@@ -156,7 +156,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     if (!this.#slice.resting) this.#socket.resume();
   }
 
-  /** What `Keep-Alive: timeout=…` of the last response allows, in milliseconds; Infinity without one. */
+  /** The limit that `Keep-Alive: timeout=…` of the last response sets, in milliseconds; Infinity without one. */
   get keepAliveHintMs(): number {
     return this.#head?.keepAliveHintMs ?? Number.POSITIVE_INFINITY;
   }
@@ -165,22 +165,22 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     const socket = this.#socket;
     const { body } = request.request;
     writeWhole(socket, request.headText, body, request.bodyBytes);
-    // Requests without a body may open a stream that begins when there is something to tell.
+    // A request without a body may open a stream, whose first byte depends on events at the server.
     if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.turnNow();
-    // The first try to write is synchronous: an error by now means that the kernel took nothing at all.
+    // The first write is synchronous: an error by now means that the kernel took no byte.
     this.#written = socket.errored === null && !socket.destroyed;
   }
 
-  /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
+  /** Records the time to the first byte, or until the request was given up, if it is at least `leastMs`. */
   #begun(leastMs: number): void {
     const tookMs = this.#options.clock.turnNow() - this.#askedAt;
     this.#askedAt = 0;
     if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
   }
 
-  /** A large body of known length is read straight to where it will stay; the read cannot go beyond its end. */
+  /** Reads a large body of known length straight into its final buffer; the read cannot go beyond its end. */
   #nextReadBuffer(own: Buffer): Buffer | undefined {
-    // Each address that is tried makes a new handle, which needs a buffer of its own accord.
+    // Each address that is tried creates a new handle, which needs a buffer of its own.
     if (!this.#connected) return own;
     const wanted = this.#active?.readBuffer ?? null;
     const next = wanted !== null && wanted.length >= READ_BYTES ? wanted : own;
@@ -197,7 +197,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     if (this.#gone) return;
     this.#slice.end();
     if (this.#complete) {
-      // Only now: bytes after the response must not meet the next request.
+      // Only now: bytes after the response must not reach the next request.
       this.#finish(problem === null && this.#head!.keepAlive && this.#socket.writableLength === 0);
       return;
     }
@@ -234,7 +234,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#headSince = 0;
     this.#served += 1;
     if (reusable) {
-      // Paused by the last of its own bytes: the next request needs the socket to be read.
+      // The last bytes of the body may have paused the socket: the next request needs it to read.
       if (request?.paused === true && !this.#slice.resting) this.#socket.resume();
       this.#idleSince = this.#options.clock.turnNow();
       this.#pool.released(this);
@@ -277,7 +277,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#pool.gone(this, failure);
   }
 
-  /** Watches a response that has begun. At most one timer per response. */
+  /** Sets the deadline of a response that has begun. At most one timer per response. */
   #watch(): void {
     const now = this.#options.clock.now();
     if (this.#parser.headBegun) {
@@ -324,7 +324,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   }
 }
 
-/** Several addresses tried give an AggregateError without a message of its own. */
+/** Several failed addresses give an AggregateError without a message of its own. */
 function reasonOf(error: NodeJS.ErrnoException): string {
   if (error instanceof AggregateError) return error.errors.map((each) => String(each?.message ?? each)).join('; ');
   return error.message;

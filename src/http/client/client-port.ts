@@ -3,13 +3,13 @@ import type { HttpFailure } from './http-failure.ts';
 import type { ResponseHeaders } from './response-headers.ts';
 
 /**
- * Port: an HTTP/1.1 client of one origin: `HttpClient` (plain HTTP, on `net`) or `UndiciClient` (TLS, proxies).
- * Redirects are never followed.
+ * Port: an HTTP/1.1 client of one origin, either `HttpClient` (plain HTTP, on `net`) or `UndiciClient` (TLS, proxies).
+ * Never follows redirects.
  */
 export interface HttpClientPort {
   /**
-   * Sends one request. The handler gets, after this call has returned, `head`, `data`…, `end`, or `error` once. Nothing
-   * limits the wait for the head, nor silence on an event stream: the caller has a deadline and calls `abort`.
+   * Sends one request. After this call has returned, the handler gets `head`, `data`…, `end`, or `error` once. The wait for
+   * the head and silence on an event stream have no limit: the caller has a deadline and calls `abort`.
    */
   request(request: HttpRequest, handler: ResponseHandler): ClientRequest;
   /** Destroys every socket. Requests in flight get `error` (kind `closed`). Idempotent. */
@@ -22,38 +22,36 @@ export interface HttpRequest {
   readonly path: string;
   /** Headers that are the same for many requests, validated and encoded once. */
   readonly block?: HeaderBlock;
-  /** Headers of this request alone, name and value alternating. Host and Content-Length are the client's own. */
+  /** Headers of this request only, name and value alternating. The client sets Host and Content-Length. */
   readonly headers: readonly string[];
   /** The buffers must not change until the answer has begun. */
   readonly body: readonly Buffer[];
-  /** Longest body taken in mode `whole`; above it the request fails with `too_large`. Default 16 MiB. */
+  /** Longest body accepted in mode `whole`; a longer one fails the request with `too_large`. Default 16 MiB. */
   readonly maxBodyBytes?: number;
-  /** Not on a kept connection, where that can be chosen: the last one was dead. */
+  /** Do not reuse a connection, if the client can choose: the last one was dead. */
   readonly fresh?: boolean;
   /** How long a body that has begun may pause; 0 for no limit. Default 30 s, without limit for `text/event-stream`. */
   readonly bodyPauseMs?: number;
 }
 
-/**
- * `stream`: `data` for every piece as it comes. `whole`: `data` once with the whole body, not at all when it is empty.
- */
+/** `stream`: `data` for every piece as it arrives. `whole`: `data` once with the whole body, not at all if it is empty. */
 export type BodyMode = 'stream' | 'whole';
 
-/** No method may throw. Every buffer is the receiver's to keep. */
+/** No method may throw. The receiver owns every buffer. */
 export interface ResponseHandler {
   /** Status line and headers of the final response; 1xx are skipped. */
   head(status: number, headers: ResponseHeaders): BodyMode;
   data(chunk: Buffer): void;
   end(): void;
-  /** The one other way to end. Nothing follows. */
+  /** Ends the response instead of `end`. Nothing follows. */
   error(failure: HttpFailure): void;
 }
 
 /** All methods are no-ops once the request has ended. */
 export interface ClientRequest {
-  /** Nothing more is reported to the handler; the socket is destroyed. */
+  /** Reports nothing more to the handler and destroys the socket. */
   abort(): void;
-  /** Stops reading: TCP holds the server back. What was read already is still delivered. */
+  /** Stops reading, so that TCP slows the server down. What was read already is still delivered. */
   pause(): void;
   resume(): void;
 }

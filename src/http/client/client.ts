@@ -17,20 +17,20 @@ export type { ResponseHeaders } from './response-headers.ts';
 export interface HttpClientOptions {
   readonly clock?: Clock;
   readonly lookup?: LookupFunction;
-  /** Sockets at once; further requests wait. Streams hold a socket each. Default 65 536: descriptors end first. */
+  /** Sockets at the same time; further requests wait. A stream holds a socket. Default 65 536: descriptors run out first. */
   readonly maxSockets?: number;
-  /** How long a free socket is kept; less where the server says so. Default 4 s, below what servers commonly grant. */
+  /** How long an idle socket is kept; less if the server says so. Default 4 s, below what servers commonly allow. */
   readonly idleMs?: number;
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
-  /** Where it is taken down how long what takes. */
+  /** Records the duration of the phases of requests; null for none. */
   readonly phases?: PhaseTimes | null;
 }
 
-/** How often a request moves to another connection because a kept one was dead before it took a byte (F24). */
+/** How often a request moves to another connection because a reused one was dead before it took a byte (F24). */
 const MAX_UNSENT = 2;
-/** The server's own clock for an idle connection may run ahead of ours by this much. */
+/** Tolerance for a server whose clock for idle connections runs ahead. */
 const HINT_MARGIN_MS = 1_000;
 
 const NO_DESCRIPTORS = 'the system allows no further open files (ulimit -n)';
@@ -38,8 +38,8 @@ const PATH = /^\/[\x21-\x7e]*$/;
 const METHOD = /^[A-Z]{1,16}$/;
 
 /**
- * The lean HTTP/1.1 client of one plain-HTTP origin: a pool of kept connections, the last used first. It never repeats
- * a request of which a byte went out (`HttpFailure.sent`).
+ * The HTTP/1.1 client of one plain-HTTP origin: a pool of connections, of which the last used is reused first. Never
+ * repeats a request of which a byte was sent (`HttpFailure.sent`).
  */
 export class HttpClient implements HttpClientPort, ConnectionPool {
   readonly #options: ConnectionOptions;
@@ -53,7 +53,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
   #connecting = 0;
   #stopSweep: (() => void) | null = null;
   #closed = false;
-  /** The request line and Host of the last request, and what they were made of. */
+  /** Request line and Host header of the last request, and what they were composed from. */
   #line = '';
   #lineMethod = '';
   #linePath = '';
@@ -128,7 +128,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
     this.#connectMore();
   }
 
-  /** One connection under way for each request that waits, as far as the limit goes. */
+  /** Opens one connection for each waiting request, up to the limit. */
   #connectMore(): void {
     while (this.#connecting < this.#waiting.size && this.#all.size < this.#maxSockets && !this.#closed) {
       if (fewDescriptorsLeft()) {
@@ -206,7 +206,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
     }
     const { block, headers } = request;
     if (block === undefined || bodyBytes === 0) return this.#ownHead(request, bodyBytes);
-    // Requests of one session differ in little but their length, and in that seldom.
+    // Requests of one session differ little but in their length, and in that seldom.
     if (block.headBytes !== bodyBytes || block.headLine !== this.#line || !sameTexts(block.headOwn, headers)) {
       block.head = this.#ownHead(request, bodyBytes);
       block.headLine = this.#line;

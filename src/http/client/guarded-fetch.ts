@@ -8,19 +8,20 @@ const DOWNLOAD_MS = 600_000;
 const SILENCE_MS = 30_000;
 const MAX_REDIRECTS = 5;
 
-/** `fetch` for URLs that did not come from the operator's file. Rejects with EgressRefused or NotReached. */
+/** `fetch` for URLs that are not from the operator's file. Rejects with EgressRefused or NotReached. */
 export type GuardedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
-/** The URL leads where the gateway does not go. The message has the host, never more of the URL. */
+/** The gateway does not connect to this URL. The message contains the host, no other part of the URL. */
 export class EgressRefused extends Error {}
 
-/** No answer came, or not in time. The message has the host, never more of the URL. */
+/** No answer arrived, or not in time. The message contains the host, no other part of the URL. */
 export class NotReached extends Error {}
 
 /**
- * Makes a guarded fetch: https to public addresses only, and to the addresses that were checked; no proxy, no redirects,
- * 5 s, 256 KiB. `inside`: what names the URL is on this machine or its network itself, so such addresses are allowed, and
- * http on loopback (RFC 8252 §8.3). `hosts`: host and port of URLs that the operator has named, which may lead inside too.
+ * Makes a guarded fetch: https to public addresses only, connecting to the addresses that were checked; no proxy, no
+ * redirects, 5 s, 256 KiB. `inside`: the source of the URL is on this machine or its network, so such addresses are
+ * allowed, and http on loopback (RFC 8252 §8.3). `hosts`: host and port of URLs that the operator named, which may be
+ * inside.
  */
 export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonly string[] = []): GuardedFetch {
   return async (target, init = {}) => {
@@ -53,8 +54,8 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
 }
 
 /**
- * The body of a file that may be large, piece by piece; rejects with EgressRefused or NotReached. As with `guardedFetch`, but up to
- * `maxBytes`, in 10 min without 30 s of silence, and over five redirects, each checked like the first address.
+ * The body of a possibly large file, piece by piece; rejects with EgressRefused or NotReached. As `guardedFetch`, but up to
+ * `maxBytes`, within 10 min and without 30 s of silence, and over up to five redirects, each checked like the first URL.
  */
 export async function* guardedDownload(
   resolver: Resolver,
@@ -89,11 +90,11 @@ export async function* guardedDownload(
   throw new EgressRefused(`${url.host} redirects for the ${MAX_REDIRECTS + 1}th time`);
 }
 
-/** What to do where an address of this machine or its network is meant. */
+/** The remedy if an address of this machine or its network is intended. */
 const ISSUER = 'name it: set auth.issuer in the definition';
 const BY_HAND = 'download the file yourself';
 
-/** What is refused before a name is looked up: the lookup itself refuses names that lead inside. */
+/** Checks before the name is resolved; the resolver refuses names with addresses that are not public. */
 function refuse(url: URL, inside: boolean, remedy: string): void {
   const host = bareHost(url.hostname);
   if (url.username !== '' || url.password !== '') throw new EgressRefused(`an address at ${url.host} holds a password`);
@@ -127,7 +128,7 @@ async function* bounded(body: AsyncIterable<Uint8Array> | null, { host }: URL, m
   }
 }
 
-/** Whether the host of a URL is on this machine or its network, as far as its name says. */
+/** Whether the host of a URL is on this machine or its network, as far as its name shows. */
 export function isInside(url: URL): boolean {
   const host = bareHost(url.hostname);
   return isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host));

@@ -1,8 +1,8 @@
 /**
- * Why there is no (whole) response.
- * `refused`: no connection. `dns`: no address. `timeout`: a limit of connecting, of a head or of a body ran out.
- * `reset`: the connection ended early. `tls`: the handshake failed or the certificate is not good. `protocol`: what
- * came is not HTTP as we take it. `too_large`, `head_too_large`: the body or the head is over its limit. `proxy`: the proxy refused. `closed`: our own `close`.
+ * Why there is no complete response. `refused`: no connection. `dns`: no address. `timeout`: a limit of connecting, of a
+ * head or of a body was exceeded. `reset`: the connection ended early. `tls`: the handshake failed or the certificate is
+ * not valid. `protocol`: the response is not HTTP that the client accepts. `too_large`, `head_too_large`: the body or the
+ * head exceeds its limit. `proxy`: the proxy refused. `closed`: the client was closed.
  */
 export type HttpFailureKind =
   | 'refused'
@@ -17,8 +17,8 @@ export type HttpFailureKind =
   | 'closed';
 
 /**
- * A request that ended without a whole response. `sent` decides about retries: false only when the operating system
- * took no byte of the request.
+ * A request that ended without a complete response. `sent` decides about retries: false only if the operating system took
+ * no byte of the request.
  */
 export class HttpFailure extends Error {
   readonly kind: HttpFailureKind;

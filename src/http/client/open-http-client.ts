@@ -9,23 +9,23 @@ import { UndiciClient } from './undici-client.ts';
 
 export interface OpenHttpClientOptions {
   readonly tls?: TlsSpec;
-  /** Where HTTPS_PROXY and the like are looked up; without it none are used. */
+  /** The source of HTTPS_PROXY and similar variables; without it no proxy is used. */
   readonly env?: ProxyEnvironment;
-  /** One for all clients of the process keeps look-ups at two at once. */
+  /** A resolver that all clients of the process share keeps look-ups at two at a time. */
   readonly resolver?: Resolver;
-  /** Refuses names that lead to this machine or its network. */
+  /** Refuses names that resolve to this machine or its network. */
   readonly publicOnly?: boolean;
   readonly clock?: Clock;
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
-  /** Where it is taken down how long what takes. */
+  /** Records the duration of the phases of requests; null for none. */
   readonly phases?: PhaseTimes | null;
 }
 
 /**
- * The lean client for plain HTTP, undici for TLS and proxies. Throws TypeError for other schemes and for a proxy
- * variable that is not a URL.
+ * `HttpClient` for plain HTTP, undici for TLS and proxies. Throws TypeError for other schemes and for a proxy variable that
+ * is not a URL.
  */
 export function openHttpClient(url: URL | string, options: OpenHttpClientOptions = {}): HttpClientPort {
   const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs, phases = null } = options;

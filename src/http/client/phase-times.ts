@@ -2,7 +2,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Clock } from '../../model/clock.ts';
 import { PHASES, type Phase, type PhaseFigures, type RequestPhases } from '../../model/server-state.ts';
 
-/** The last times of each phase that are looked at. */
+/** Number of last times per phase that the figures cover. */
 const WINDOW = 128;
 
 const WORDS: Readonly<Record<Phase, string>> = {
@@ -12,13 +12,10 @@ const WORDS: Readonly<Record<Phase, string>> = {
   firstByte: 'to the first byte',
 };
 
-/** An answer that takes longer in all, as a rule, is worth saying that it is slow. */
+/** The summary says that an answer is slow if its phases usually take longer than this in total. */
 const SLOW_MS = 500;
 
-/**
- * Where the time of requests to one server goes: the last times of each phase. Figures are made when they are asked
- * for.
- */
+/** Where the time of requests to one server goes: the last times of each phase. Figures are computed on demand. */
 export class PhaseTimes {
   readonly #rings: Readonly<Record<Phase, Ring>> = {
     dns: new Ring(),
@@ -31,12 +28,12 @@ export class PhaseTimes {
     this.#rings[phase].add(ms);
   }
 
-  /** The peer was there at least once: it accepted a connection, or answered. */
+  /** Whether the peer has accepted a connection or answered, or an attempt at either took long enough to be recorded. */
   get reached(): boolean {
     return !this.#rings.tcp.empty || !this.#rings.firstByte.empty;
   }
 
-  /** Null before anything was taken down. */
+  /** Null before the first measurement. */
   figures(): RequestPhases | null {
     const found = Object.fromEntries(PHASES.map((phase) => [phase, this.#rings[phase].figures()])) as Record<
       Phase,
@@ -84,12 +81,12 @@ function spoken(ms: number): string {
   return ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
-/** What was given up after less than this says nothing of the server. */
+/** A phase that was given up earlier says nothing about the server. */
 export const GIVEN_UP_MS = 1_000;
 
 /**
- * Measures how long a new connection spends in each phase; one that is given up counts in its phase with the time it
- * had. The caller may give it up before the socket does, by the function that is returned.
+ * Measures how long a new connection spends in each phase; an attempt that is given up counts in its current phase. Call
+ * the returned function to give the attempt up before the socket does.
  */
 export function timeConnect(
   socket: Socket,

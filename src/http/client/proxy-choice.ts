@@ -2,12 +2,12 @@ import { isIP } from 'node:net';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import { AddressSet } from '../address.ts';
 
-/** HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, in either case, as the environment has them. */
+/** HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, in either case, as in the environment. */
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The proxy for a URL, or null to go directly. Loopback never goes through a proxy. NO_PROXY takes names with all
- * their subdomains (a leading dot or `*.` says the same), addresses, CIDR blocks, each with an optional port, and `*`.
+ * The proxy for a URL, or null for a direct connection. Loopback never uses a proxy. NO_PROXY takes names with all their
+ * subdomains (with or without a leading dot or `*.`), addresses, CIDR blocks, each with an optional port, and `*`.
  */
 export function proxyFor(url: URL, environment: ProxyEnvironment): URL | null {
   const host = bareHost(url.hostname).toLowerCase();

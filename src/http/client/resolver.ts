@@ -7,16 +7,16 @@ import { isPublicAddress } from '../../model/host-address.ts';
 type LookupOptions = Parameters<LookupFunction>[1];
 type LookupCallback = Parameters<LookupFunction>[2];
 type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void;
-/** What `dns.lookup` calls back with: on an error it gives no addresses at all. */
+/** What `dns.lookup` calls back with: without addresses on an error. */
 type SystemAnswer = (error: NodeJS.ErrnoException | null, addresses?: LookupAddress[]) => void;
 
 export interface ResolverOptions {
   readonly clock?: Clock;
-  /** How names are looked up; the system's way by default, so that hosts files and search domains work. */
+  /** Resolves a name; by default like the system, so that hosts files and search domains work. */
   readonly lookup?: (name: string, answer: SystemAnswer) => void;
-  /** An answer is used this long without asking again. */
+  /** How long an answer is used without another look-up. */
   readonly freshMs?: number;
-  /** …and this much longer when asking again fails. */
+  /** …and how much longer if another look-up fails. */
   readonly staleMs?: number;
   /** How long one look-up may take. */
   readonly timeoutMs?: number;
@@ -27,7 +27,7 @@ interface ResolvedName {
   readonly at: number;
 }
 
-/** One look-up of one name; everybody who asks meanwhile waits on it. */
+/** One look-up of one name; concurrent requests for the name wait for it. */
 interface Pending {
   readonly waiting: Answer[];
   stopTimer: () => void;
@@ -38,8 +38,8 @@ const MAX_RUNNING = 2;
 const MAX_KNOWN = 1024;
 
 /**
- * Names to addresses. A look-up blocks a thread of the pool that files also need: at most two run at once, each name
- * once. A name that stops resolving keeps its last address for a minute.
+ * Resolves names to addresses. A look-up blocks a thread of the pool that file operations also use: at most two run at a
+ * time, and one per name. A name that stops resolving keeps its last addresses for a minute.
  */
 export class Resolver {
   readonly #clock: Clock;
@@ -60,12 +60,12 @@ export class Resolver {
     this.#timeoutMs = options.timeoutMs ?? 4_000;
   }
 
-  /** In the shape `net.connect` and undici take as their `lookup`. */
+  /** In the form that `net.connect` and undici take as `lookup`. */
   readonly lookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, false);
 
   /**
-   * The same for servers that may be at public addresses only: a name with another address is refused as a whole, and
-   * the connection goes to the addresses that were checked.
+   * As `lookup`, for servers that may have public addresses only: refuses a name with any other address, and the connection
+   * uses the addresses that were checked.
    */
   readonly publicLookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, true);
 
@@ -83,8 +83,8 @@ export class Resolver {
   }
 
   /**
-   * Calls back exactly once, never before it returns, and as the asker's own work: several servers may wait for one
-   * look-up.
+   * Calls back exactly once, asynchronously, and in the async context of the caller: requests of several servers may wait
+   * for one look-up.
    */
   resolve(name: string, asker: Answer): void {
     const asAsker = AsyncLocalStorage.snapshot();
@@ -113,7 +113,7 @@ export class Resolver {
       const pending = this.#pending.get(name);
       if (pending === undefined || pending.settled) continue;
       this.#running += 1;
-      // A look-up that has timed out still holds its thread, so it still counts until it comes back.
+      // A look-up that has timed out still blocks its thread, so it counts until it returns.
       const answered: SystemAnswer = (error, addresses = []) => {
         this.#running -= 1;
         if (error === null && addresses.length > 0) this.#remember(name, addresses);
@@ -123,7 +123,7 @@ export class Resolver {
       try {
         this.#lookup(name, answered);
       } catch (error) {
-        // Node refuses some names, as those with a zero byte, by throwing.
+        // Node refuses some names by throwing, for example with a zero byte.
         queueMicrotask(() => answered(error as NodeJS.ErrnoException));
       }
     }

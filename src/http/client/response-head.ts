@@ -12,7 +12,7 @@ export interface ResponseHead {
   readonly framing: Framing;
   /** Whether the connection may carry another request afterwards. */
   readonly keepAlive: boolean;
-  /** What `Keep-Alive: timeout=…` allows, in milliseconds; Infinity without one. */
+  /** The limit that `Keep-Alive: timeout=…` sets, in milliseconds; Infinity without one. */
   readonly keepAliveHintMs: number;
 }
 
@@ -24,9 +24,8 @@ const MAX_HEADERS = 200;
 const CONTENT_LENGTH = /^[0-9]{1,15}$/;
 
 /**
- * Parses a response head (RFC 9112) without its empty line; returns what is wrong as a string. Strict against
- * smuggling: CRLF only, no folded lines, one Content-Length, never together with Transfer-Encoding, no coding but
- * `chunked`.
+ * Parses a response head (RFC 9112) without its empty line; returns an error as a text. Strict against request smuggling:
+ * CRLF only, no folded lines, one Content-Length, never together with Transfer-Encoding, no coding but `chunked`.
  */
 export function parseResponseHead(text: string, headRequest: boolean): ResponseHead | string {
   const firstEnd = text.indexOf('\r\n');

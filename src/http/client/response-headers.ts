@@ -1,4 +1,4 @@
-/** Headers of a response, names in lower case, in the order they came. A flat list: responses have few headers. */
+/** Headers of a response, names in lower case, in order of arrival. A flat list, because responses have few headers. */
 export class ResponseHeaders {
   /** Name and value alternating. */
   readonly #pairs: readonly string[];
@@ -22,7 +22,7 @@ export class ResponseHeaders {
     return values;
   }
 
-  /** The media type in lower case without parameters; empty where there is none. */
+  /** The media type in lower case without parameters; empty if there is none. */
   get mediaType(): string {
     this.#mediaType ??= mediaTypeOf(this.get('content-type') ?? '');
     return this.#mediaType;

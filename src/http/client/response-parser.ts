@@ -3,13 +3,13 @@ import { parseResponseHead, type ResponseHead } from './response-head.ts';
 
 export const MAX_HEAD_BYTES = 64 * 1024;
 const MAX_INTERIM = 8;
-/** Longer heads are not kept for comparison. */
+/** Longer heads are not cached. */
 const MAX_REMEMBERED = 1024;
 const END_OF_HEAD = Buffer.from('\r\n\r\n');
 const PREFIX = Buffer.from('HTTP/1.');
 const EMPTY = Buffer.alloc(0);
 
-/** What a parser tells. The receiver may stop it from within any of these by `stop`. */
+/** Receives what the parser finds. Each of these methods may call `stop` on the parser. */
 export interface ResponseSink {
   onHead(head: ResponseHead): void;
   /** A range of the pushed buffer; valid during the call only. */
@@ -22,8 +22,8 @@ export type ParseProblem = { readonly kind: 'protocol' | 'head_too_large'; reado
 type State = 'idle' | 'head' | 'length' | 'chunked' | 'until_close' | 'stopped';
 
 /**
- * Incremental parser of the responses on one connection: `expect`, then `push` as bytes come and `eof` at their end.
- * How the bytes are cut makes no difference. Bytes without a request are an error.
+ * Incremental parser of the responses on one connection: `expect`, then `push` as bytes arrive and `eof` at their end. The
+ * chunking of the bytes makes no difference. Bytes without a request are an error.
  */
 export class ResponseParser {
   readonly #sink: ResponseSink;
@@ -49,7 +49,7 @@ export class ResponseParser {
     this.#sink = sink;
   }
 
-  /** A response is due. */
+  /** Call it before the response to each request. */
   expect(headRequest: boolean): void {
     this.#state = 'head';
     this.#headRequest = headRequest;
@@ -61,7 +61,7 @@ export class ResponseParser {
     this.#state = 'stopped';
   }
 
-  /** Some bytes of a head have come, but not all. */
+  /** Some bytes of a head have arrived, but not all. */
   get headBegun(): boolean {
     return this.#state === 'head' && this.#heldLength > 0;
   }
@@ -71,7 +71,7 @@ export class ResponseParser {
     return this.#state === 'length' || this.#state === 'chunked' || this.#state === 'until_close';
   }
 
-  /** Returns what is wrong. The buffer is not kept. */
+  /** Returns the error, or null. Does not keep the buffer. */
   push(bytes: Buffer, length: number): ParseProblem | null {
     let position = 0;
     while (position < length) {
@@ -102,7 +102,7 @@ export class ResponseParser {
     return null;
   }
 
-  /** The server sends no more. True when that is a proper end of the response, or none was due. */
+  /** The server sends no more. True if that is a valid end of the response, or none was expected. */
   eof(): boolean {
     if (this.#state === 'until_close') this.#end();
     return this.#state === 'idle' || this.#state === 'stopped';
@@ -187,7 +187,7 @@ export class ResponseParser {
     } else if (framing.kind === 'until_close') {
       this.#state = 'until_close';
     } else {
-      // Body-less: head and end are reported in a row, unless the receiver stops in between.
+      // Without a body, head and end are reported together, unless the receiver stops in between.
       this.#state = 'length';
       this.#remaining = 0;
       this.#sink.onHead(head);
@@ -198,7 +198,7 @@ export class ResponseParser {
     return null;
   }
 
-  /** Servers repeat their heads to the letter (within a second of `Date`): the last one is not parsed again. */
+  /** Servers repeat their heads exactly (within a second of `Date`), so the last parsed head is cached. */
   #parsed(text: string): ResponseHead | string {
     if (this.#lastHead !== null && this.#lastText === text && this.#lastToHead === this.#headRequest) {
       return this.#lastHead;

@@ -2,20 +2,20 @@ import { setImmediate, setTimeout } from 'node:timers';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
- * One connection's share of a turn of the event loop: the system hands over two megabytes in one turn, which may be
- * tens of thousands of events. The rest waits for the next turn.
+ * One connection's share of a turn of the event loop: the system may deliver two megabytes in one turn, which can be tens
+ * of thousands of events. The rest waits for a later turn.
  */
 export class TurnSlice {
   readonly #now: () => number;
   readonly #rest: () => void;
   readonly #goOn: () => void;
-  /** When the slice of this turn began; null while there is none. */
+  /** When the slice of this turn began; null without one. */
   #since: number | null = null;
   #resting = false;
-  /** Of the pieces in this turn. */
+  /** Bytes of the pieces in this turn. */
   #sum = 0;
 
-  /** `rest` ends the reading, `goOn` takes it up again; between them no other code may. */
+  /** `rest` pauses the reading, `goOn` resumes it; between them no other code may resume it. */
   constructor(now: () => number, rest: () => void, goOn: () => void) {
     this.#now = now;
     this.#rest = rest;
@@ -26,13 +26,13 @@ export class TurnSlice {
     return this.#resting;
   }
 
-  /** Before what was read is looked at. */
+  /** Call it before processing what was read. */
   begin(length: number): void {
     if (length < LARGE_READ_BYTES || this.#since !== null) return;
     this.#start();
   }
 
-  /** Likewise, where it comes in pieces of its own, however much was read: an HTTP chunk for each event, say. */
+  /** As `begin`, for input in small pieces, however much was read: for example an HTTP chunk per event. */
   beginPiece(length: number): void {
     if (this.#since !== null) return;
     if (this.#sum === 0) setImmediate(() => (this.#sum = 0));
@@ -53,7 +53,7 @@ export class TurnSlice {
     this.#goOn();
   }
 
-  /** After it. */
+  /** Call it after processing. */
   end(): void {
     if (this.#since === null || this.#resting || this.#now() - this.#since < FLOOD_SLICE_MS) return;
     this.#resting = true;

@@ -22,8 +22,8 @@ export interface UndiciClientOptions {
 }
 
 /**
- * The client for TLS and proxies, on undici: HTTP/1.1, no pipelining, the time limits of the port. undici is loaded
- * with the first request. The certificate is always checked.
+ * The client for TLS and proxies, on undici: HTTP/1.1, no pipelining, the time limits of the port. Loads undici with the
+ * first request. Always verifies the certificate.
  */
 export class UndiciClient implements HttpClientPort {
   readonly #origin: string;
@@ -85,7 +85,7 @@ export class UndiciClient implements HttpClientPort {
     if (proxy === null) {
       const connector = buildConnector({ ...secure, lookup, timeout, allowH2: false });
       const connect: typeof connector = (options, callback) => {
-        // It hands the socket back, which its types do not know.
+        // The connector returns the socket, which its types do not declare.
         const socket = connector(options, callback) as unknown as Socket;
         if (phases !== null) timeConnect(socket, options.hostname, options.protocol === 'https:', phases, this.#clock);
       };

@@ -16,11 +16,11 @@ export interface UndiciRequestOptions {
   readonly headTimeoutMs: number;
   readonly bodyPauseMs: number;
   readonly phases: PhaseTimes | null;
-  /** Those that have not ended. */
+  /** The requests that have not ended. */
   readonly running: Set<UndiciRequest>;
 }
 
-/** One request through undici's dispatcher, in the terms of the port. */
+/** One request through undici's dispatcher, adapted to the port. */
 export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler {
   readonly active: ActiveRequest;
   readonly #options: UndiciRequestOptions;
@@ -28,7 +28,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
   #sent = false;
   #pauseLimitMs = 0;
   #progressAt = 0;
-  /** When it was sent whose answer has not begun; 0 where it is not measured. */
+  /** When the request was sent; 0 once its answer has begun, or if it is not measured. */
   #askedAt = 0;
   #stopDeadline: (() => void) | null = null;
   readonly #slice: TurnSlice;
@@ -47,7 +47,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
     );
   }
 
-  /** Bytes of the request may have gone out. undici starts a request only on an open connection. */
+  /** Bytes of the request may have been sent. undici starts a request only on an open connection. */
   get sent(): boolean {
     return this.#sent;
   }
@@ -121,7 +121,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
     this.#stopDeadline?.();
     this.#stopDeadline = null;
     const headers = new ResponseHeaders(pairsOf(controller.rawHeaders));
-    // Its chunks are undici's own: they are copied whether their number is known or not.
+    // The chunks belong to undici, so they are copied whether the length is known or not.
     this.active.onHead(status, headers, Number(headers.get('content-length') ?? -1), false);
     if (!this.#running) return;
     const standard = headers.mediaType === 'text/event-stream' ? 0 : this.#options.bodyPauseMs;
@@ -148,7 +148,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
     if (this.#running) this.fail(undiciFailure(error, this.#sent));
   }
 
-  /** The first byte of the answer is here; or no caller waits for it any longer, and it took this time at least. */
+  /** Records the time to the first byte, or until the request was given up, if it is at least `leastMs`. */
   #begun(leastMs: number): void {
     const tookMs = this.#options.clock.now() - this.#askedAt;
     this.#askedAt = 0;
@@ -172,7 +172,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
   }
 }
 
-/** As an object, which undici's proxy needs; checked like those of the lean client. */
+/** As an object, which undici's proxy needs; validated like the headers of `HttpClient`. */
 function headersOf(request: HttpRequest): Record<string, string> {
   const text = (request.block?.text ?? '') + encodeHeaders(request.headers);
   const headers: Record<string, string> = Object.create(null);
@@ -213,7 +213,7 @@ const TLS_CODE =
 /** In TLS 1.3 the server judges the client's certificate after the client's first bytes; it has read none of them. */
 const REFUSED_BY_ALERT = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|DECRYPT_ERROR)/;
 
-/** What undici or Node's TLS reports, in the words of the port. Codes decide, never texts, but for two without a code. */
+/** Translates an error of undici or Node's TLS for the port. Codes decide, not texts, except for two without a code. */
 export function undiciFailure(error: Error, sent: boolean): HttpFailure {
   const root = rootOf(error);
   const code = String((root as NodeJS.ErrnoException).code ?? '');

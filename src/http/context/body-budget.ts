@@ -2,20 +2,20 @@ import type { Refusal } from './refusal.ts';
 
 /** A body up to this size is small. */
 export const SMALL_BODY_BYTES = 64 * 1024;
-/** This part of the budget is for small bodies: slow uploads cannot lock out ordinary calls. */
+/** This part of the budget is reserved for small bodies, so that slow uploads cannot lock out ordinary calls. */
 const SMALL_PART = 1 / 8;
 const FIRST_SHARE = 16 * 1024;
 const DEFAULT_BYTES = 64 * 1024 * 1024;
 const HOLD_MS = 30_000;
 
 /**
- * The memory for request bodies in receipt, of one node (decision 061). A body that comes in pieces holds a share until
- * it is whole, refused or cut off: twice the bytes that came, at most the announced length. All shares never exceed the
- * budget.
+ * The memory for request bodies that are being received, of one node (decision 061). A body that arrives in pieces holds a
+ * share until it is complete, refused or aborted: twice the bytes that have arrived, at most the announced length. The sum
+ * of all shares never exceeds the budget.
  */
 export class BodyBudget {
   totalBytes: number;
-  /** No body holds its share for longer. */
+  /** Longest time that a body may hold its share. */
   readonly holdMs: number;
   #heldBytes = 0;
   #refused = 0;
@@ -25,12 +25,12 @@ export class BodyBudget {
     this.holdMs = holdMs;
   }
 
-  /** All shares. */
+  /** Sum of all shares. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
-  /** Bodies that were refused because the budget was spent. */
+  /** Bodies that were refused because the budget was exhausted. */
   get refused(): number {
     return this.#refused;
   }
@@ -40,7 +40,7 @@ export class BodyBudget {
     return this.#fits(firstShare(announced), announced);
   }
 
-  /** What becomes of a share when `length` bytes have come: it grows where it has to. -1 where there is no room for that. */
+  /** The share once `length` bytes have arrived, grown if necessary; -1 if the budget has no room for that. */
   grow(share: number, length: number, announced: number): number {
     if (length <= share) return share;
     const wanted = Math.max(length, within(Math.max(2 * length, FIRST_SHARE), announced));
@@ -53,7 +53,7 @@ export class BodyBudget {
     this.#heldBytes -= share;
   }
 
-  /** The answer to a body for which there is no room. */
+  /** Counts a refusal and returns the answer to a body for which there is no room. */
   refuse(): Refusal {
     this.#refused++;
     return NO_ROOM;

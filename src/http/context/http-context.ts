@@ -3,29 +3,29 @@ import type { Socket } from 'node:net';
 import type { BodyBudget } from './body-budget.ts';
 import type { Refusal, RefusalRenderer } from './refusal.ts';
 
-/** Called once with the whole body, or with why it is refused. Not at all when the client goes away before. */
+/** Called once with the whole body, or with why it is refused. Not called if the client disconnects before that. */
 export type BodyTaker = (body: Buffer | null, refusal: Refusal | null) => void;
 
-/** It is called when a request context is over. */
+/** Notified when a request context ends. */
 export interface HttpContextWatcher {
-  /** The answer is out (`finished`), or the connection is gone before. Called once. */
+  /** The answer was sent (`finished`), or the connection is gone before. Called once. */
   closed(): void;
 }
 
 /**
- * One request and its answer on a connection of `node:http` (`NodeHttpContext`) or of the fast path
- * (`FastPathContext`): bytes and framing only.
+ * One request and its answer on a connection of `node:http` (`NodeHttpContext`) or of the fast path (`FastPathContext`):
+ * bytes and framing only.
  */
 export interface HttpContext {
   readonly method: string;
-  /** Path and query as they came. */
+  /** Path and query as received. */
   readonly target: string;
-  /** Names in lower case. Shared by requests with the same head: only to be read. */
+  /** Names in lower case. Read only: requests with the same head share the object. */
   readonly headers: Readonly<IncomingHttpHeaders>;
   readonly socket: Socket;
-  /** How many header lines came. */
+  /** Number of header lines received. */
   readonly headerLines: number;
-  /** The name of a header that came more than once and must not; null for none. */
+  /** The name of a header that must not be repeated and was; null for none. */
   readonly repeatedHeader: string | null;
   /** The request has been received to its end. */
   readonly complete: boolean;
@@ -35,31 +35,31 @@ export interface HttpContext {
   readonly begun: boolean;
   /** The kernel has taken the last byte of the answer. */
   readonly finished: boolean;
-  /** Nothing that is written reaches the client any more. */
+  /** The client can receive nothing more. */
   readonly destroyed: boolean;
   /** Bytes of the answer that the kernel has not taken. */
   readonly pendingBytes: number;
-  /** Those of them that the socket was not handed yet: they wait for the answer before this one on the connection. */
+  /** Those of them that are not in the socket yet: they wait for an earlier answer on the connection. */
   readonly queuedBytes: number;
 
-  /** One watcher; a later one takes its place. */
+  /** Sets the only watcher; a later one replaces it. */
   watch(watcher: HttpContextWatcher): void;
-  /** The next request is not taken: the connection ends with this answer. */
+  /** Makes this the last request: the connection ends with its answer. */
   last(): void;
-  /** `headers` are name and value alternating. Without a type there is no body, and nothing is said of one. */
+  /** `headers`: name and value alternating. Without a content type the answer has no body. */
   send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void;
-  /** Answers with a refusal although more of the request may come, and ends the connection. */
+  /** Answers with a refusal although more of the request may arrive, and ends the connection. */
   sendAndClose(refusal: Refusal, render: RefusalRenderer): void;
-  /** Calls `task` once when the kernel has taken the whole answer; not when the connection breaks before. */
+  /** Calls `task` once when the kernel has taken the whole answer; not if the connection breaks before. */
   whenSent(task: () => void): void;
-  /** Lets the client go on with the body if it waits, and reads that up to a limit and as the budget has room. */
+  /** Sends `100 Continue` if the client waits for it, and reads the body up to a limit and while the budget has room. */
   readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void;
-  /** Begins an answer of unknown length; its head leaves at once. */
+  /** Begins an answer of unknown length; sends its head at once. */
   open(headers: readonly string[]): void;
-  /** More of such an answer. */
+  /** Writes more of an answer of unknown length. */
   write(parts: readonly Buffer[]): void;
   end(): void;
   destroy(): void;
-  /** The connection is cut when its client takes nothing for so long while some of this answer waits. */
+  /** Closes the connection if its client takes nothing for this long while some of this answer is pending. */
   limitStall(stallMs: number): void;
 }

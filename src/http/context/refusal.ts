@@ -1,6 +1,6 @@
 import { nodeHttp } from '../node-http.ts';
 
-/** An answer given before any handler of MCP has seen the request, or instead of it. */
+/** An answer in place of that of an MCP handler. */
 export interface Refusal {
   readonly status: number;
   /** Stable, in snake case, for programs. */
@@ -11,15 +11,15 @@ export interface Refusal {
   readonly headers?: readonly string[];
 }
 
-/** On every answer of every listener: a browser must not take what is said here for a page or a script. */
+/** Set on every answer of every listener: a browser must not interpret it as a page or a script. */
 export const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
 
-/** Makes the JSON body of a refusal. MCP routes bring their own, which says it as a JSON-RPC error. */
+/** Makes the JSON body of a refusal. MCP routes render it as a JSON-RPC error. */
 export type RefusalRenderer = (refusal: Refusal) => string;
 
 export const renderRefusal: RefusalRenderer = ({ code, message }) => JSON.stringify({ error: { code, message } });
 
-/** A whole response in bytes, for a socket on which there is no other way to answer; says that it closes. */
+/** A whole response in bytes, for a socket on which there is no other way to answer; it closes the connection. */
 export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
   const body = render(refusal);
   let head = `HTTP/1.1 ${refusal.status} ${nodeHttp.STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
@@ -28,7 +28,7 @@ export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
   return `${head}Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 }
 
-/** What llhttp and Node say of bytes that are no acceptable request, as an answer. */
+/** The answer to bytes that llhttp or Node rejects as a request. */
 export function clientErrorRefusal(code: string | undefined): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

@@ -2,7 +2,7 @@ import { encodeHeaders } from '../client/header-block.ts';
 import { NO_SNIFFING } from '../context/refusal.ts';
 import { nodeHttp } from '../node-http.ts';
 
-/** The heads of answers in the plain lane, as `node:http` would write them. What is the same for a second is kept. */
+/** The heads of answers on the fast path, as `node:http` would write them. Caches the `Date` line for a second. */
 export class AnswerHeads {
   readonly #keepAlive: string;
   readonly #wall: () => number;
@@ -15,14 +15,14 @@ export class AnswerHeads {
     this.#wall = wall;
   }
 
-  /** Of an answer with a body of this length; without a type there is none. */
+  /** The head of an answer with a body of this length; without a type there is no body. */
   whole(status: number, type: string | null, length: number, headers: readonly string[], keep: boolean): string {
     const framing = status === 204 ? '' : `Content-Length: ${length}\r\n`;
     const begin = type === null ? framing : `Content-Type: ${type}\r\n${framing}`;
     return statusLine(status) + begin + this.#rest(headers, keep) + END;
   }
 
-  /** Of an answer in chunks. */
+  /** The head of an answer in chunks. */
   chunked(status: number, headers: readonly string[], keep: boolean): string {
     return `${statusLine(status)}${this.#rest(headers, keep)}Transfer-Encoding: chunked\r\n${END}`;
   }

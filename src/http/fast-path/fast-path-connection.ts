@@ -6,26 +6,26 @@ import type { AnswerHeads } from './answer-heads.ts';
 import { FastPathContext, type FastPathLine } from './fast-path-context.ts';
 import { type FastPathHead, readFastPathHead } from './fast-path-head.ts';
 
-/** The lane, as its connections see it. */
+/** The fast path, as its connections see it. */
 export interface FastPathTraffic {
   readonly heads: AnswerHeads;
   readonly maxRequests: number;
   readonly bodies: BodyBudget;
-  /** Turns of its wheel so far. */
+  /** Number of timer ticks so far. */
   readonly tick: number;
   serve(http: FastPathContext): void;
-  /** The connection goes on in the other lane, with these bytes. */
+  /** Hands the connection over to `node:http`, with these bytes. */
   handOver(connection: FastPathConnection, bytes: Buffer | null): void;
   gone(connection: FastPathConnection): void;
   onMalformed(): void;
 }
 
-/** A call may last: a body that is a small part of a larger read than this is copied out of it. */
+/** A call may take long, so a body that is less than half of a larger read than this is copied out of it. */
 const SMALL_READ = 4 * 1024;
-/** What a client may send ahead of answers before it is made to wait. */
+/** What a client may send before its current request is answered; above it the socket is paused. */
 const MAX_AHEAD = 64 * 1024;
 const NOTHING = Buffer.alloc(0);
-/** How long a connection that is being refused may stay open for its answer to get through. */
+/** How long a connection that is being closed may stay open for its last answer to arrive. */
 const LINGER_MS = 1_000;
 
 const CONNECTION = Symbol('plain connection');
@@ -33,26 +33,23 @@ interface SocketWithConnection {
   [CONNECTION]?: FastPathConnection | undefined;
 }
 
-/**
- * A connection for as long as it brings plain requests, one at a time. With the first other bytes it goes to
- * `node:http`.
- */
+/** A connection for as long as it brings plain requests, one at a time. Any other bytes hand it over to `node:http`. */
 export class FastPathConnection implements FastPathLine {
   readonly socket: Socket;
   /** The request being answered. */
   http: FastPathContext | null = null;
   /** No answer reaches the client any more. */
   ended = false;
-  /** The tick of the lane when it was last at rest, or began. */
+  /** The tick at which the connection became idle, was opened, or began to wait for the rest of a request. */
   since: number;
   readonly #fastPath: FastPathTraffic;
   #served = 0;
   #reading = false;
-  /** What has come of a request that is not whole, or ahead of its turn. */
+  /** Received bytes of an incomplete request, or of requests that arrived before the current one was answered. */
   #kept: ByteGatherer | null = null;
-  /** What that holds of the budget for bodies in receipt. */
+  /** Share of the budget for request bodies that `#kept` holds. */
   #share = 0;
-  /** Bytes of a whole request, of which what is kept is a part. */
+  /** Length of the request of which `#kept` is the beginning. */
   #awaited = 0;
   #last: FastPathHead | null = null;
 
@@ -77,7 +74,7 @@ export class FastPathConnection implements FastPathLine {
     return this.#served > 0 && this.http === null && this.#kept === null;
   }
 
-  /** Waits for a request that has not begun, or is not whole. */
+  /** Waits for a request that has not begun, or is incomplete. */
   get waiting(): boolean {
     return this.http === null && !this.idle;
   }
@@ -104,7 +101,7 @@ export class FastPathConnection implements FastPathLine {
   }
 
   /**
-   * Ends in good order where nothing is being answered. A request that is on its way is not read: `answer` says so (RFC 9110
+   * Closes a connection without a request in progress. A request that is on its way is not read: `answer` says so (RFC 9110
    * §15.5.9), and a client without a request ignores it.
    */
   leave(answer: string): void {
@@ -114,7 +111,7 @@ export class FastPathConnection implements FastPathLine {
     this.#close(answer);
   }
 
-  /** The other lane has it from now on. */
+  /** `node:http` owns the socket from now on. */
   release(): void {
     (this.socket as SocketWithConnection)[CONNECTION] = undefined;
     this.socket.removeListener('data', onData);
@@ -175,14 +172,14 @@ export class FastPathConnection implements FastPathLine {
     return head;
   }
 
-  /** What came ahead of its turn is no body in receipt yet: it may wait for as long as the call before it lasts. */
+  /** Bytes ahead of their turn hold no share of the budget: they may wait as long as the call before them lasts. */
   #keepAhead(bytes: Buffer): void {
     this.#kept ??= new ByteGatherer();
     this.#kept.add(bytes);
     if (this.#kept.length > MAX_AHEAD) this.socket.pause();
   }
 
-  /** Where the budget has no room for what has come of a request, the other lane refuses it in the shape of its endpoint. */
+  /** Without room in the budget the connection goes to `node:http`, which refuses the request in the format of its route. */
   #hold(): void {
     const share = this.#fastPath.bodies.grow(this.#share, this.#kept!.length, this.#awaited);
     if (share < 0) this.handOver();
@@ -218,7 +215,7 @@ export class FastPathConnection implements FastPathLine {
     this.#readKept();
   }
 
-  /** Reads and discards until the client has closed too: unread bytes would make the kernel reset the answer away. */
+  /** Reads and discards until the client has closed too: unread bytes would make the kernel reset the connection. */
   #close(last = ''): void {
     const { socket } = this;
     socket.end(last);
@@ -228,7 +225,7 @@ export class FastPathConnection implements FastPathLine {
     socket.once('close', () => clearTimeout(timer));
   }
 
-  /** Called by the socket's `end`. A client that has closed its side wants no answer any more, as `node:http` has it. */
+  /** Called by the socket's `end`. As in `node:http`, a client that has closed its side gets no answer any more. */
   onEnd(): void {
     const cut = this.http === null && this.#kept !== null;
     if (this.ended) return;
@@ -256,7 +253,7 @@ function ownBody(bytes: Buffer, from: number, to: number): Buffer {
   return bytes.length > SMALL_READ && 2 * body.length < bytes.length ? Buffer.from(body) : body;
 }
 
-/** Shared by all connections: five closures each would be a good part of their memory. */
+/** Shared by all connections: five closures for each would be a large part of its memory. */
 function onData(this: Socket, bytes: Buffer): void {
   (this as SocketWithConnection)[CONNECTION]!.take(bytes);
 }

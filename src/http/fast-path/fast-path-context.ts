@@ -17,13 +17,13 @@ export interface FastPathLine {
   readonly heads: AnswerHeads;
   /** The request being answered. */
   readonly http: FastPathContext | null;
-  /** The client hears nothing any more. */
+  /** No answer reaches the client any more. */
   readonly ended: boolean;
   /** The whole answer has been written. */
   answered(http: FastPathContext): void;
 }
 
-/** A plain request, which is there to its last byte, and its answer. */
+/** A plain request, received completely, and its answer. */
 export class FastPathContext implements HttpContext {
   readonly expectsContinue = false;
   readonly complete = true;
@@ -73,7 +73,7 @@ export class FastPathContext implements HttpContext {
     return this.#connection.http === this ? this.socket.writableLength + (this.#paced?.left ?? 0) : 0;
   }
 
-  /** Nothing is answered in this lane before its turn. */
+  /** The fast path answers requests in order, so no answer waits for an earlier one. */
   get queuedBytes(): number {
     return 0;
   }
@@ -118,7 +118,7 @@ export class FastPathContext implements HttpContext {
     else this.#sent = task;
   }
 
-  /** It is whole, and in no share any more. */
+  /** The body is complete and holds no share of the budget any more. */
   readBody(_maxBytes: number, _budget: BodyBudget, done: BodyTaker): void {
     done(this.#body, null);
   }
@@ -150,14 +150,14 @@ export class FastPathContext implements HttpContext {
     if (this.#connection.http === this) this.socket.setTimeout(stallMs);
   }
 
-  /** The kernel has taken everything. */
+  /** The kernel has taken the whole answer. */
   flushed(): void {
     this.finished = true;
     this.#sent?.();
     this.over();
   }
 
-  /** Nothing more comes of it: it is out, or its connection is gone. */
+  /** Ends the context: its answer was sent, or its connection is gone. */
   over(): void {
     const watcher = this.#watcher;
     this.#watcher = null;

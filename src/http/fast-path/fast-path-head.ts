@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { fieldValue, nameEnd } from '../header-line.ts';
 
-/** The head of a plain request. Immutable, and kept for the next request that begins with the same bytes. */
+/** The head of a plain request. Immutable, and reused for the next request that begins with the same bytes. */
 export interface FastPathHead {
-  /** As it came, with the empty line at its end; only ASCII, so its length is that of its bytes. */
+  /** As received, with the empty line at its end; only ASCII, so its length is its number of bytes. */
   readonly text: string;
   readonly method: string;
   readonly target: string;
@@ -12,7 +12,7 @@ export interface FastPathHead {
   readonly bodyBytes: number;
 }
 
-/** A longer body is worth `node:http`: here it is held until it is whole, before the caller is known. */
+/** Longer bodies go to `node:http`: here a body is buffered completely before the caller is authenticated. */
 export const MAX_FAST_PATH_BODY = 64 * 1024;
 const MAX_HEAD = 8 * 1024;
 const MAX_LINES = 64;
@@ -20,13 +20,13 @@ const END = Buffer.from('\r\n\r\n');
 const REQUEST_LINE = /^(POST|GET|DELETE) (\/[\x21-\x7e]*) HTTP\/1\.1\r\n/;
 const NOT_PLAIN = /[^\t\r\n\x20-\x7e]/;
 const LENGTH = /^[0-9]{1,5}$/;
-/** What changes how a request or the connection goes on, or has a form of its own in `node:http`. */
+/** Headers that change how a request or the connection continues, or that `node:http` represents differently. */
 const NOT_FOR_US = new Set(['transfer-encoding', 'expect', 'upgrade', 'trailer', 'http2-settings', 'set-cookie']);
 
 /**
- * Reads the head that begins at `from`. Null for what is not plain, which `node:http` judges. Plain is a POST with a
- * length, or a GET or DELETE without a body, of HTTP/1.1; in ASCII; no header twice, none that asks more of the
- * connection than to be kept.
+ * Reads the head that begins at `from`. Null for a request that is not plain, which `node:http` handles. Plain is a POST
+ * with a length, or a GET or DELETE without a body, of HTTP/1.1, in ASCII, without a repeated header and without one that
+ * asks more of the connection than keep-alive.
  */
 export function readFastPathHead(bytes: Buffer, from: number): FastPathHead | null {
   const end = bytes.indexOf(END, from);
@@ -45,7 +45,7 @@ export function readFastPathHead(bytes: Buffer, from: number): FastPathHead | nu
     if (colon < 0 || ++headerLines > MAX_LINES) return null;
     const name = text.slice(position, colon).toLowerCase();
     const value = fieldValue(text, colon + 1, lineEnd);
-    // `in` finds what every object has as well: `constructor` is no plain name.
+    // `in` also finds inherited names: a header such as `constructor` is not plain.
     if (value === null || name in headers || NOT_FOR_US.has(name)) return null;
     if (name === 'content-length') {
       if (!LENGTH.test(value)) return null;

@@ -8,7 +8,7 @@ import type { FastPathContext } from './fast-path-context.ts';
 
 export interface FastPathOptions {
   readonly encrypted: boolean;
-  /** What is not a whole request for one to two of these goes to `node:http`, which has the deadlines for it. */
+  /** A request that is incomplete for one to two ticks goes to `node:http`, which enforces the deadlines. */
   readonly tickMs: number;
   readonly keepAliveMs: number;
   readonly maxRequests: number;
@@ -17,14 +17,14 @@ export interface FastPathOptions {
   readonly onMalformed: () => void;
 }
 
-/** In one turn: thousands that were opened at once and say nothing are not to hold up everybody else. */
+/** Per tick: thousands of connections that were opened at once without a request must not block all others. */
 const MAX_HANDED_OVER = 500;
-/** A client that trusts the announced keep-alive time must not meet a closed connection; `node:http` adds the same. */
+/** A client that relies on the announced keep-alive time must not meet a closed connection; `node:http` adds the same. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 
 /**
- * Where every connection begins (decision 022). Plain requests are read and answered here; the rest is handed to
- * `node:http`.
+ * Where every connection begins (decision 022). Plain requests are read and answered here; other requests are handed over
+ * to `node:http`.
  */
 export class FastPath implements FastPathTraffic {
   readonly heads: AnswerHeads;
@@ -59,7 +59,7 @@ export class FastPath implements FastPathTraffic {
     this.gone(connection);
     connection.release();
     const { socket } = connection;
-    // Not to flow before they listen.
+    // No data may flow before the listeners of `node:http` are attached.
     socket.pause();
     if (bytes !== null) socket.unshift(bytes);
     for (const listener of this.#theirs) listener.call(this.#server, socket);
@@ -77,7 +77,7 @@ export class FastPath implements FastPathTraffic {
     this.#options.onMalformed();
   }
 
-  /** Those that have been idle for so long, with an answer for a request that is on its way. */
+  /** Closes the connections that have been idle for this long, with an answer for a request that is on its way. */
   closeIdle(answer: string, idleMs = 0): void {
     const ticks = Math.ceil(idleMs / this.#options.tickMs);
     for (const connection of this.#connections) {
@@ -91,7 +91,7 @@ export class FastPath implements FastPathTraffic {
 
   #begin(socket: Socket): void {
     this.#connections.add(new FastPathConnection(socket, this));
-    // Once the loop has read from all connections: a request that has come while this process stood still is no silence.
+    // After the loop has polled all sockets: a request that arrived while this process was stalled is not silence.
     this.#timer ??= setInterval(() => setImmediate(() => this.#turn()), this.#options.tickMs).unref();
   }
 

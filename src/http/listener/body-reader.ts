@@ -7,7 +7,7 @@ import { clientErrorRefusal } from '../context/refusal.ts';
 
 interface BodyType {
   readonly name: string;
-  /** With a charset or without. */
+  /** Matches with and without a charset. */
   readonly pattern: RegExp;
 }
 
@@ -18,7 +18,7 @@ function typeOf(name: string): BodyType {
   return { name, pattern: new RegExp(`^${name}[ \\t]*(?:;[ \\t]*charset[ \\t]*=[ \\t]*"?utf-8"?[ \\t]*)?;?$`, 'i') };
 }
 
-/** What is wrong with the headers of a request before its body is read; null when it may be read. */
+/** Why a request is refused before its body is read, by its headers; null if the body may be read. */
 export function bodyRefusal(
   headers: Readonly<IncomingHttpHeaders>,
   maxBytes: number,
@@ -48,15 +48,15 @@ function unsupported(message: string): Refusal {
   return { status: 415, code: 'unsupported_media_type', message };
 }
 
-/** As the headers announce it; -1 where they do not. */
+/** As announced in the headers; -1 if it is not. */
 export function announcedLength(headers: Readonly<IncomingHttpHeaders>): number {
   const length = headers['content-length'];
   return length === undefined ? -1 : Number(length);
 }
 
 /**
- * Reads one request body up to a limit. One that comes in one piece is handed on as it is; one in several pieces holds
- * a share of the budget until it is whole.
+ * Reads one request body up to a limit. A body that arrives in one piece is passed on as it is; one in several pieces holds
+ * a share of the budget until it is complete.
  */
 export class BodyReader {
   readonly #request: IncomingMessage;
@@ -109,7 +109,7 @@ export class BodyReader {
     else this.#finish(this.#more === null ? this.#first : this.#more.take(), null);
   }
 
-  /** False where the budget has no room for what has come. */
+  /** Grows the share for the received bytes; false if the budget has no room for that. */
   #hold(): boolean {
     const share = this.#budget.grow(this.#share, this.#length, this.#expected);
     if (share < 0) return false;
@@ -122,7 +122,7 @@ export class BodyReader {
     return true;
   }
 
-  /** What was received is a message now, or of no use. */
+  /** Releases buffers and share: the body is complete, refused or aborted. */
   #letGo(): void {
     this.#finished = true;
     this.#first = null;

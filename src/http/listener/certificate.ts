@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 export interface CertificateFiles {
   readonly certFile: string;
   readonly keyFile: string;
-  /** Clients need a certificate of these authorities. */
+  /** Clients need a certificate of one of these authorities. */
   readonly clientCaFile?: string | null;
 }
 
@@ -14,7 +14,7 @@ export interface CertificateOptions {
   readonly ca?: Buffer;
 }
 
-/** Reads the files and sees that they belong together; throws where they do not. */
+/** Reads the files and checks that certificate and key match; throws if they do not. */
 export function readCertificate(files: CertificateFiles): CertificateOptions {
   const { certFile, keyFile, clientCaFile = null } = files;
   const ca = clientCaFile === null ? {} : { ca: readFileSync(clientCaFile) };
@@ -24,8 +24,8 @@ export function readCertificate(files: CertificateFiles): CertificateOptions {
 }
 
 /**
- * Calls `changed` with the new pair whenever the files change into one that fits together; `failed` where they do
- * not, as in the moment between the writing of one and the other. Looks by polling, which follows links and mounts.
+ * Calls `changed` with the new pair when the files have changed to a matching one; `failed` if they do not match, as
+ * between the writes of the two files. Polls, because polling follows symbolic links and mounts.
  */
 export function watchCertificate(
   files: CertificateFiles,

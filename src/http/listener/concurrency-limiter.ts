@@ -1,49 +1,49 @@
 import { EventLoopMeter, type EventLoopMeterOptions, type Span } from './event-loop-meter.ts';
 
 export interface ConcurrencyLimiterOptions extends EventLoopMeterOptions {
-  /** So many at once are always let in, however slow the machine is. 64. */
+  /** This many at once are always admitted, however slow the machine is. 64. */
   readonly floor?: number;
-  /** In a turn of the event loop that is longer, and follows on the last, clients wait for each other. 2.5 ms. */
+  /** A turn of the event loop that is longer counts as long: requests wait for each other in it. 2.5 ms. */
   readonly turnMs?: number;
-  /** Only when turns have been longer for all of this time is anything refused: bursts and cold starts pass. 1 s. */
+  /** Requests are refused only after turns have been long for all of this time: bursts and cold starts pass. 1 s. */
   readonly patienceMs?: number;
 }
 
-/** A request that waits for a place. Exactly one of both is called, once. */
+/** A request that waits for admission. Exactly one of its methods is called, once. */
 export interface Waiter {
-  /** When it came; the door's to set. */
+  /** When it began to wait; set by the limiter. */
   cameAt: number;
-  /** Let in; `ticket` is to be given back to `leave` with the answer. */
+  /** Admits it; `ticket` goes back to `leave` with the answer. */
   enter(ticket: number): void;
   refuse(): void;
 }
 
 const FLOOR = 64;
 const TURN_MS = 2.5;
-/** A loop that still waits for anything is not overloaded. */
+/** A loop that is idle for more than a tenth of the time is not overloaded. */
 const SATURATED = 0.9;
-/** Where there is a limit it falls while the loop is busier than this, and rises while it is less busy than that. */
+/** An existing limit falls while the loop is busier than `BUSY`, and rises while it is less busy than `AT_EASE`. */
 const BUSY = 0.8;
 const AT_EASE = 0.6;
 const PATIENCE_MS = 1_000;
-/** What waits at the door: of its body at most 64 KiB were read, by the plain lane or the kernel. */
+/** Requests that wait for admission: of each body at most 64 KiB were read, by the fast path or the kernel. */
 const MAX_WAITING = 64;
-/** No request waits longer than this for a place or a refusal. */
+/** A request waits no longer than this for admission or a refusal. */
 const WAIT_MS = 2;
-/** A call that is in for so long merely waits for its server, and costs nothing while it does. */
+/** Length of an epoch. A call that is older than two epochs only waits for its server and costs nothing. */
 const YOUNG_MS = 500;
-/** By a share, and by a number. */
+/** The limit falls by a factor and rises by a number. */
 const FALL = 0.8;
 const RISE = 8;
-/** The limit ends when no request had to wait for it for this long. */
+/** The limit is removed when no request has had to wait for it for this long. */
 const CALM_MS = 2_000;
 const NEVER = -1;
 
 /**
- * How many calls may be under way at once when the gateway is overloaded (G20); without limit otherwise. When the event
- * loop never waits and its turns stay long, the limit is what is under way; it falls while the loop is busy and rises
- * when it is not. Calls above it wait for a moment and are then refused. Calls older than a second do not count: they
- * wait for slow servers.
+ * Limits the calls in progress while the gateway is overloaded (G20); without a limit otherwise. When the event loop is
+ * never idle and its turns stay long, the limit is set to the most calls in progress meanwhile; it falls while the loop is
+ * busy and rises when it is not. Calls above it wait for a moment and are then refused. Calls older than a second do not
+ * count: they wait for slow servers.
  */
 export class ConcurrencyLimiter {
   readonly #floor: number;
@@ -52,7 +52,7 @@ export class ConcurrencyLimiter {
   readonly #now: () => number;
   readonly #meter: EventLoopMeter;
   #limit = Number.POSITIVE_INFINITY;
-  /** Under way since this epoch or the one before. */
+  /** Calls in progress that began in this epoch or the one before. */
   #active = 0;
   #ofBefore = 0;
   #epoch = 0;
@@ -76,17 +76,17 @@ export class ConcurrencyLimiter {
     this.#epochSince = this.#now();
   }
 
-  /** How many calls may be under way; Infinity while there is no overload. */
+  /** How many calls may be in progress; Infinity without overload. */
   get limit(): number {
     return this.#limit;
   }
 
-  /** Calls under way, but for those that have been for long. */
+  /** Calls in progress, without those that have been for long. */
   get active(): number {
     return this.#active;
   }
 
-  /** A ticket for one more call, to be given back with its answer; -1 when it has to `wait`. */
+  /** A ticket for one more call, to be returned with its answer; -1 if the call has to `wait`. */
   enter(): number {
     if (!this.#meter.begun) this.#begin();
     if (this.#active >= this.#limit || this.#waiting.length > 0) return NEVER;
@@ -94,7 +94,7 @@ export class ConcurrencyLimiter {
     return this.#epoch;
   }
 
-  /** Waits for a place, or to be refused. */
+  /** Queues a request for admission or refusal. */
   wait(waiter: Waiter): void {
     this.#calmSince = NEVER;
     if (this.#waiting.length >= MAX_WAITING) {
@@ -121,7 +121,7 @@ export class ConcurrencyLimiter {
     if (now - this.#epochSince >= YOUNG_MS) this.#age(now);
   }
 
-  /** The end of a turn: requests with a place enter, requests that have waited too long are refused. */
+  /** At the end of a turn: admits requests as far as the limit allows, and refuses those that have waited too long. */
   #serve(): void {
     if (this.#waiting.length === 0) return;
     let served = 0;
@@ -162,7 +162,7 @@ export class ConcurrencyLimiter {
     else if (now - this.#calmSince >= CALM_MS) this.#limit = Number.POSITIVE_INFINITY;
   }
 
-  /** Calls of the epoch before are forgotten; those of this one become those of the one before. */
+  /** Drops the calls of the previous epoch; those of this epoch become those of the previous one. */
   #age(now: number): void {
     const ofThis = this.#active - this.#ofBefore;
     const idle = now - this.#epochSince >= 2 * YOUNG_MS;
@@ -171,7 +171,7 @@ export class ConcurrencyLimiter {
     this.#active = ofThis;
     this.#ofBefore = ofThis;
     if (!idle) return;
-    // So long after the last one nothing of either is young any more.
+    // After such a pause all calls of both epochs are old.
     this.#epoch++;
     this.#active = 0;
     this.#ofBefore = 0;

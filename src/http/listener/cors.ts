@@ -5,7 +5,7 @@ const ALLOWED_HEADER =
 const ALWAYS =
   'Content-Type, Accept, Authorization, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name';
 
-/** Headers that let pages of this origin read the answer. It must have been allowed by name; there is no wildcard. */
+/** Headers that let pages of this origin read the answer. The origin was allowed by name; there is no wildcard. */
 export function corsHeaders(origin: string): readonly string[] {
   return [
     'Access-Control-Allow-Origin',
@@ -21,7 +21,7 @@ export function isPreflight(context: RequestContext): boolean {
   return context.method === 'OPTIONS' && context.headers['access-control-request-method'] !== undefined;
 }
 
-/** Answers a preflight from an allowed origin. `Mcp-Param-*` names cannot be listed, so what is asked for is echoed. */
+/** Answers a preflight from an allowed origin. `Mcp-Param-*` names cannot be listed, so requested names are echoed. */
 export function answerPreflight(context: RequestContext, origin: string, allow: string): void {
   const asked = (context.header('access-control-request-headers') ?? '')
     .split(',')

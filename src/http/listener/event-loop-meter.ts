@@ -1,28 +1,28 @@
 import { performance } from 'node:perf_hooks';
 
 export interface EventLoopMeterOptions {
-  /** Length of a span; reported once for each in which there were turns. 100 ms. */
+  /** Length of a span; each span with turns in it is reported once. 100 ms. */
   readonly spanMs?: number;
   readonly now?: () => number;
-  /** The part of the time since it was last asked in which the event loop did not wait for anything. */
+  /** The share of time since the last call in which the event loop was not idle. */
   readonly utilization?: () => number;
 }
 
-/** What a span was like. */
+/** Measurements of a span. */
 export interface Span {
   /** The turn that the average request met. */
   readonly turnMs: number;
   /** 0 to 1. */
   readonly utilization: number;
-  /** When it ended. */
+  /** When the span ended. */
   readonly now: number;
 }
 
 const SPAN_MS = 100;
 
 /**
- * How long the turns of the event loop are in which requests come in (goal:G20). Long turns count for more: the figure
- * is the turn that the average request met.
+ * Measures the turns of the event loop in which requests arrive (goal:G20). Long turns count for more: the result is the
+ * turn that the average request met.
  */
 export class EventLoopMeter {
   readonly #spanMs: number;
@@ -37,7 +37,7 @@ export class EventLoopMeter {
   #sum = 0;
   #squares = 0;
 
-  /** `onTurn` is called when a turn that was begun has ended, after `onSpan` where a span has too. */
+  /** `onTurn` is called at the end of a measured turn, after `onSpan` if a span ends with it. */
   constructor(
     onTurn: () => void,
     onSpan: (span: Span) => void,
@@ -51,17 +51,17 @@ export class EventLoopMeter {
     this.#spanSince = now();
   }
 
-  /** Whether the turn is being measured; where not, `begin` does. */
+  /** Whether this turn is being measured; if not, `begin` starts that. */
   get begun(): boolean {
     return this.#begun;
   }
 
-  /** When it began. */
+  /** Returns when the turn began. */
   begin(): number {
     if (this.#begun) return this.#since;
     this.#begun = true;
     this.#since = this.#now();
-    // Runs when everything that had arrived has been handed out.
+    // Runs when everything that had arrived has been processed.
     setImmediate(this.#end);
     return this.#since;
   }

@@ -9,7 +9,7 @@ import { MAX_TARGET_BYTES, pathProblem } from './route-table.ts';
 
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
-/** All that is judged by the head alone, whatever the path. */
+/** The checks of a request's head that do not depend on its route. */
 export function gateRefusal(http: HttpContext, gate: RequestGate): Refusal | null {
   if (http.target.length > MAX_TARGET_BYTES) {
     return { status: 414, code: 'target_too_long', message: `the request target is longer than ${MAX_TARGET_BYTES}` };
@@ -19,7 +19,7 @@ export function gateRefusal(http: HttpContext, gate: RequestGate): Refusal | nul
   }
   const repeated = http.repeatedHeader;
   if (repeated !== null) {
-    // A session id twice is merely malformed; the others repeat the body, and two cannot both agree with it.
+    // A repeated session id is only malformed; the other headers repeat the body, with which two values cannot both agree.
     const ofMcp = repeated.startsWith('mcp-') && repeated !== 'mcp-session-id';
     const code = ofMcp ? 'repeated_mcp_header' : 'repeated_header';
     return { status: 400, code, message: `the header ${repeated} came more than once` };
@@ -42,7 +42,7 @@ export function gateRefusal(http: HttpContext, gate: RequestGate): Refusal | nul
   return null;
 }
 
-/** Why there is nothing for this method at this path. `allow` are the methods of the route; null without one. */
+/** Why no route matches this method and path. `allow`: the methods of the route; null without a route. */
 export function unroutable(path: string, method: string, allow: string | null): Refusal {
   if (!KNOWN_METHODS.has(method)) {
     return { status: 501, code: 'method_unknown', message: 'this method is not implemented' };
@@ -64,14 +64,12 @@ interface SocketWithContext {
   [CONTEXT]?: RequestContext;
 }
 
-/** The request that came last on a connection, which decides what may be said when an error follows. */
+/** Notes the last request of a connection, which decides how a later error is answered. */
 export function noteLast(socket: Socket, context: RequestContext): void {
   (socket as SocketWithContext)[CONTEXT] = context;
 }
 
-/**
- * Answers a malformed request and ends the connection; without an answer where that of an earlier request is still due.
- */
+/** Answers a malformed request and ends the connection; without an answer if that of an earlier request is pending. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   const context = (socket as SocketWithContext)[CONTEXT];
   const pending = context?.unfinished === true && !context.readingBody;

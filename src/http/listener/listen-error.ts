@@ -1,7 +1,7 @@
 import { connect, createServer } from 'node:net';
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
 
-/** The port could not be bound; the message says why and what to do. */
+/** The port could not be bound; the message gives the cause and the remedy. */
 export class ListenError extends Error {
   readonly code: string;
 
@@ -12,7 +12,7 @@ export class ListenError extends Error {
   }
 }
 
-/** Why a listener cannot be opened there at this moment; null where it can. */
+/** Why a listener cannot be opened there now; null if it can. */
 export function bindError(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -41,8 +41,8 @@ function explain(cause: NodeJS.ErrnoException, host: string, port: number, flag:
 }
 
 /**
- * Why a listener must not be opened this way, with the remedy; null when it may. For addresses that are not from a
- * file, which `config/settings` checks.
+ * Why a listener must not be opened this way, with the remedy; null if it may. For addresses that are not from a file;
+ * `config/settings` checks those.
  */
 export function bindProblem(desired: Pick<DesiredState, 'listen' | 'agents' | 'unknownCallers'>): string | null {
   const exposed = unsafeExposure(desired.listen, desired.unknownCallers, desired.agents.size > 0);

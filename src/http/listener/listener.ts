@@ -29,7 +29,7 @@ export interface ListenerSettings extends GateSettings {
   readonly maxConnections: number;
 }
 
-/** What the listener wants to have logged; `Logger` fits. */
+/** Log of the listener; `Logger` implements it. */
 export interface ListenerLog {
   info(event: string, fields?: Record<string, unknown>): void;
   warn(event: string, fields?: Record<string, unknown>): void;
@@ -41,39 +41,39 @@ export interface ListenerOptions {
   readonly log: ListenerLog;
   readonly wheel?: StreamWheel;
   readonly limiter?: ConcurrencyLimiter;
-  /** How short memory is: large bodies, then all calls, are refused before it has run out (F40). */
+  /** Memory pressure: large bodies, then all calls, are refused before memory runs out (F40). */
   readonly memory?: { readonly level: MemoryLevel };
-  /** Of the node: one for all its listeners. */
+  /** The budget of the node: one for all its listeners. */
   readonly bodies?: BodyBudget;
-  /** The flag that chooses the port, for the message when it is taken. */
+  /** The flag that sets the port, for the message if it is in use. */
   readonly portFlag?: string;
-  /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
+  /** How long a client may take for its headers, and for the whole request. 20 s and 30 s. */
   readonly headersTimeoutMs?: number;
   readonly requestTimeoutMs?: number;
-  /** A client that takes nothing of its answer for this long is cut off. 30 s. */
+  /** A client that takes nothing of its answer for this long is disconnected. 30 s. */
   readonly stallMs?: number;
-  /** Takes connections down to the last file descriptor: the operator's listener. */
+  /** The operator's listener: accepts connections down to the last file descriptor. */
   readonly usesReserve?: boolean;
-  /** Called for every refusal before a handler, with its code; for metrics. */
+  /** Called with the code of every refusal before a handler; for metrics. */
   readonly onRefused?: (code: string) => void;
 }
 
 const KEEP_ALIVE_MS = 65_000;
 const POLL_MS = 20;
-/** A loop that is busy all the time is not waited for. */
+/** Longest wait for a quiet turn of a loop that stays busy. */
 const QUIET_MS = 100;
 /**
- * From the connection to the whole head. Fifty agents that start at once on two cores wait up to 14 s for a processor
- * before they send anything. A slow sender is cut within 25 s.
+ * From the connection to the complete head. Fifty agents that start at once on two cores wait up to 14 s for a processor
+ * before they send anything. A slow sender is disconnected within 25 s.
  */
 const HEAD_MS = 20_000;
-/** What is not a whole request soon, in this part of the time for its head, goes on at `node:http` with its deadlines. */
+/** A request that is incomplete for one to two of these parts of the time for its head goes to `node:http`. */
 const TICKS_OF_HEAD = 80;
-/** Deadlines and limits of `node:http`. The lenient parser is never used. */
+/** Deadlines and limits of `node:http`. Never uses the lenient parser. */
 const LIMITS: ServerOptions = {
   keepAliveTimeout: KEEP_ALIVE_MS,
   maxHeaderSize: 16 * 1024,
-  // Missing Host is ours to answer, in one shape with everything else.
+  // The gateway answers a missing Host itself, in the format of its other refusals.
   requireHostHeader: false,
   insecureHTTPParser: false,
   noDelay: true,
@@ -81,14 +81,14 @@ const LIMITS: ServerOptions = {
 const MAX_REQUESTS_PER_SOCKET = 100_000;
 
 /**
- * One HTTP listener: limits, Host and Origin checks, routes. What is refused before a handler runs is refused here,
- * before a body is read. `update` may replace all settings but address, port and TLS files.
+ * One HTTP listener: limits, Host and Origin checks, routes. Refuses requests before a handler runs and before their body
+ * is read. `update` can replace all settings but address, port and TLS files.
  */
 export class Listener {
   readonly routes = new RouteTable();
   /** Headers of every answer, refusals included; name and value alternating. */
   answerHeaders: readonly string[] = [];
-  /** The open event streams' timer. */
+  /** The timer of the open event streams. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
   readonly #fastPath: FastPath;
@@ -105,7 +105,7 @@ export class Listener {
   #accepted = 0;
   #unwatch: (() => void) | null = null;
 
-  /** Throws where the certificate cannot be read. */
+  /** Throws if the certificate cannot be read. */
   constructor(options: ListenerOptions) {
     const { settings } = options;
     this.#settings = settings;
@@ -125,7 +125,7 @@ export class Listener {
     this.#server = settings.tls === null ? nodeHttp.createServer(limits) : this.#createTls(settings.tls, limits);
     this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
-    // Node drops what is above silently, and a repeated header with it: take more, and refuse.
+    // Node silently drops headers above its limit, and could drop a repeated one: accept more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
     this.#fastPath = new FastPath(this.#server, {
       encrypted: settings.tls !== null,
@@ -140,7 +140,7 @@ export class Listener {
     this.#wire(this.#server);
   }
 
-  /** Resolves when the port is bound. Rejects with ListenError, whose message says what to do. */
+  /** Resolves when the port is bound. Rejects with ListenError, whose message gives the remedy. */
   listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#settings;
     return new Promise((resolve, reject) => {
@@ -164,7 +164,7 @@ export class Listener {
     return (this.#server.address() as AddressInfo | null)?.port ?? 0;
   }
 
-  /** Takes over allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
+  /** Replaces allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
   update(settings: ListenerSettings): void {
     this.#gate = new RequestGate({ ...settings, host: this.#settings.host });
     this.#parts = { ...this.#parts, maxBodyBytes: settings.maxBodyBytes };
@@ -173,8 +173,8 @@ export class Listener {
   }
 
   /**
-   * No new connections; open ones end with their next answer, which says so. One that was between two requests for less
-   * than `restMs` gets that time. Resolves when no client can ask anything any more.
+   * Accepts no further connections; open ones end with their next answer, which says so. A connection between two requests
+   * stays open until it has been idle for `restMs`. Resolves when the idle connections are closed.
    */
   async stopAccepting(restMs = 0): Promise<void> {
     if (this.#draining) return;
@@ -182,7 +182,7 @@ export class Listener {
     this.#unwatch?.();
     if (restMs > 0) {
       await atQuietTurn(() => this.#accepted);
-      // As `net` closes, and not as `node:http` does: that one hangs up on all who are between two requests.
+      // As `net` closes, not as `node:http` does, which disconnects all clients that are between two requests.
       NetServer.prototype.close.call(this.#server);
       const end = performance.now() + restMs;
       while (performance.now() < end && (await this.#connections()) > 0) {
@@ -194,7 +194,7 @@ export class Listener {
     this.#fastPath.closeIdle(this.#closing);
   }
 
-  /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
+  /** Gives answers in progress `graceMs` to finish, then ends every connection. Resolves when all are closed. */
   async close(graceMs = 0): Promise<void> {
     const gone = new Promise<void>((resolve) => {
       if (this.#server.listening) this.#server.once('close', resolve);
@@ -216,13 +216,13 @@ export class Listener {
     await gone;
   }
 
-  /** The answer to a request that comes when its connection is being closed. */
+  /** The answer to a request that arrives while its connection is being closed. */
   get #closing(): string {
     return rawRefusal(CLOSING, this.routes.render);
   }
 
   /**
-   * A moment later, in a turn that has just read from all connections: on a busy machine a request may have come long
+   * Waits a moment, for a turn that has just polled all connections: on a busy machine a request may have arrived long
    * before.
    */
   async #looked(): Promise<void> {
@@ -256,7 +256,7 @@ export class Listener {
     return server;
   }
 
-  /** Descriptors may have gone elsewhere: to processes, to servers. */
+  /** Child processes and connections to servers take descriptors too. */
   #keepDescriptors(): void {
     this.#server.on('connection', (socket: Socket) => {
       if (!fewDescriptorsLeft()) return;
@@ -300,7 +300,7 @@ export class Listener {
     server.on('drop', () => this.#onRefused('too_many_connections'));
   }
 
-  /** The one way in for the requests of both lanes. */
+  /** All requests enter here, of the fast path and of `node:http`. */
   #serve(http: HttpContext, context: RequestContext): void {
     context.answerHeaders = this.answerHeaders;
     if (this.#draining) http.last();
@@ -353,7 +353,7 @@ export class Listener {
     if (context.admitted(this.#limiter, ticket)) this.#handle(context, handler);
   }
 
-  /** A body of unknown length is taken as far as a small one goes. */
+  /** Accepts a body of unknown length up to the size of a small one. */
   #hasMemoryFor(context: RequestContext): boolean {
     const { level } = this.#memory;
     if (level === 'spent') return false;
@@ -362,7 +362,7 @@ export class Listener {
     return Number(context.header('content-length') ?? 0) <= SMALL_BODY_BYTES;
   }
 
-  /** Many are refused so in a short time: the answer is composed once. */
+  /** Overload refuses many requests in a short time, so the answer is composed once. */
   #shed(context: RequestContext): void {
     let text = this.#overloaded.get(context.render);
     if (text === undefined) this.#overloaded.set(context.render, (text = context.render(OVERLOADED)));

@@ -7,9 +7,9 @@ import { announcedLength, BodyReader } from './body-reader.ts';
 import { repeatedHeader } from './request-headers.ts';
 
 const EMPTY = Buffer.alloc(0);
-/** Up to here a copy is cheaper than one more buffer to write. */
+/** Up to this size a copy is cheaper than another buffer to write. */
 const MAX_STRING = 4096;
-/** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
+/** How long a refused connection may still send before it is closed, so that the client gets the answer. */
 const LINGER_MS = 1_000;
 const LINGER_BYTES = 1024 * 1024;
 
@@ -18,7 +18,7 @@ interface RequestWithContext {
   [PASSAGE]?: NodeHttpContext;
 }
 
-/** A request that `node:http` has read, and its answer. */
+/** A request that `node:http` has parsed, and its answer. */
 export class NodeHttpContext implements HttpContext {
   readonly expectsContinue: boolean;
   readonly #request: IncomingMessage;
@@ -104,7 +104,7 @@ export class NodeHttpContext implements HttpContext {
     const framing = ['Content-Type', contentType, 'Content-Length', String(length)];
     response.writeHead(status, [...framing, ...NO_SNIFFING, ...headers]);
     const last = body.length - 1;
-    // As one string with its head, a short body is one buffer to write; the bytes are the same.
+    // In one string with its head, a short body is one buffer to write; the bytes are the same.
     if (last === 0 && length <= MAX_STRING) response.end(body[0]!.toString('latin1'), 'latin1');
     else {
       for (let i = 0; i < last; i++) response.write(body[i]!);
@@ -115,7 +115,7 @@ export class NodeHttpContext implements HttpContext {
   sendAndClose(refusal: Refusal, render: RefusalRenderer): void {
     const response = this.#response;
     if (response.socket === null) {
-      // Pipelined behind an answer that is not out yet.
+      // Pipelined behind an answer that is not sent yet.
       this.last();
       const type = ['Content-Type', 'application/json'];
       response.writeHead(refusal.status, [...type, ...NO_SNIFFING, ...(refusal.headers ?? [])]);
@@ -128,7 +128,7 @@ export class NodeHttpContext implements HttpContext {
 
   whenSent(task: () => void): void {
     this.#response.once('finish', () => {
-      // A connection that broke says `finish` too.
+      // A connection that broke emits `finish` too.
       if (this.#response.errored === null && !this.socket.destroyed) task();
     });
   }
@@ -168,7 +168,7 @@ export class NodeHttpContext implements HttpContext {
   }
 
   limitStall(stallMs: number): void {
-    // Node's timer sees every byte that the kernel takes as progress, and ends with the answer.
+    // Node's timer counts every byte that the kernel takes as progress, and ends with the answer.
     this.#response.socket?.setTimeout(stallMs);
   }
 
@@ -177,7 +177,7 @@ export class NodeHttpContext implements HttpContext {
     this.#watcher?.closed();
   }
 
-  /** A closed socket with unread bytes in it is reset, and the reset can overtake the answer: reads on for a moment. */
+  /** Reads on for a moment: closing a socket with unread bytes resets it, and the reset can overtake the answer. */
   #linger(): void {
     const { socket } = this;
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
@@ -192,7 +192,7 @@ export class NodeHttpContext implements HttpContext {
   }
 }
 
-/** Shared by all: a closure for each open stream would be a good part of its memory. */
+/** Shared by all responses: a closure for each open stream would be a large part of its memory. */
 function onResponseClose(this: ServerResponse): void {
   (this as RequestWithContext)[PASSAGE]?.closed();
 }

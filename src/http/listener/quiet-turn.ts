@@ -1,11 +1,11 @@
-/** A turn of the loop that took longer did other things since it looked for connections. */
+/** A longer turn of the event loop did other work since it polled for connections. */
 const SHORT_MS = 0.2;
-/** A loop that is never quiet for so many turns is busy for good. */
+/** A loop without a quiet turn for this many turns is permanently busy. */
 const MAX_TURNS = 500;
 
 /**
- * Resolves in a turn of the event loop that found no new connections and had little else to do, at the latest after
- * `mostMs`. Closing a listener or a silent connection at another moment resets what has come and was not read yet.
+ * Resolves in a turn of the event loop that found no new connections and had little other work, at the latest after
+ * `mostMs`. Closing a listener or an idle connection at another moment resets bytes that have arrived and are not read yet.
  */
 export function atQuietTurn(accepted: () => number, mostMs = Number.POSITIVE_INFINITY): Promise<void> {
   let seen = accepted();

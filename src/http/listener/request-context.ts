@@ -13,31 +13,31 @@ import { lastOf, type RequestGate } from './request-gate.ts';
 const EMPTY = Buffer.alloc(0);
 const NONE: readonly string[] = [];
 
-/** What the listener gives every request's context. */
+/** Dependencies that the listener gives to every request context. */
 export interface ContextParts {
   readonly wheel: StreamWheel;
   readonly maxBodyBytes: number;
-  /** Of all bodies in receipt, those of other requests too. */
+  /** Budget for all request bodies that are being received. */
   readonly bodies: BodyBudget;
   /** How long a client may take nothing of its answer. */
   readonly stallMs: number;
 }
 
 /**
- * One request on its way to its one answer, for handlers. One of `answer`, `json`, `empty`, `refuse` or `openSse` ends
- * it; later ones are ignored.
+ * One request and its only answer, for handlers. `answer`, `json`, `empty`, `refuse` and `openSse` each give the answer;
+ * later calls are ignored.
  */
 export class RequestContext implements HttpContextWatcher {
-  /** As it came, without the query; never decoded. */
+  /** As received, without the query; never decoded. */
   readonly path: string;
   /** Without the question mark; empty for none. */
   readonly query: string;
   /** The value of the `{name}` segment of the route; empty without one. */
   param = '';
-  /** Look of refusals on this route. */
+  /** How refusals on this route are rendered. */
   render: RefusalRenderer = renderRefusal;
   maxBodyBytes: number;
-  /** Headers of whatever is answered, name and value alternating. */
+  /** Headers of every kind of answer, name and value alternating. */
   answerHeaders: readonly string[] = NONE;
   readonly #http: HttpContext;
   readonly #gate: RequestGate;
@@ -65,7 +65,7 @@ export class RequestContext implements HttpContextWatcher {
     this.maxBodyBytes = parts.maxBodyBytes;
   }
 
-  /** Was let in with this ticket, which goes back with the answer. False when the client has gone meanwhile. */
+  /** Stores the ticket of admission, to be returned with the answer. False if the client has gone meanwhile. */
   admitted(limiter: ConcurrencyLimiter, ticket: number): boolean {
     if (this.#http.destroyed) {
       limiter.leave(ticket);
@@ -80,7 +80,7 @@ export class RequestContext implements HttpContextWatcher {
     return this.#http.method;
   }
 
-  /** Names in lower case; only to be read. Those that decide anything were refused if they came twice. */
+  /** Names in lower case; read only. Security-relevant headers that were repeated have been refused. */
   get headers(): Readonly<IncomingHttpHeaders> {
     return this.#http.headers;
   }
@@ -95,34 +95,31 @@ export class RequestContext implements HttpContextWatcher {
     return this.#answered;
   }
 
-  /** A body is being received for this request. */
+  /** Whether a body is being received for this request. */
   get readingBody(): boolean {
     return !this.#answered && !this.#bodyRead && !this.#http.complete;
   }
 
-  /** Its answer has not reached the kernel to the last byte. */
+  /** Whether the kernel has not taken the whole answer yet. */
   get unfinished(): boolean {
     return !this.#http.finished;
   }
 
-  /** Of the client; named by the nearest proxy where that one is trusted. */
+  /** Address of the client; a trusted proxy names it. */
   get remoteAddress(): string {
     const forwarded = this.headers['x-forwarded-for'];
     if (forwarded !== undefined && this.#gate.trusts(this.#http)) return unmapped(lastOf(forwarded));
     return unmapped(this.#http.socket.remoteAddress ?? '');
   }
 
-  /** `https://host:port` as the client sees us. The host was checked. */
+  /** `https://host:port` as the client sees the gateway. The host was checked. */
   get publicOrigin(): string {
     const encrypted = 'encrypted' in this.#http.socket;
     const scheme = this.#forwardedScheme ?? (encrypted ? 'https' : 'http');
     return `${scheme}://${this.#gate.authority(this.#http) ?? ''}`;
   }
 
-  /**
-   * `publicOrigin` where a trusted proxy names its scheme, else empty: behind another proxy the client's address is not
-   * known.
-   */
+  /** `publicOrigin` if a trusted proxy names the scheme, else empty: behind another proxy the public address is not known. */
   get forwardedOrigin(): string {
     return this.#forwardedScheme === null ? '' : this.publicOrigin;
   }
@@ -134,14 +131,14 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * Reads a whole JSON body. Media type, coding and length are judged before `100 Continue`; what is wrong is answered
-   * here, and `onBody` is not called.
+   * Reads a whole JSON body. Checks media type, coding and length before `100 Continue`; answers faults itself, without a
+   * call of `onBody`.
    */
   readJson(onBody: (body: Buffer) => void): void {
     if (!this.#answered) this.#read(bodyRefusal(this.headers, this.maxBodyBytes), onBody);
   }
 
-  /** The same for what a form of a page sends. */
+  /** As `readJson`, for the body that a form sends. */
   readForm(onForm: (form: URLSearchParams) => void): void {
     const refusal = bodyRefusal(this.headers, this.maxBodyBytes, FORM_BODY);
     // A form without fields has no body.
@@ -165,7 +162,7 @@ export class RequestContext implements HttpContextWatcher {
     });
   }
 
-  /** Answers with a whole body. The parts are written as they are, in one go. */
+  /** Answers with a whole body. Writes the parts unchanged, together. */
   answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers = NONE): void {
     if (this.#answered) return;
     this.#begin();
@@ -173,9 +170,7 @@ export class RequestContext implements HttpContextWatcher {
     this.#limitStall();
   }
 
-  /**
-   * As `answer`, with parts that no code needs afterwards: pooled memory in them goes back when the kernel has them.
-   */
+  /** As `answer`, with parts that no code needs afterwards: pooled memory is returned when the kernel has taken them. */
   answerWithPooled(status: number, contentType: string, parts: readonly Buffer[]): void {
     const pooled = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
@@ -194,7 +189,7 @@ export class RequestContext implements HttpContextWatcher {
     this.#limitStall();
   }
 
-  /** Answers with an error in the route's own shape. Where a large body is still coming, the connection ends. */
+  /** Answers with an error in the format of the route. Ends the connection if a large body is still arriving. */
   refuse(refusal: Refusal): void {
     if (this.#answered) return;
     if (this.#http.complete || (!this.#http.expectsContinue && this.#restIsSmall())) {
@@ -213,8 +208,8 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /**
-   * After a defect. A begun answer ends the connection; a complete one is not concerned, nor what came on the
-   * connection since.
+   * For an unexpected error. Ends the connection of an answer that has begun; a complete answer and later requests on the
+   * connection are not affected.
    */
   fail(refusal: Refusal): void {
     if (!this.#answered) this.refuse(refusal);
@@ -229,13 +224,13 @@ export class RequestContext implements HttpContextWatcher {
     return this.#stream;
   }
 
-  /** Sets what is called, once, when the client goes away before its answer is complete. Null to unset. */
+  /** Sets the function that is called, once, if the client disconnects before its answer is complete. Null to unset. */
   whenGone(task: (() => void) | null): void {
     this.#gone = task;
     if (task !== null) this.#watch();
   }
 
-  /** Called by the passage. */
+  /** Called by the `HttpContext`. */
   closed(): void {
     const task = this.#gone;
     this.#gone = null;
@@ -243,7 +238,7 @@ export class RequestContext implements HttpContextWatcher {
     this.#stream?.gone();
   }
 
-  /** A client that does not read its answer, however short that is, is let go. */
+  /** Disconnects a client that does not read its answer, however short that is. */
   #limitStall(): void {
     if (this.#http.pendingBytes > 0) this.#http.limitStall(this.#stallMs);
   }
@@ -254,7 +249,7 @@ export class RequestContext implements HttpContextWatcher {
     this.#http.watch(this);
   }
 
-  /** From here on the request is no load: it has its answer, or a stream that may last. */
+  /** From now on the request is no load: it has its answer, or a stream that may last. */
   #begin(): void {
     this.#answered = true;
     this.#limiter?.leave(this.#ticket);
@@ -265,7 +260,7 @@ export class RequestContext implements HttpContextWatcher {
     return this.answerHeaders.length === 0 ? headers : [...this.answerHeaders, ...headers];
   }
 
-  /** A small rest is not worth ending the connection for: it is read and dropped. */
+  /** A small rest is read and dropped, instead of ending the connection. */
   #restIsSmall(): boolean {
     const { headers } = this;
     return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BODY_BYTES;

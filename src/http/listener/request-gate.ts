@@ -3,7 +3,7 @@ import { bareHost, isLoopbackHost, unmapped } from '../../model/host-address.ts'
 import { AddressSet, isWildcardAddress } from '../address.ts';
 import type { HttpContext } from '../context/http-context.ts';
 
-/** Whom the listener answers. Swapped as a whole when the configuration changes. */
+/** Which hosts, origins and proxies the listener accepts. Replaced as a whole when the configuration changes. */
 export interface GateSettings {
   /** The bind address. */
   readonly host: string;
@@ -17,9 +17,9 @@ const ORIGIN = /^https?:\/\/(.+)$/;
 const MAX_REMEMBERED = 256;
 
 /**
- * Host and Origin checks, the defence against DNS rebinding and foreign pages. Without `allowedHosts` only loopback
- * names and the address the connection really came to are taken; without `allowedOrigins` only pages on loopback.
- * Immutable but for a small memory of what was accepted.
+ * Host and Origin checks, which protect against DNS rebinding and pages of other sites. Without `allowedHosts` only
+ * loopback names and the local address of the connection are accepted; without `allowedOrigins` only pages on loopback.
+ * Immutable except for a small cache of accepted values.
  */
 export class RequestGate {
   readonly #names: ReadonlySet<string>;
@@ -38,12 +38,12 @@ export class RequestGate {
     this.#trusting = settings.trustedProxies.length > 0;
   }
 
-  /** Whether X-Forwarded-* of this connection are believed. */
+  /** Whether the X-Forwarded-* headers of this connection are trusted. */
   trusts(http: HttpContext): boolean {
     return this.#trusting && this.#proxies.has(http.socket.remoteAddress ?? '');
   }
 
-  /** The authority the client asked for: X-Forwarded-Host from a trusted proxy, else Host. */
+  /** The authority that the client requested: X-Forwarded-Host from a trusted proxy, else Host. */
   authority(http: HttpContext): string | undefined {
     if (this.#trusting && http.headers['x-forwarded-host'] !== undefined && this.trusts(http)) {
       return lastOf(http.headers['x-forwarded-host']);
@@ -60,7 +60,7 @@ export class RequestGate {
       remember(this.#acceptedHosts, authority);
       return true;
     }
-    // A literal address cannot be rebound; it is taken when it is where the connection arrived.
+    // A literal address cannot be rebound; it is accepted if the connection arrived at it.
     return this.#wildcard && isIP(host) !== 0 && host === unmapped(http.socket.localAddress ?? '');
   }
 
@@ -75,13 +75,13 @@ export class RequestGate {
     return true;
   }
 
-  /** Whether pages of this origin may read our answers. Only for origins the operator named. */
+  /** Whether pages of this origin may read the answers: only for origins that the operator named. */
   givesCors(origin: string): boolean {
     return this.#origins.size > 0 && this.#origins.has(origin.toLowerCase());
   }
 }
 
-/** The last element of a list header: what the proxy nearest to us wrote. */
+/** The last element of a list header, which the nearest proxy wrote. */
 export function lastOf(value: string | string[]): string {
   const text = Array.isArray(value) ? value.join(',') : value;
   return text.slice(text.lastIndexOf(',') + 1).trim();

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 /** Most headers of a request. */
 export const MAX_HEADERS = 200;
 
-/** What decides who may do what, or where the request ends. Twice, and two readers may each believe another one. */
+/** Headers that decide about access, routing or framing. If one is repeated, two readers may use different values. */
 const SINGLE = new Set([
   'host',
   'authorization',
@@ -18,10 +18,10 @@ const SINGLE = new Set([
   'x-forwarded-proto',
 ]);
 
-/** The name of a header that came more than once and must not; null for none. */
+/** The name of a header that must not be repeated and was; null for none. */
 export function repeatedHeader(request: IncomingMessage): string | null {
   const raw = request.rawHeaders;
-  // Node has folded repeated names together: as many names as lines means that none is repeated.
+  // Node joins repeated names: as many names as lines means that none is repeated.
   let names = 0;
   for (const _ in request.headers) names++;
   if (names * 2 === raw.length) return null;

@@ -1,19 +1,19 @@
 import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
 import type { RequestContext } from './request-context.ts';
 
-/** Answers the request through the context, now or later. What it throws becomes a 500. */
+/** Answers the request through the context, now or later. An exception becomes a 500. */
 export type Handler = (context: RequestContext) => void;
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
 export interface RouteOptions {
-  /** How refusals on this route look; `{"error":{…}}` by default. */
+  /** How refusals on this route are rendered; `{"error":{…}}` by default. */
   readonly render?: (refusal: Refusal) => string;
   /** Longest body, below or above the listener's own limit. */
   readonly maxBodyBytes?: number;
-  /** POSTs may be refused with 503 while more arrive than can be taken in. */
+  /** POSTs may be refused with 503 under overload. */
   readonly sheds?: boolean;
-  /** What `{name}` may be, where it is more than a segment. It is not decoded. */
+  /** Pattern of `{name}`, if that is more than a segment. The value is not decoded. */
   readonly param?: RegExp;
 }
 
@@ -39,17 +39,17 @@ interface Pattern {
   readonly route: Route;
 }
 
-/** Paths to routes: exact ones in a Map, and patterns with one `{name}` segment. The path is compared as it came. */
+/** Maps paths to routes: exact paths, and patterns with one `{name}` segment. Compares the path as received. */
 export class RouteTable {
   readonly #exact = new Map<string, RouteMatch>();
   readonly #patterns: Pattern[] = [];
-  /** The path that was looked up last, and what was found: clients stay where they are. */
+  /** Cache of the last look-up, because clients repeat their paths. */
   #lastPath = '';
   #lastMatch: RouteMatch | null = null;
-  /** How refusals look where the path is not known: as on the route that was added first and renders its own. */
+  /** How refusals of unknown paths are rendered: as on the first added route with a renderer of its own. */
   render: RefusalRenderer = renderRefusal;
 
-  /** Adds a route; a path that is there already is replaced. */
+  /** Adds a route; replaces one with the same path. */
   add(path: string, handlers: Readonly<Partial<Record<Method, Handler>>>, options: RouteOptions = {}): void {
     this.#lastPath = '';
     this.#lastMatch = null;
@@ -99,7 +99,7 @@ export class RouteTable {
   }
 }
 
-/** Longest request target taken, path and query together. */
+/** Longest accepted request target, path and query together. */
 export const MAX_TARGET_BYTES = 8 * 1024;
 
 const SEGMENT = /^[A-Za-z0-9._~-]{1,255}$/;
@@ -107,8 +107,8 @@ const PLAIN_PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,;=:@-]*)+$/;
 const TRAVERSAL = /\/\.{1,2}(?:\/|$)|\/\//;
 
 /**
- * Why a path without a route is malformed rather than unknown; null for a plain one. Paths are never decoded or
- * normalised: what would need that (`%2f`, `..`, `//`, NUL) is refused.
+ * Why a path without a route is malformed rather than unknown; null for a plain one. Paths are never decoded or normalised:
+ * what would need that (`%2f`, `..`, `//`, NUL) is refused.
  */
 export function pathProblem(path: string): string | null {
   if (!path.startsWith('/')) return 'the request target is not a path on this server';
@@ -117,7 +117,7 @@ export function pathProblem(path: string): string | null {
   return null;
 }
 
-/** One path segment that may stand for a name. */
+/** Whether the text is a path segment that can be a name. */
 export function isSegment(text: string): boolean {
   return SEGMENT.test(text) && text !== '.' && text !== '..';
 }

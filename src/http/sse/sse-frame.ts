@@ -3,20 +3,20 @@ const CR = 0x0d;
 const DATA = Buffer.from('data: ');
 const NEXT_LINE = Buffer.from('\ndata: ');
 const END = Buffer.from('\n\n');
-/** Up to this size a frame is put together in one buffer: one copy costs less than a long list of pieces. */
+/** Up to this size a frame is gathered in one buffer: one copy costs less than a long list of pieces. */
 export const COPY_BYTES = 16 * 1024;
 
-/** One SSE event on the wire, in pieces. Large pieces are views of what was given, not copies. */
+/** One SSE event on the wire, in pieces. Large pieces are views of the input, not copies. */
 export interface SseFrame {
   readonly parts: readonly Buffer[];
   readonly length: number;
-  /** Its bytes are in the streams' own memory, see `StreamMemory`. */
+  /** Its bytes are in the memory of the streams, see `StreamMemory`. */
   readonly inBlocks?: boolean;
 }
 
 /**
- * Frames one event. Every line break in the data (LF, CRLF or CR) begins a new `data:` line. The id must not contain
- * line breaks or NUL.
+ * Frames one event. Every line break in the data (LF, CRLF or CR) begins a new `data:` line. The id must not contain line
+ * breaks or NUL.
  */
 export function eventFrame(id: string | null, parts: readonly Buffer[], event: string | null = null): SseFrame {
   const fields = (id === null ? '' : `id: ${id}\n`) + (event === null ? '' : `event: ${event}\n`);
@@ -30,7 +30,7 @@ export function eventFrame(id: string | null, parts: readonly Buffer[], event: s
   return joined(pieces);
 }
 
-/** A comment; it reaches no application, but shows that the stream lives. */
+/** A comment; no application sees it, but it keeps the stream alive. */
 export function commentFrame(text: string): SseFrame {
   const piece = Buffer.from(`: ${text.replace(/[\r\n]+/g, ' ')}\n\n`);
   return { parts: [piece], length: piece.length };

@@ -9,22 +9,22 @@ const HEADERS = [
   'text/event-stream',
   'Cache-Control',
   'no-cache, no-transform',
-  // nginx and its like would else collect events before they pass them on.
+  // Without it nginx and similar proxies buffer events.
   'X-Accel-Buffering',
   'no',
 ] as const;
 
-/** Handed to Node at once at most; between slices it is seen whether the client takes anything. */
+/** Most bytes handed to Node at once; between slices the writer checks whether the client takes them. */
 const SLICE_BYTES = 256 * 1024;
 const MAX_HELD_BYTES = 1024 * 1024;
-/** What may stay of the limit when it is exceeded. */
+/** The share of the limit to which the queue is reduced when it is exceeded. */
 const KEPT_OF_LIMIT = 7 / 8;
 const KEEP_ALIVE = commentFrame('keep-alive');
 
 interface QueuedFrame {
   frame: SseFrame;
   readonly droppable: boolean;
-  /** A first part of it has been written; nothing may come in between. */
+  /** Its first part has been written; nothing may be written in between. */
   readonly begun: boolean;
 }
 
@@ -34,9 +34,9 @@ interface ResponseWithWriter {
 }
 
 /**
- * Server-sent events on one HTTP response. Every event leaves at once for as long as the client reads; else events are
- * held back in order. Above 1 MiB, or the share of what all streams may hold, the oldest droppable ones are dropped and
- * a comment says how many. A client that takes nothing for 30 s is cut off. `event` returns false: pause the source
+ * Server-sent events on one HTTP response. Every event is written at once while the client reads; else events are queued in
+ * order. Above 1 MiB, or the stream's share of what all streams may hold, the oldest droppable ones are dropped and a
+ * comment reports how many. A client that takes nothing for 30 s is disconnected. `event` returns false: pause the source
  * until `onDrain`.
  */
 export class SseWriter implements WheelStream {
@@ -46,21 +46,21 @@ export class SseWriter implements WheelStream {
   readonly #maxHeldBytes: number;
   #queue: QueuedFrame[] | null = null;
   #heldBytes = 0;
-  /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
+  /** Bytes that Node buffers for a blocked socket; counted on the wheel in addition to `#heldBytes`. */
   #stuckBytes = 0;
   #pooled: PooledBlocks | null = null;
-  /** The stream before this one on a connection whose client did not wait for that to end (pipelining). */
+  /** The previous stream on the connection of a client that pipelines requests. */
   #before: SseWriter | null;
   #dropped = 0;
   #lastWrite = 0;
   #ending = false;
   #closed = false;
-  /** Everything held back has been written; not called unless `event` returned false. */
+  /** Called when everything queued has been written; only after `event` returned false. */
   onDrain: (() => void) | null = null;
-  /** The stream is gone before what was written is out: the client left, or was cut off. Called at most once. */
+  /** Called at most once, if the stream ends before everything is sent: the client left, or was disconnected. */
   onClose: (() => void) | null = null;
 
-  /** `headers`: more of them, name and value alternating. */
+  /** `headers`: additional ones, name and value alternating. */
   constructor(
     http: HttpContext,
     wheel: StreamWheel,
@@ -84,12 +84,12 @@ export class SseWriter implements WheelStream {
     http.open([...HEADERS, ...headers]);
   }
 
-  /** The client is gone, or `end` was called. Whatever is written then is dropped. */
+  /** The client is gone, or `end` was called. Later writes are dropped. */
   get closed(): boolean {
     return this.#closed || this.#ending;
   }
 
-  /** More is held back than may be. */
+  /** More is queued than allowed. */
   get stalled(): boolean {
     return this.#heldBytes > this.#maxHeldBytes;
   }
@@ -99,12 +99,12 @@ export class SseWriter implements WheelStream {
     return this.#heldBytes + this.#http.pendingBytes;
   }
 
-  /** Sends one event. False: the client does not keep up. `droppable`: it may be dropped then. */
+  /** Sends one event. False: the client does not keep up. `droppable`: the event may be dropped then. */
   event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
     return this.#send(eventFrame(id, parts), droppable);
   }
 
-  /** An event with a name of its own, as 2024-11-05's `endpoint`. */
+  /** Sends an event with a name, such as `endpoint` of 2024-11-05. */
   named(event: string, data: string): boolean {
     return this.#send(eventFrame(null, [Buffer.from(data)], event), false);
   }
@@ -113,13 +113,13 @@ export class SseWriter implements WheelStream {
     return this.#send(commentFrame(text), true);
   }
 
-  /** How long the client shall wait before it reconnects. */
+  /** Sets how long the client waits before it reconnects. */
   retry(ms: number): boolean {
     const piece = Buffer.from(`retry: ${Math.trunc(ms)}\n\n`);
     return this.#send({ parts: [piece], length: piece.length }, false);
   }
 
-  /** Ends the stream properly, after what is held back. Idempotent. */
+  /** Ends the stream after everything that is queued. Idempotent. */
   end(): void {
     if (this.#closed || this.#ending) return;
     this.#ending = true;
@@ -132,7 +132,7 @@ export class SseWriter implements WheelStream {
   }
 
   keepAlive(tick: number): void {
-    // Not when something was written since half a round: silence is then at most one and a half rounds.
+    // Skipped if something was written in the last half round: silence then lasts at most one and a half rounds.
     if (this.#closed || this.#ending || this.#blocked || tick - this.#lastWrite < this.#wheel.turns / 2) return;
     this.#write(KEEP_ALIVE);
   }
@@ -141,7 +141,7 @@ export class SseWriter implements WheelStream {
     return this.#queue !== null || this.#full;
   }
 
-  /** Where the kernel took everything at once there is only the event to come that says so. */
+  /** False if the kernel took everything at once and only the `drain` event is outstanding. */
   get #full(): boolean {
     return this.#socket.writableNeedDrain && this.#socket.writableLength > 0;
   }
@@ -174,7 +174,7 @@ export class SseWriter implements WheelStream {
     else if (this.#pooled !== null) this.#wheel.lending(this, true);
   }
 
-  /** Called by the wheel, where no `drain` comes because little waits. */
+  /** Called by the wheel as well, because `drain` is not emitted for small amounts. */
   takeBack(): void {
     if (this.#pooled === null) return;
     this.#pooled.takeBack();
@@ -188,9 +188,9 @@ export class SseWriter implements WheelStream {
     this.#pooled = null;
   }
 
-  /** What may wait for the client: not for longer than it does may it keep alive what it came in. */
+  /** Copies a frame that may wait for the client, so that it does not keep the buffer it arrived in alive. */
   #inOwnMemory(frame: SseFrame): SseFrame {
-    // TLS keeps what it is given in its own way; and of more than a slice the rest is held back as it came anyway.
+    // TLS holds what it is given in its own way; the rest of a frame above a slice is queued as it is.
     const copies = frame.length > COPY_BYTES && frame.length < SLICE_BYTES && !('encrypted' in this.#socket);
     return copies && frame.inBlocks !== true ? this.#wheel.memory.copy(frame) : frame;
   }
@@ -201,7 +201,7 @@ export class SseWriter implements WheelStream {
     if (this.#full) this.#wheel.blocked(this);
     this.#count(held.frame.length);
     const most = Math.min(this.#maxHeldBytes, this.#wheel.shareBytes);
-    // A little more than must be: the queue is not gone through anew for each of many small ones.
+    // Drops a little more than necessary, so that the queue is not scanned for each of many small events.
     if (this.#heldBytes > most && this.#queue !== null) this.#dropOldest(this.#heldBytes - most * KEPT_OF_LIMIT);
     if (this.#queue?.at(-1) === held) held.frame = this.#inOwnMemory(held.frame);
   }
@@ -222,7 +222,7 @@ export class SseWriter implements WheelStream {
     this.#queue = kept;
   }
 
-  /** Never written, and never will be. */
+  /** Releases a frame that will not be written. */
   #forget({ parts, inBlocks }: SseFrame): void {
     if (inBlocks === true) this.#wheel.memory.giveBack(parts);
   }
@@ -232,7 +232,7 @@ export class SseWriter implements WheelStream {
     this.#wheel.held(delta);
   }
 
-  /** The client's side is full, and what Node holds for it counts as held back. May cut this stream. */
+  /** The client's side is full: what Node buffers for it counts as queued. May disconnect this stream. */
   #stuck(): void {
     this.#wheel.blocked(this);
     const before = this.#stuckBytes;
@@ -245,7 +245,7 @@ export class SseWriter implements WheelStream {
     this.#stuckBytes = 0;
   }
 
-  /** Writes what is held back, slice by slice, for as long as the socket takes it. */
+  /** Writes the queue, slice by slice, for as long as the socket accepts it. */
   #pump(): void {
     while (this.#queue !== null && this.#queue.length > 0 && !this.#full && !this.#closed) {
       const first = this.#queue[0]!;
@@ -270,7 +270,7 @@ export class SseWriter implements WheelStream {
 
   #finishIfEmpty(): void {
     if (!this.#ending || this.#queue !== null || this.#closed) return;
-    // Still on the wheel until the response is closed: the last bytes may meet a client that does not read.
+    // Stays on the wheel until the response is closed: the client may not read the last bytes.
     this.#http.end();
   }
 
@@ -286,7 +286,7 @@ export class SseWriter implements WheelStream {
     if (waiting && this.#queue === null && !this.closed) this.onDrain?.();
   }
 
-  /** Called when the passage is over. */
+  /** Called when the `HttpContext` ends. */
   gone(): void {
     this.#gone();
   }
@@ -322,7 +322,7 @@ export class SseWriter implements WheelStream {
   }
 }
 
-/** Shared by all writers: a closure per open stream would be a good part of its memory. */
+/** Shared by all writers: a closure for each open stream would be a large part of its memory. */
 function onSocketDrain(this: Socket): void {
   (this as ResponseWithWriter)[WRITER]?.drained();
 }

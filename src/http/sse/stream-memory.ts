@@ -4,23 +4,23 @@ import type { SseFrame } from './sse-frame.ts';
 
 const BLOCK_BYTES = 8 * 1024;
 const SLAB_BLOCKS = 128;
-/** Slabs that stay when nothing is in them, for those who come next. */
+/** Empty slabs that are kept for later streams. */
 const IDLE_SLABS = 2;
 
 interface Slab {
   readonly memory: ArrayBuffer;
-  /** Where its free blocks begin. */
+  /** Offsets of its free blocks. */
   readonly free: number[];
 }
 
 /**
- * Memory for what event streams hand to the kernel or hold back, in blocks. Left to the collector, what waits for a
- * slow client would stay until the whole heap is gone through, long after the client was cut off (F16): beside 1,000
- * stalled streams (goal:G16) 24 MiB more are resident than before, and 99 MiB without the blocks.
+ * Memory in blocks for what event streams queue or hand to the kernel. As garbage, the bytes that wait for a slow client
+ * would stay until a collection of the whole heap, long after the client was disconnected (F16): 1,000 stalled streams
+ * (goal:G16) add 24 MiB of resident memory, and 99 MiB without the blocks.
  */
 export class StreamMemory {
   readonly #slabs = new Map<ArrayBufferLike, Slab>();
-  /** Those with a free block. */
+  /** Slabs with a free block. */
   readonly #open: Slab[] = [];
   #idle = 0;
   #taken = 0;
@@ -30,12 +30,12 @@ export class StreamMemory {
     return this.#slabs.size * SLAB_BLOCKS * BLOCK_BYTES;
   }
 
-  /** Bytes of the blocks that were not given back. */
+  /** Bytes of the blocks in use. */
   get takenBytes(): number {
     return this.#taken * BLOCK_BYTES;
   }
 
-  /** The frame in blocks. Its parts are to be given back, as they are. */
+  /** Copies the frame into blocks. Its parts have to be given back unchanged. */
   copy(frame: SseFrame): SseFrame {
     const blocks: Buffer[] = [];
     let block = this.#take(frame.length);
@@ -83,7 +83,7 @@ export class StreamMemory {
     return slab;
   }
 
-  /** Nothing is in it any more. */
+  /** Keeps an empty slab, or frees it if enough are kept. */
   #rest(slab: Slab): void {
     if (++this.#idle <= IDLE_SLABS) return;
     this.#idle--;
@@ -93,14 +93,14 @@ export class StreamMemory {
   }
 }
 
-/** What was written together. */
+/** Blocks that were written together. */
 interface Loan {
   readonly blocks: readonly Buffer[];
-  /** Everything has been read from them when the kernel has taken so many bytes of the connection; Infinity: not known yet. */
+  /** The kernel has read them once it has taken this many bytes of the connection; Infinity: not known yet. */
   until: number;
 }
 
-/** The blocks of one stream that the kernel may still read from. They go back as it takes what was written, in order. */
+/** The blocks of one stream that the kernel may still read. They are released in order as it takes what was written. */
 export class PooledBlocks {
   readonly #socket: Socket;
   readonly #http: HttpContext;
@@ -117,7 +117,7 @@ export class PooledBlocks {
     return this.#loans.length === 0;
   }
 
-  /** Blocks whose bytes were written just now. */
+  /** Adds blocks whose bytes have just been written. */
   add(blocks: readonly Buffer[]): void {
     this.#loans.push({ blocks, until: this.#end });
   }
@@ -134,14 +134,14 @@ export class PooledBlocks {
   }
 
   /**
-   * The byte of the connection behind all that was written. What waits in the socket counts as written; what waits behind
-   * another answer does not, nor is it known how much comes before it.
+   * Offset in the connection behind everything written. Bytes that wait in the socket count as written; bytes that wait
+   * behind another answer do not, because the length of that answer is not known.
    */
   get #end(): number {
     return this.#http.queuedBytes > 0 ? Number.POSITIVE_INFINITY : this.#socket.bytesWritten;
   }
 
-  /** The stream has ended, its connection perhaps not: what may still be read from goes back when it is closed. */
+  /** The stream has ended, but perhaps not its connection: blocks that may still be read are released when it closes. */
   leave(): void {
     this.takeBack();
     const left = this.#loans;

@@ -3,38 +3,38 @@ import { StreamMemory } from './stream-memory.ts';
 
 /** An open event stream, as the wheel sees it. */
 export interface WheelStream {
-  /** Its turn has come; `tick` is the wheel's count of turns. */
+  /** Called once per round; `tick` is the wheel's count of turns. */
   keepAlive(tick: number): void;
   /** Ends the connection at once. */
   cut(): void;
-  /** Gives back memory that the kernel has taken everything from. */
+  /** Releases memory that the kernel has read completely. */
   takeBack(): void;
 }
 
 export interface StreamWheelOptions {
   readonly clock?: Clock;
   readonly tickMs?: number;
-  /** Every stream's turn comes once in this time. */
+  /** Time of a round, in which each stream has one turn. */
   readonly keepAliveMs?: number;
-  /** A stream whose client took nothing for this long is cut (F16, F18). */
+  /** A stream whose client took nothing for this long is disconnected (F16, F18). */
   readonly stallMs?: number;
-  /** Bytes that all streams together may hold back before the longest blocked ones are cut. 24 MiB. */
+  /** Bytes that all streams may queue together before the longest blocked ones are disconnected. 24 MiB. */
   readonly maxHeldBytes?: number;
 }
 
 const MAX_HELD_BYTES = 24 * 1024 * 1024;
-/** What may be dropped has this part of it; the rest is for answers, the longest of which has to fit. */
+/** The part of the limit for droppable events; the rest is for answers, the longest of which has to fit. */
 const DROPPABLE_PART = 1 / 3;
-/** Each stream may hold back this part of what of that is free: many slow readers leave less to each of them. */
+/** A stream may queue this part of what is free of that: with many slow readers each one gets less. */
 const SHARE = 1 / 8;
 const MIN_SHARE_BYTES = 16 * 1024;
 
 /**
- * One timer for all open event streams: keep-alive comments in turn, the end of stalled streams, and the common limit
- * of what is held back. It turns only while there are streams.
+ * One timer for all open event streams: keep-alive comments in turn, the end of stalled streams, and the common limit of
+ * queued bytes. Runs only while there are streams.
  */
 export class StreamWheel {
-  /** Where what the streams hold back lies. */
+  /** Memory for what the streams queue. */
   readonly memory = new StreamMemory();
   readonly #clock: Clock;
   readonly #tickMs: number;
@@ -43,7 +43,7 @@ export class StreamWheel {
   readonly #maxHeldBytes: number;
   /** Stream to the tick of its last progress, longest blocked first. */
   readonly #blocked = new Map<WheelStream, number>();
-  /** Streams that wait for that, and need no event of the socket. */
+  /** Streams that hold blocks: polled at every turn, because no event of the socket reports their release. */
   readonly #lending = new Set<WheelStream>();
   readonly #slotOf = new Map<WheelStream, number>();
   #tick = 0;
@@ -65,7 +65,7 @@ export class StreamWheel {
     return this.#tick;
   }
 
-  /** Turns in which every stream has one. */
+  /** Turns of a round. */
   get turns(): number {
     return this.#slots.length;
   }
@@ -78,7 +78,7 @@ export class StreamWheel {
     return this.#held;
   }
 
-  /** What one stream may hold back at this moment before it has to drop something. */
+  /** What one stream may queue now before it has to drop something. */
   get shareBytes(): number {
     return Math.max(MIN_SHARE_BYTES, (this.#maxHeldBytes * DROPPABLE_PART - this.#held) * SHARE);
   }
@@ -112,13 +112,13 @@ export class StreamWheel {
     this.#blocked.delete(stream);
   }
 
-  /** Is asked to take back its memory at every turn, or no longer. */
+  /** Sets whether `takeBack` of the stream is called at every turn. */
   lending(stream: WheelStream, lends: boolean): void {
     if (lends) this.#lending.add(stream);
     else this.#lending.delete(stream);
   }
 
-  /** Bytes held back by a stream grew or shrank. May cut streams, also the one that calls. */
+  /** The queued bytes of a stream grew or shrank. May disconnect streams, also the calling one. */
   held(delta: number): void {
     this.#held += delta;
     if (delta <= 0) return;

@@ -26,18 +26,18 @@ import {
 } from '../splice.ts';
 import { resultType } from '../stateless/to-stateless.ts';
 
-/** The four keys with which a stateless request says all of itself (2026-07-28 basic §_meta). */
+/** The four keys of a self-contained stateless request (2026-07-28 basic §_meta). */
 const REQUEST_KEYS = [PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY];
-/** Notifications of 2026-07-28 that a stateful client has no use for. */
+/** Notifications of 2026-07-28 that no stateful revision has. */
 const UNKNOWN_NOTIFICATIONS = ['notifications/subscriptions/acknowledged', 'notifications/tasks'];
 
-/** A request in stateful vocabulary, without the `_meta` of the session and members of `input_required` rounds. */
+/** A request in stateful vocabulary, without the `_meta` of a stateless request and members of `input_required` rounds. */
 export function toStateful(request: Message): Message {
   if (request.era === 'stateful') return request;
   return withoutMembers(request, REQUEST_KEYS, ['inputResponses', 'requestState']);
 }
 
-/** A server's notification for a stateful client; null when that client's revisions have no such notification. */
+/** A server's notification for a stateful client; null if that client's revisions have no such notification. */
 export function notificationToStateful(notification: Message): Message | null {
   if (notification.era === 'stateful') return notification;
   if (UNKNOWN_NOTIFICATIONS.includes(notification.method)) return null;
@@ -71,9 +71,9 @@ export function errorToStateful(error: Message, method: string): Message {
 }
 
 /**
- * A stateless server's result for a stateful client. `structuredContent` that is no object becomes `{"result":…}`; with
- * `wrapsOutput` objects as well. A type other than `complete` becomes a failure: the caller has fulfilled `input_required`
- * before.
+ * A stateless server's result for a stateful client. `structuredContent` that is not an object becomes `{"result":…}`; with
+ * `wrapsOutput` an object does too. A type other than `complete` becomes a failure: the caller has resolved
+ * `input_required` before.
  */
 export function resultToStateful(result: Message, method: string, wrapsOutput = false, own = false): Message {
   if (result.era === 'stateful') return result;
@@ -105,7 +105,7 @@ function structuredContent(bytes: Buffer, { start, end }: Range, wrapsOutput: bo
   return changes;
 }
 
-/** Whether outputs are wrapped for stateful clients, whose `outputSchema` is an object. Depends on the schema alone. */
+/** Whether outputs are wrapped for stateful clients, whose `outputSchema` is an object. Depends on the schema only. */
 export function wrapsOutput(tool: Buffer): boolean {
   const schema = outputSchema(tool);
   return schema !== null && stringValue(tool, field(tool, schema.start, schema.end, 'type')) !== 'object';
@@ -126,7 +126,7 @@ function wrapped(tool: Buffer, schema: Range): Buffer {
   return Buffer.concat([Buffer.from(before), anchored(tool, schema), Buffer.from(after)]);
 }
 
-/** Puts the object that means the same in place of each property that is `true` or `false`. */
+/** Replaces each property that is `true` or `false` with an equivalent object. */
 function booleans(tool: Buffer, schema: Range): Edit[] {
   const properties = field(tool, schema.start, schema.end, 'properties');
   if (properties === null) return [];
@@ -140,7 +140,7 @@ function outputSchema(tool: Buffer): Range | null {
   return tool.includes('outputSchema') ? field(tool, 0, tool.length, 'outputSchema') : null;
 }
 
-/** References into the schema (`#/…`) go on meaning this schema once it is no longer the root: it gets an id. */
+/** Adds an id, so that references into the schema (`#/…`) still resolve when it is no longer the root. */
 function anchored(tool: Buffer, schema: Range): Buffer {
   const own = tool.subarray(schema.start, schema.end);
   if (own[0] !== 0x7b || !own.includes('$ref') || field(tool, schema.start, schema.end, '$id') !== null) return own;

@@ -1,26 +1,26 @@
 /**
- * Multi-round-trip requests (2026-07-28 basic/patterns/mrtr): a result lists what the server needs, and the client
- * repeats its request with answers and state.
+ * Multi-round-trip requests (2026-07-28 basic/patterns/mrtr): a result lists what the server needs, and the client repeats
+ * its request with answers and state.
  */
 import type { Message } from '../../model/message.ts';
 import { result } from '../compose.ts';
 import { duplicateKey, entries, field, fields, type Range, stringValue } from '../fields.ts';
 import { editMembers, editObject, spliceMessage } from '../splice.ts';
 
-/** Requests that may be answered so (§Supported Requests). */
+/** Requests with a result that may ask for input (§Supported Requests). */
 const ANSWERED_SO: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
-/** What a server may ask. */
+/** Requests that a server may make. */
 const ASKABLE: ReadonlySet<string> = new Set(['sampling/createMessage', 'elicitation/create', 'roots/list']);
 const MARK = Buffer.from('input_required');
 const ESCAPE = Buffer.from('\\u');
 const RESPONSES = Buffer.from('inputResponses');
 const STATE = Buffer.from('requestState');
-/** Questions of one round; more is no conversation. */
+/** Most questions of one round. */
 export const MAX_INPUT_REQUESTS = 64;
 
-/** One question of a round. Ranges are of the result's bytes. */
+/** One question of a round. Ranges refer to the bytes of the result. */
 export interface InputRequest {
-  /** The key it is answered under, as written, quotes included. */
+  /** The key of its answer, as written, quotes included. */
   readonly key: Buffer;
   readonly method: string;
   readonly params: Range | null;
@@ -40,13 +40,13 @@ export function isInputRequest(method: string): boolean {
   return ASKABLE.has(method);
 }
 
-/** Whether the result may be one that asks: a native search, which says no to most others at almost no cost. */
+/** Whether the result may ask for input: a native search, which excludes most other results at almost no cost. */
 export function mayRequireInput({ kind, era, bytes }: Message): boolean {
-  // An escape could hide the word from the search, and nothing that asks may pass unseen.
+  // An escape could hide the text from the search, and every result that asks must be found.
   return kind === 'result' && era === 'stateless' && (bytes.includes(MARK) || bytes.includes(ESCAPE));
 }
 
-/** What the result asks for; a text that says what is wrong with it where it breaks the rules. */
+/** What the result asks for; an error text if it violates the specification. */
 export function readInputRequired({ bytes, bodyStart, bodyEnd }: Message): InputRequired | string {
   const [asked, state] = fields(bytes, bodyStart, bodyEnd, ['inputRequests', 'requestState']) as [
     Range | null,
@@ -78,16 +78,16 @@ export function withInput(request: Message, responses: Buffer | null, state: Buf
   return spliceMessage(request, editMembers(bytes, { start, end }, changes));
 }
 
-/** Where a client's request holds a round's answers and state; nulls for a request that begins. */
+/** The ranges of a round's answers and state in a client's request; nulls for a first request. */
 export function inputOf(request: Message): { readonly responses: Range | null; readonly state: Range | null } {
   const { bytes, bodyStart, bodyEnd } = request;
-  // An escape could hide the names from the search, and hides them from every server's eye but a parser's.
+  // An escape could hide the names from this search, but not from a server's parser.
   if (bodyStart < 0 || !(bytes.includes(STATE) || bytes.includes(RESPONSES) || bytes.includes(BACKSLASH))) return NONE;
   const [responses, state] = fields(bytes, bodyStart, bodyEnd, ['inputResponses', 'requestState']);
   return responses === null && state === null ? NONE : { responses: responses ?? null, state: state ?? null };
 }
 
-/** An entry of `inputRequests`. The Go SDK (1.8.0) needs `params`; 2026-07-28 has no `elicitationId`. */
+/** An entry of `inputRequests`. The Go SDK (1.8.0) requires `params`; 2026-07-28 has no `elicitationId`. */
 export function inputRequest(method: string, bytes: Buffer, params: Range | null): Buffer {
   let own: Buffer = EMPTY_OBJECT;
   if (params !== null && bytes[params.start] === 0x7b) {
@@ -96,7 +96,7 @@ export function inputRequest(method: string, bytes: Buffer, params: Range | null
   return Buffer.concat([Buffer.from(`{"method":${JSON.stringify(method)},"params":`), own, Buffer.from('}')]);
 }
 
-/** The result that asks. `requests` is the object of questions in JSON, null for none. */
+/** The result that asks for input. `requests` is the object of questions in JSON, null for none. */
 export function inputRequired(requests: Buffer | null, state: string): Message {
   const members: Buffer[] = [Buffer.from('{"resultType":"input_required"')];
   if (requests !== null) members.push(Buffer.from(',"inputRequests":'), requests);

@@ -25,7 +25,7 @@ import {
 } from '../splice.ts';
 import { takesInput } from './input-required.ts';
 
-/** Notifications of the stateful revisions that 2026-07-28 has no name for. */
+/** Notifications of the stateful revisions that 2026-07-28 does not have. */
 const UNKNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
   'notifications/initialized',
   'notifications/roots/list_changed',
@@ -37,7 +37,7 @@ type Client = Pick<ClientProfile, 'capabilities' | 'info'>;
 
 const EMPTY = Buffer.from('{}');
 
-/** A request in stateless vocabulary: `_meta` carries what the session said once. `task` of 2025-11-25 is left out. */
+/** A request in stateless vocabulary: `_meta` carries what the session declared. `task` of 2025-11-25 is left out. */
 export function toStateless(request: Message, client: Client, logLevel: string | null = null): Message {
   if (request.era === 'stateless') return request;
   const { bytes, bodyStart: start, bodyEnd: end } = request;
@@ -54,25 +54,25 @@ export function toStateless(request: Message, client: Client, logLevel: string |
   const meta = metaChange(bytes, { start, end }, said);
   if (meta !== null) changes.push(meta);
   if (request.method === 'tools/call') changes.push(['task', null]);
-  // No stateful client was ever asked for these: what is there is no answer to a server.
+  // No stateful client was ever asked for these: what is there does not answer a server.
   if (takesInput(request.method)) changes.push(['inputResponses', null], ['requestState', null]);
   return editBody(request, changes, 'stateless');
 }
 
-/** The plain request is small; in a large one five searches cost more than they save. */
+/** A plain request is small; in a large one five searches cost more than they save. */
 const MAX_PLAIN_BYTES = 2048;
-/** What a request can hold that has to be changed or looked at closely; with a backslash, any of it under other letters. */
+/** Members that have to be changed or examined; a backslash can hide any of them. */
 const NOT_PLAIN = ['_meta', 'task', 'inputResponses', 'requestState', '\\'].map((text) => Buffer.from(text));
 
-/** Most requests have nothing in them that is to be changed, only their `_meta` to be added. */
+/** Most requests need no change except for an added `_meta`. */
 function isPlain(bytes: Buffer, start: number, end: number): boolean {
-  // An object with a first member right behind its brace.
+  // An object with a first member directly behind its brace.
   if (end - start > MAX_PLAIN_BYTES || bytes[start] !== 0x7b || bytes[start + 1] !== 0x22) return false;
   const body = bytes.subarray(start, end);
   return NOT_PLAIN.every((text) => !body.includes(text));
 }
 
-/** The last `_meta` of each client: a session says the same in all its requests. */
+/** The last `_meta` member of each client: all requests of a session have the same. */
 const SAID = new WeakMap<object, Client & { readonly logLevel: string | null; readonly member: Buffer }>();
 
 function metaMember(client: Client, logLevel: string | null): Buffer {
@@ -85,14 +85,14 @@ function metaMember(client: Client, logLevel: string | null): Buffer {
   return member;
 }
 
-/** A notification in stateless vocabulary; null when 2026-07-28 has none. The caller adds the id of a subscription. */
+/** A notification in stateless vocabulary; null if 2026-07-28 has none. The caller adds the id of a subscription. */
 export function notificationToStateless(notification: Message): Message | null {
   if (notification.era === 'stateless') return notification;
   if (UNKNOWN_NOTIFICATIONS.has(notification.method)) return null;
   return spliceMessage(notification, [], 'stateless');
 }
 
-/** `_meta` members that identify the client to a stateless server (2026-07-28 basic §_meta). Null: to be removed. */
+/** `_meta` members that describe the client to a stateless server (2026-07-28 basic §_meta). Null: to be removed. */
 export function clientMeta(
   { capabilities, info }: Client,
   logLevel: string | null = null,
@@ -107,19 +107,19 @@ export function clientMeta(
   ];
 }
 
-/** The same buffer where there is no such member. */
+/** The same buffer if there is no such member. */
 function withoutMember(object: Buffer, key: string): Buffer {
   return splice(object, editMembers(object, whole(object), [[key, null]]));
 }
 
-/** A stateful server's tool for stateless clients: without `execution`, whose tasks 2026-07-28 has in another form. */
+/** A stateful server's tool for stateless clients: without `execution`, because 2026-07-28 has tasks in another form. */
 export function toolToStateless(tool: Buffer): Buffer {
   return tool.includes('execution') ? withoutMember(tool, 'execution') : tool;
 }
 
 /**
- * A stateful server's error for a stateless client: -32002 becomes -32602 with `data.uri` (2026-07-28
- * server/resources). `uri`: of the request, for servers that did not repeat it.
+ * A stateful server's error for a stateless client: -32002 becomes -32602 with `data.uri` (2026-07-28 server/resources).
+ * `uri`: that of the request, for servers that did not repeat it.
  */
 export function errorToStateless(error: Message, method: string, uri: string | null = null): Message {
   if (error.era === 'stateless') return error;
@@ -136,20 +136,20 @@ function uriEdits(error: Message, uri: string): Edit[] {
   const { bytes, bodyStart: start, bodyEnd: end } = error;
   const data = bodyField(error, 'data');
   if (data === null) return editMembers(bytes, { start, end }, [['data', JSON.stringify({ uri })]]);
-  // Data of another shape is the server's to keep.
+  // Data of another shape stays unchanged.
   if (!isObject(bytes, data) || field(bytes, data.start, data.end, 'uri') !== null) return [];
   return editMembers(bytes, data, [['uri', JSON.stringify(uri)]]);
 }
 
 /**
- * A stateful server's result for a stateless client: complete, not to be cached, with the server's name (null: without
- * it). `own` as in `spliceMessage`.
+ * A stateful server's result for a stateless client: complete, not cacheable, with the server's name (null: without it).
+ * `own` as in `spliceMessage`.
  */
 export function resultToStateless(result: Message, method: string, serverInfo: string | null, own = false): Message {
   if (result.era === 'stateless') return result;
   const { bytes, bodyStart: start, bodyEnd: end } = result;
   if (bytes[start] !== 0x7b) return spliceMessage(result, [], 'stateless');
-  // These members mean nothing in the stateful revisions: what is there by chance must not be taken for a hint.
+  // These members mean nothing in the stateful revisions, so existing ones are not hints and must be replaced.
   const changes: Change[] = [['resultType', '"complete"']];
   if (isCacheable(method)) changes.push(['ttlMs', '0'], ['cacheScope', '"private"']);
   const meta = serverInfo === null ? null : metaChange(bytes, { start, end }, [[SERVER_INFO_KEY, serverInfo]]);
@@ -159,7 +159,7 @@ export function resultToStateless(result: Message, method: string, serverInfo: s
   return editBody(result, changes, 'stateless', own);
 }
 
-/** What a stateless result is: `complete` (also where it does not say), `input_required`, `task`, or something else. */
+/** The type of a stateless result: `complete` (also by default), `input_required`, `task`, or another one. */
 export function resultType(result: Message): string {
   const type = bodyField(result, 'resultType');
   return type === null ? 'complete' : (stringValue(result.bytes, type) ?? 'malformed');
