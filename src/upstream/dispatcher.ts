@@ -25,9 +25,9 @@ import type { ServerContext } from './server-context.ts';
 import { refusalOf } from './transport/http-refusal.ts';
 import type { NodeShared, UpstreamParts } from './upstream-parts.ts';
 
-/** Attempts of one call, whatever happens. */
+/** Attempts per call, including the first. */
 const MAX_ATTEMPTS = 3;
-/** F23: a server that asks for patience gets it for so long; beyond that the call fails at once. */
+/** F23: the longest `Retry-After` that a call waits for; with a longer one the call fails at once. */
 const MAX_PATIENCE_MS = 30_000;
 
 const AT_ONCE = 0;
@@ -37,8 +37,8 @@ const OUTDATED_HEADERS = {
 } as const;
 
 /**
- * After how many milliseconds a call is tried again, unseen by the client; null for not at all. What never left the gateway
- * is (F02, F24); what may have run is not, unless the operator allowed it. `tool`: the server's definition, null where unknown.
+ * Milliseconds until the next attempt of a call; null for no further attempt. A call of which nothing was sent is retried
+ * (F02, F24); one that may have run is not, unless the operator allowed it. `tool`: the server's definition, null if unknown.
  */
 function retryAfter(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): number | null {
   if (attempts >= MAX_ATTEMPTS) return null;
@@ -54,7 +54,7 @@ function retryAfter(error: GatewayError, attempts: number, server: Server, tool:
   return server.retry === 'hints' && server.trusted && tool !== null && isRepeatable(tool) ? AT_ONCE : null;
 }
 
-/** The tool says that calling it twice is as good as once: `readOnlyHint` or `idempotentHint`. */
+/** Whether the tool declares that a repeated call is harmless: `readOnlyHint` or `idempotentHint`. */
 function isRepeatable(tool: Buffer): boolean {
   const annotations = field(tool, 0, tool.length, 'annotations');
   if (annotations === null) return false;
@@ -64,18 +64,18 @@ function isRepeatable(tool: Buffer): boolean {
   });
 }
 
-/** F22: a call refused with its session gets one more. */
+/** F22: a call whose session the server has disowned is sent once more, on a new session. */
 const MAX_SESSIONS = 2;
-/** Blocks till the task has ended, by its definition. */
+/** By definition the server answers it only when the task has ended. */
 const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
-/** So long after the last try that failed it is still taken for what cannot be opened. */
+/** How long a failure to open a connection is remembered. */
 export const KEPT_MS = 10_000;
-/** Beyond that the oldest are forgotten. */
+/** Session keys remembered; above this the oldest is dropped. */
 const MAX_KEYS = 1_024;
 
-/** Connections that could not be opened a moment ago, by session key, beside others of the server that run. */
+/** Session keys whose connection could not be opened recently; other connections of the server may be up. */
 export class OpenFailures {
   readonly #clock: Clock;
   readonly #until = new Map<string, number>();
@@ -103,8 +103,8 @@ export class OpenFailures {
 }
 
 /**
- * Brings calls to connections and decides what becomes of attempts that fail (`retryAfter`). Deadline and cancellation
- * are the call's own and run through all attempts.
+ * Assigns calls to connections and decides whether a failed attempt is retried (`retryAfter`). Deadline and cancellation
+ * belong to the call and span all its attempts.
  */
 export class Dispatcher implements CallOwner {
   readonly #parts: UpstreamParts;
@@ -118,7 +118,7 @@ export class Dispatcher implements CallOwner {
   #lastTiming: CallTiming = NO_DEADLINE;
   /** Durations of calls, in seconds. */
   readonly #durations: Metric<Histogram>;
-  /** By method and kind of end. */
+  /** Series by method and error type. */
   readonly #durationsOf = new Map<string, Map<string, Histogram>>();
 
   constructor(parts: UpstreamParts, shown: ClientCatalogs, calls: NodeShared['calls']) {
@@ -138,7 +138,7 @@ export class Dispatcher implements CallOwner {
     this.#rounds = new InputRounds(clock, random, (call) => this.#dispatch(call));
   }
 
-  /** `trace`: the `traceparent` of its span. */
+  /** `trace`: the `traceparent` of the call's span. */
   call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
     const { server } = this.#context;
     const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
@@ -174,10 +174,10 @@ export class Dispatcher implements CallOwner {
       this.#clock.after(againMs, () => this.#dispatchAgain(call));
       return;
     }
-    // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
+    // Deferred: the end of the whole connection, with its reason, may be reported right after this loss.
     queueMicrotask(() => {
       const ended = carrier?.ended ?? null;
-      // Neither a refusal nor a connection that ended for its own reason says that the server cannot be reached.
+      // A refusal, or a connection that ended for a known reason, does not show that the server is unreachable.
       if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) {
         this.#parts.health.callUnsent(this.#parts.connections.ready(client));
       }
@@ -201,7 +201,7 @@ export class Dispatcher implements CallOwner {
     series.observe((this.#clock.turnNow() - call.startedAt) / 1000);
   }
 
-  /** Streams have no deadline. The common case makes no object of its own. */
+  /** Streams have no deadline. Equal timings share one object. */
   #timing(server: Server, request: Message): CallTiming {
     if (request.method === LISTEN) return NO_DEADLINE;
     const { maxTimeoutMs } = this.#context.limits;
@@ -213,7 +213,7 @@ export class Dispatcher implements CallOwner {
     return this.#lastTiming;
   }
 
-  /** Records an attempt that another one is to follow. */
+  /** Records a failed attempt that is followed by another one. */
   #failed(
     { exchange, startedAt }: Call,
     error: Pick<GatewayError, 'outcome' | 'message'>,
@@ -254,11 +254,11 @@ export class Dispatcher implements CallOwner {
       call.fail(advised(asGatewayError(error, call.server), this.#context.server));
       return;
     }
-    // What goes wrong from here on may have been sent.
+    // From here on the request may have been sent.
     if (!call.done) this.#send(connection, call);
   }
 
-  /** Once the server is up. Rejects with GatewayError. */
+  /** Waits until the server is up, then acquires the client's connection. Rejects with GatewayError. */
   async #connectionFor(call: Call): Promise<Connection> {
     const { connections, supervisor } = this.#parts;
     const { client } = call;
@@ -284,13 +284,13 @@ export class Dispatcher implements CallOwner {
     }
   }
 
-  /** Whether the client's own connection could not be opened a moment ago. */
+  /** Whether the last attempt to open this client's connection failed recently. */
   failsFor(client: ClientProfile): boolean {
     const key = this.#parts.connections.keyOf(client);
     return key !== null && this.#openFailures.has(key);
   }
 
-  /** The headers were made from a definition that is out of date: once more with the present one (H6). */
+  /** The headers were made from an outdated tool definition: fetches the current one and sends the call again (H6). */
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
     call.mayHaveRun = false;
@@ -307,12 +307,12 @@ function callerOf({ exchange }: Call): string {
   return sessionId ?? principal.id;
 }
 
-/** A task is asked after on its client's first connection, so it has to be begun there. */
+/** A task starts on the client's first connection, because its follow-up requests go there. */
 function placedAs({ method, exchange }: Call): string {
   return exchange.beginsTask === true ? '' : method;
 }
 
-/** The failure with what the caller wants to know of it: whose it is, and how often it was tried. */
+/** The error with the server's name and the number of attempts added. */
 function afterAttempts(error: GatewayError, call: Call): GatewayError {
   const { outcome, retryable, retryAfterMs } = error.data;
   return new GatewayError(error.code, error.message, {
@@ -325,7 +325,7 @@ function afterAttempts(error: GatewayError, call: Call): GatewayError {
   });
 }
 
-/** Of a server that asks for credentials: with what to do. It may be the call that finds that out. */
+/** Adds login advice to an AUTH_REQUIRED error, unless the server forbids the request or the advice is there already. */
 function advised(error: GatewayError, { name, transport, caller }: Server): GatewayError {
   const advice = loginAdvice(name, transport, caller?.owner);
   const forbidden = isForbidden(error) || (error.cause instanceof GatewayError && isForbidden(error.cause));
@@ -334,7 +334,7 @@ function advised(error: GatewayError, { name, transport, caller }: Server): Gate
   return new GatewayError(error.code, `${error.message}; ${advice}`, { ...error.data, cause: error, forCallers });
 }
 
-/** The server does not let this user do it: another login would not help. */
+/** The server forbids this user the request (403): another login would not help. */
 function isForbidden(error: GatewayError): boolean {
   const refusal = refusalOf(error);
   return refusal?.status === 403 && refusal.challenge?.includes('insufficient_scope') !== true;

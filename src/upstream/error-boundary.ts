@@ -5,22 +5,21 @@ import { Defect } from './health/failure-class.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
 
 /**
- * The server that the running code works for. Node carries it on to every callback that such code sets up: timers,
- * sockets, child processes, look-ups, promises. There is one for the process, as there is one place where an exception
- * of a callback arrives.
+ * The error boundary of the running code. Node propagates it to every callback that the code sets up: timers, sockets, child
+ * processes, DNS look-ups, promises. It is one per process because uncaught exceptions arrive at one place per process.
  */
 const atWork = new AsyncLocalStorage<ErrorBoundary>();
 let holders = 0;
 
 /**
- * The edge of one server. All work for the server begins here, so that an exception which nothing expected, in this work
- * or in any callback that it leads to, makes that server `defect` and ends neither the process nor another server.
+ * The error boundary of one server. All work for the server starts here, so that an unexpected exception, in this work or in
+ * any callback that it leads to, sets that server to `defect` and ends neither the process nor another server.
  */
 export class ErrorBoundary {
   readonly #server: string;
   readonly #logger: Logger;
   readonly #supervisor: Supervisor;
-  /** The context of this server's work. Entering it costs a third of `AsyncLocalStorage.snapshot` and less than `atWork.run`. */
+  /** The async context of this server. Entering it costs a third of `AsyncLocalStorage.snapshot` and less than `atWork.run`. */
   readonly #context: AsyncResource;
 
   constructor(server: string, logger: Logger, supervisor: Supervisor) {
@@ -30,7 +29,7 @@ export class ErrorBoundary {
     this.#context = atWork.run(this, () => new AsyncResource('trunkline.server'));
   }
 
-  /** What the work gives, or `instead` where it throws what nothing expected. */
+  /** Runs the work; on an unexpected exception returns the result of `instead`. A GatewayError is rethrown. */
   run<T>(work: () => T, instead: (error: GatewayError) => T): T {
     try {
       return this.#context.runInAsyncScope(work);
@@ -40,7 +39,7 @@ export class ErrorBoundary {
     }
   }
 
-  /** As `run`, for work that goes on. */
+  /** As `run`, for asynchronous work. */
   async later<T>(work: () => Promise<T>, instead: (error: GatewayError) => T): Promise<T> {
     try {
       return await this.#context.runInAsyncScope(work);
@@ -50,12 +49,13 @@ export class ErrorBoundary {
     }
   }
 
-  /** Something threw what nothing expected: the server is out of service until it is restarted. */
+  /** An unexpected exception: the server is out of service until it is restarted. */
   failed(error: unknown): GatewayError {
     const message = error instanceof Error ? error.message : String(error);
     const defect = new Defect(this.#server, this.#logger.redact(message), error);
     try {
-      // One that is at rest stays so, and one that is `defect` already may throw the same again while it closes.
+      // A suspended, misconfigured or stopping server keeps its state; one that is `defect` already may throw again while it
+      // closes.
       if (!this.#supervisor.defect(defect)) this.#logger.warn('server_defect_again', { error: message });
     } catch (cause) {
       this.#logger.error('server_halt_failed', { error: message, cause: String(cause) });
@@ -64,19 +64,19 @@ export class ErrorBoundary {
   }
 }
 
-/** Whether the running code works for a server: then an exception of it is handled already. */
+/** Whether the running code belongs to a server: its exceptions are then handled by that server's boundary. */
 export function worksForServer(): boolean {
   return atWork.getStore() !== undefined;
 }
 
-/** Runs what belongs to no server, though a server is the occasion: code of the program around the gateway. */
+/** Runs code of the embedding program outside any error boundary, even when work for a server triggered it. */
 export function outsideServers<T>(work: () => T): T {
   return atWork.exit(work);
 }
 
 /**
- * From now on an uncaught exception of work for a server goes to that server. Any other one does what it did before:
- * it reaches the listeners that the program has, or ends the process. Returns how to end that again.
+ * From now on an uncaught exception in work for a server goes to that server's boundary. Any other uncaught exception reaches
+ * the program's own listeners, or ends the process as before. The returned function undoes this.
  */
 export function catchDefects(): () => void {
   if (holders++ === 0) process.on('uncaughtException', onUncaught);
@@ -91,7 +91,7 @@ function onUncaught(error: unknown): void {
   const boundary = atWork.getStore();
   if (boundary !== undefined) boundary.failed(error);
   else if (process.listenerCount('uncaughtException') === 1) {
-    // Nothing else would handle it: without this listener Node prints it and ends the process.
+    // No other listener handles it: without this one Node prints the error and ends the process.
     process.off('uncaughtException', onUncaught);
     process.nextTick(() => {
       throw error;

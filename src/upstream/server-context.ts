@@ -34,56 +34,56 @@ export interface UpstreamSetDeps {
   readonly metrics: Metrics;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null;
-  /** Absent: nothing can be recorded. */
+  /** Absent: traffic cannot be recorded. */
   readonly wires?: Wires;
   readonly events: UpstreamEvents;
-  /** Also hears what becomes of servers. */
+  /** Receives state changes of servers, for people and programs that watch. */
   readonly news?: ServerNews;
   readonly knownCatalogs: KnownCatalogs;
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
-  /** Those of HTTP servers, in a cluster. Absent: they are this node's own. */
+  /** HTTP upstream sessions that all nodes of the cluster share. Absent: sessions belong to this node. */
   readonly sharedUpstreamSessions?: SharedUpstreamSessions | undefined;
-  /** The starts in progress, for the next process. Absent: none is kept. */
+  /** Starts in progress, recorded for the next process. Absent: starts are not recorded. */
   readonly startMarks?: StartMarks | null;
   readonly openTransport: OpenTransport;
-  /** Which processes this node may serve, in a cluster. Absent: all. */
+  /** Which processes this node owns in a cluster. Absent: all. */
   readonly ownership?: Ownership | undefined;
-  /** Child processes on this node at once. See `UpstreamSet.limit`. */
+  /** Maximum of child processes on this node. See `UpstreamSet.limit`. */
   readonly maxProcesses: number;
-  /** Upper bound of a call that keeps reporting progress. Default 10 min. */
+  /** Upper bound for a call that keeps reporting progress. Default 10 min. */
   readonly maxTimeoutMs?: number;
-  /** When pooled connections end by themselves. Default: `POOL_DEFAULTS`. */
+  /** When the pool closes idle or failing connections. Default: `POOL_DEFAULTS`. */
   readonly pool?: PoolSettings;
-  /** Whether the client of this session had a stream open and has none any more. Default: of none is that known. */
+  /** Whether the client of this session had a stream open and has none any more. Default: false for every session. */
   readonly clientGone?: (sessionId: string) => boolean;
-  /** `clientInfo` presented where no client is behind a connection; JSON text. */
+  /** `clientInfo` presented on a connection without a client; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
-  /** Child processes that start at once, one of them for a call. Default: the number of processors, and three. */
+  /** Concurrent starts of child processes, one of them reserved for calls. Default: the number of processors plus three. */
   readonly startsAtOnce?: number;
-  /** A server was listed; no client is shown the catalog before this resolves. Never rejects. Default: at once. */
+  /** Called when a server was listed; no client sees the catalog before it resolves. Never rejects. Default: no check. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
-  /** Default: nothing is known of them. */
+  /** Default: an empty environment, no container, no check of addresses. */
   readonly surroundings?: LaunchSurroundings;
-  /** Called before the state becomes `auth_required`: what the hook registers is there when the event comes (S3.5). */
+  /** Called before the state becomes `auth_required`: what the hook registers exists when the event arrives (S3.5). */
   readonly beforeAuthRequired?: (status: ServerStatus, challenge: AuthChallenge) => void;
 }
 
-/** Limits of this node that the operator may change while it runs. */
+/** Limits of this node that the operator may change at run time. */
 export interface NodeLimits {
-  /** Child processes at once, over all servers. */
+  /** Maximum of child processes over all servers. */
   maxProcesses: number;
-  /** Upper bound of a call that keeps reporting progress. */
+  /** Upper bound for a call that keeps reporting progress. */
   maxTimeoutMs: number;
   pool: PoolSettings;
 }
 
-/** What of the gateway's own surroundings a start depends on. */
+/** The gateway's own environment, as far as a start depends on it. */
 export interface LaunchSurroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly inContainer: boolean;
-  /** Whether a process listens where a server's URL points (S2.26). Never rejects. Default: not checked. */
+  /** Whether a process listens at a server's URL (S2.26). Never rejects. Default: not checked. */
   readonly reachable?: (url: string) => Promise<boolean>;
 }
 
@@ -93,15 +93,15 @@ export const DEFAULT_REMOTE_TIMEOUT_MS = 30_000;
 export interface UpstreamTimes {
   /** A start, from spawning to the end of the handshake. */
   readonly startupMs: number;
-  /** The same for a command that fetches its program first. `npx` that is ended while it installs a package leaves it broken. */
+  /** The same for a command that downloads its program first: `npx` that is ended during an installation leaves it broken. */
   readonly fetchingStartupMs: number;
-  /** The same for a server behind a URL (S3.3), where nothing has to be fetched first. */
+  /** The same for a server behind a URL (S3.3), which downloads nothing before it starts. */
   readonly remoteStartupMs: number;
-  /** Silence on `server/discover` after which `initialize` is sent as well; at least 5 s behind a URL. */
+  /** Time without an answer to `server/discover` before `initialize` is sent too; at least 5 s for a server behind a URL. */
   readonly probeSilenceMs: number;
-  /** An unresponsive server's time for an answer to a ping (F05). */
+  /** How long an unresponsive server has to answer a ping (F05). */
   readonly pingMs: number;
-  /** What is in flight on a replaced or stopping server gets so long to finish. */
+  /** How long a replaced or stopping server has to finish its in-flight calls. */
   readonly drainMs: number;
 }
 
@@ -114,56 +114,56 @@ export const UPSTREAM_TIMES: UpstreamTimes = {
   drainMs: 30_000,
 };
 
-/** A connection that the pool closed of its own accord, and why: `room` is for another client's connection. */
+/** A connection that the pool closed, and why; `room`: to make room for another client's connection. */
 export interface Swept {
   readonly want: WantedConnection;
   readonly connection: Connection;
   readonly why: 'idle' | 'errors' | 'room' | 'closed';
-  /** Its HTTP session is left to its server; the next connection under the key goes on with it. */
+  /** The HTTP session stays open at the server; the next connection under the session key resumes it. */
   readonly resumable: boolean;
 }
 
-/** What the parts of one server's running side report. Implemented by `UpstreamParts`. Handlers do not throw. */
+/** Events from the parts of one upstream. Implemented by `UpstreamParts`. Handlers do not throw. */
 export interface PartEvents extends ConnectionOwner<Connection> {
-  /** It was given up before it was negotiated. */
+  /** The connection was closed before its handshake was done. */
   abandoned(connection: Connection): void;
-  /** The nodes were apart, and another one's session has replaced this one's: it is of no use any more. */
+  /** After a network partition another node's session has replaced this connection's session, which is now unusable. */
   superseded(connection: Connection): void;
-  /** What the server kept for the session of such a connection is gone. */
+  /** The state that the server kept for this tenancy's session is lost. */
   stateLost(of: { readonly tenancy: Tenancy }): void;
-  /** A connection has got its owner. */
+  /** A connection was assigned to an owner. */
   adopted(connection: Connection, want: WantedConnection): void;
-  /** The pool closed a connection whose owner may want another. */
+  /** The pool closed a connection whose owner may need another one. */
   swept(swept: Swept): void;
-  /** The connection under this key has ended, and its owner did not ask for that. */
+  /** The connection under this key ended without a request of its owner. */
   ended(key: string): void;
-  /** Ends a connection that is of no use any more, as if it had ended by itself. */
+  /** Closes an unusable connection and treats it as one that ended by itself. */
   replace(connection: Connection, error: GatewayError, how: CloseReason): void;
-  /** The server is unhealthy for this reason, or healthy again (null). */
+  /** The server has become unhealthy for this reason, or healthy (null). */
   healthTurned(reason: string | null): void;
-  /** What is observed of the server has changed. */
+  /** The observed status of the server has changed. */
   changed(): void;
-  /** A restart that was asked for begins or ends (S3.10); `reason` says why it failed. */
+  /** A requested restart begins or ends (S3.10); `reason`: why it failed. */
   recovery(step: RecoveryStep, reason: string | null): void;
-  /** A list was read; `lists` differ from before. `key`: only clients of this connection see them. */
+  /** The server was listed; `lists` have changed. `key`: only clients of this connection see them; null: all clients. */
   listed(fingerprint: string, lists: readonly ListKind[], key: string | null): void;
 }
 
-/** An HTTP server gets at least so long to answer the probe, because `initialize` begins a session there. */
+/** Minimum time for an HTTP server to answer the probe, because `initialize` opens a session there. */
 const REMOTE_SILENCE_MS = 5_000;
 
-/** What all parts of the running side of one server share: its definition, what the node gives to it, where they report. */
+/** Shared by all parts of one upstream: the server's definition, the node's dependencies, the receiver of their events. */
 export class ServerContext {
-  /** The definition in force. */
+  /** The current definition. */
   server: Server;
   readonly deps: UpstreamSetDeps;
   readonly limits: Readonly<NodeLimits>;
   readonly events: PartEvents;
   readonly logger: Logger;
   readonly times: UpstreamTimes;
-  /** The server lives and ends on this machine. */
+  /** Whether the server is local: it is not reached by a URL. */
   readonly local: boolean;
-  /** Presented where no client is behind a connection. */
+  /** The client profile presented on a connection without a client. */
   readonly neutral: ClientProfile;
   readonly #seen = new WeakMap<ClientProfile, ClientProfile>();
 
@@ -196,7 +196,7 @@ export class ServerContext {
     return this.server.name;
   }
 
-  /** The client as this side of the server takes it: where callers are told apart, clients of others are of another kind. */
+  /** The client as this upstream sees it: its fingerprint includes the caller where the server tells callers apart. */
   seen(client: ClientProfile): ClientProfile {
     const { caller } = this.server;
     if (caller === undefined) return client;
@@ -205,7 +205,7 @@ export class ServerContext {
     return seen;
   }
 
-  /** It is a child process of this node, and counts against the limits. */
+  /** Whether the server is a child process of this node and counts against the process limits. */
   get ownProcess(): boolean {
     return isOwnProcess(this.server);
   }
@@ -222,7 +222,7 @@ export class ServerContext {
   }
 }
 
-/** What is reached by a URL is there or is not: nothing has to be fetched before it starts (S3.3). */
+/** A server behind a URL gets a shorter start timeout, because it downloads nothing first (S3.3). */
 function remoteTimes(times: UpstreamTimes): UpstreamTimes {
   const probeSilenceMs = Math.max(times.probeSilenceMs, REMOTE_SILENCE_MS);
   return { ...times, probeSilenceMs, startupMs: Math.min(times.startupMs, times.remoteStartupMs) };

@@ -42,24 +42,24 @@ export interface NodeShared {
   readonly times: UpstreamTimes;
   readonly limits: NodeLimits;
   readonly quota: ProcessQuota;
-  /** Where processes start. */
+  /** Limits how many child processes start at once. */
   readonly starts: StartQueue;
-  /** Of clients, counted as they begin and end. */
+  /** In-flight calls of clients. */
   readonly calls: { count: number };
 }
 
-/** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */
+/** Keys of ended connections that are remembered; when full, all are dropped. */
 const MAX_ENDED = 65_536;
-/** What is in flight on a connection that has lost its place gets so long to finish. */
+/** How long a superseded connection has to finish its in-flight requests. */
 const FINISH_MS = 30_000;
 
 /**
- * The parts of one server's running side: makes them, starts and ends what its supervisor orders, and brings what they
- * report to the supervisor, to sessions that lost their state, to the lists and to the gateway.
+ * The parts of one upstream: creates them, starts and stops what its supervisor orders, and forwards their events to the
+ * supervisor, to sessions that lost state, to the lists and to the gateway.
  */
 export class UpstreamParts implements PartEvents, Supervised {
   readonly context: ServerContext;
-  /** Reports the status of the server, of which these may be the parts of one side. */
+  /** Reports the status of the whole server; these parts may belong to one of its caller sides. */
   readonly whole: { status(): ServerStatus };
   readonly supervisor: Supervisor;
   readonly eras: SpokenEras;
@@ -69,19 +69,19 @@ export class UpstreamParts implements PartEvents, Supervised {
   readonly health: ServerHealth;
   readonly observer: ServerObserver;
   readonly story: ServerStory;
-  /** What it contributes to its server's story. */
+  /** This upstream's part of the server's state history. */
   readonly storyPart = new StoryPart();
-  /** Where a server behind a URL spends its time; null for others. */
+  /** Times of the request phases of a server behind a URL; null for others. */
   readonly phases: PhaseTimes | null;
-  /** How the connections end when the server is halted. */
+  /** The reason with which `halt` closes the connections. */
   closeReason: CloseReason = 'remove';
   readonly #connector: Connector;
-  /** null for what is started here, and is there when its start is over. */
+  /** null for a local server, whose start shows that it is ready. */
   readonly #readiness: ReadinessWatch | null;
-  /** Where processes wait for a place to start in; null for a server that is none. */
+  /** Queue for starts of child processes; null for a server that is not a child process. */
   readonly #starts: StartQueue | null;
   readonly #dropped: Metric<Series>;
-  /** Keys whose connection ended by itself, till they have another one. */
+  /** Keys whose connection ended and was not replaced yet. */
   readonly #ended = new Set<string>();
 
   constructor(
@@ -130,19 +130,19 @@ export class UpstreamParts implements PartEvents, Supervised {
     );
   }
 
-  // The server's run (`Supervised`).
+  // Start and stop of the server (`Supervised`).
 
   async launch(attempt: Attempt): Promise<void> {
     try {
       await this.#launch(attempt);
     } catch (error) {
-      // Callers and events see these words; they name commands and folders as they are used.
+      // Callers and events see this message; it contains the command and folders as they are used.
       if (error instanceof Error) error.message = this.context.redacted(error.message);
       throw error;
     }
   }
 
-  /** One start: brings back what a crash took, else opens the connection to list the server over. */
+  /** One start: reopens the connections that a crash ended, else opens one to list the server over. */
   async #launch(attempt: Attempt): Promise<void> {
     const { connections, observer } = this;
     if (this.#starts === null) attempt.begin();
@@ -156,11 +156,11 @@ export class UpstreamParts implements PartEvents, Supervised {
     const connection = lost ?? connections.pool.any() ?? (await this.#openFirst(attempt));
     this.supervisor.wish = null;
     this.upkeep.useful(connection, connection.profile);
-    // What died while others were brought back.
+    // Connections that ended while others were reopened.
     await connections.bringBack(attempt);
   }
 
-  /** Which client wants the start may turn out while it waits for its place. */
+  /** Reads the requesting client after the wait in the queue, because it may become known only then. */
   async #openFirst(attempt: Attempt): Promise<Connection> {
     try {
       if (this.#starts !== null) await this.#starts.take(attempt);
@@ -228,17 +228,17 @@ export class UpstreamParts implements PartEvents, Supervised {
   closed(connection: Connection, reason: ClosedReason): void {
     const { connections, supervisor, context } = this;
     const want = connections.pool.forget(connection);
-    // During a handshake an end may be an answer; a start that fails of it tells by `abandoned`.
+    // During a handshake an end may be an answer; a failed start is reported by `abandoned`.
     if (want === null) return;
     this.abandoned(connection);
     const error = closedError(context.name, reason, connection.transport.stderrTail());
     context.logger.warn('connection_ended', { reason: reason.kind, error: error.message });
     this.catalogs.own.ended(connection);
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
-    // An HTTP session may outlive its connection: whether it did is known when it is resumed.
+    // An HTTP session may outlive its connection: resuming it shows whether it did.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
       this.#connector.disowned(want.key, connection);
-      // For a session that all nodes use, the node that opens the next one reports it.
+      // For a session that all nodes share, the node that opens the next one reports the loss.
       if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
@@ -253,7 +253,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.upkeep.useful(connection, want.profile);
     this.#tell(key, 'opened');
     if (this.#ended.delete(key)) {
-      // What the server would have said meanwhile is unknown.
+      // Notifications of the server in between may have been missed.
       this.context.deps.events.outdated(this.context.name, null);
       void this.#tellAfter(this.catalogs.renewed(connection), [key], 'renewed');
     }
@@ -266,7 +266,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.#tell(key, 'ended');
   }
 
-  /** What its server kept for a session is lost, unless that is an HTTP session left as it is. */
+  /** Reports the state of the session as lost, unless its HTTP session stays open at the server. */
   swept({ want, connection, why, resumable }: Swept): void {
     const { logger, name: server } = this.context;
     const { consecutiveErrors, lastError } = connection.use;
@@ -282,7 +282,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     if (connection.era === 'stateful') this.stateLost(want, why);
   }
 
-  /** The session is over: its connections are not waited for any more. */
+  /** The session has ended: its connections are not expected to be replaced. */
   released(sessionId: string): void {
     for (const key of keysOfSession(sessionId)) this.#ended.delete(key);
   }
@@ -299,7 +299,7 @@ export class UpstreamParts implements PartEvents, Supervised {
 
   asked(connection: Connection, message: Message): Promise<Message> {
     const sessionId = sessionOf(connection.tenancy);
-    // No one client to ask, but one capability that was declared: what is the same for all is answered for them.
+    // There is no single client to ask, but `roots` was declared on the connection: the same empty list is answered for all.
     if (sessionId === null && message.method === 'roots/list' && declares(connection.profile.capabilities, message)) {
       return Promise.resolve(result(message.id, '{"roots":[]}', 'stateful'));
     }
@@ -316,7 +316,7 @@ export class UpstreamParts implements PartEvents, Supervised {
 
   missed(connection: Connection): void {
     this.context.deps.events.outdated(this.context.name, null);
-    // All stateless connections are listened to over one of them.
+    // One stateless connection receives the list changes of all stateless connections.
     const keys = connection.era === 'stateless' ? [...this.connections.pool.keys()] : [connection.key];
     void this.#tellAfter(this.upkeep.relisted(connection), keys, 'missed');
   }
@@ -331,7 +331,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     void ended;
   }
 
-  /** What this connection's client has built up on its session is gone. What is in flight still gets its answer. */
+  /** Reports the session state as lost and closes the connection after its in-flight requests. */
   superseded(connection: Connection): void {
     const want = this.connections.pool.forget(connection);
     connection.joined?.leave();
@@ -343,7 +343,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.stateLost(want);
   }
 
-  /** What the server kept for a session is gone. */
+  /** Reports that the state which the server kept for a session is lost. */
   stateLost(of: { readonly tenancy: WantedConnection['tenancy'] }, cause: StateLoss = 'restarted'): void {
     const sessionId = sessionOf(of.tenancy);
     if (sessionId !== null) this.context.deps.events.stateLost(this.context.name, sessionId, cause);
@@ -363,14 +363,14 @@ export class UpstreamParts implements PartEvents, Supervised {
     if (key === null) this.observer.listed();
   }
 
-  /** Once the lists are known again, so that a client that is notified and lists gets the new ones. */
+  /** Reports the change after the lists were read, so that a client that is notified and lists gets the new ones. */
   async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
     for (const key of keys) if (key !== '') this.#tell(key, change);
     this.context.deps.events.relisted?.(this.context.name);
   }
 
-  /** Whether the connection was one of several replicas, and another takes over. */
+  /** Whether the connection was one of several replicas and another one takes over. */
   #replaced(want: WantedConnection, { era, use }: Connection, error: GatewayError): boolean {
     return this.connections.replicas.crashed(want, era, error, use.requests > use.errors);
   }
@@ -379,7 +379,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.context.deps.events.connectionChanged(this.context.name, key, change);
   }
 
-  /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
+  /** F22: replaces a session that the server has dropped; calls that were not sent wait for the new one. */
   #reinitialize(want: WantedConnection): void {
     const { pool } = this.connections;
     const again = want.tenancy.kind === 'spare' ? pool.openWarm(want.profile, want.era) : pool.acquire(want);
@@ -393,7 +393,7 @@ function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** The session's next connection begins with the log level that it asked for on this one. */
+/** The next connection of the session starts with the log level that the session requested on this one. */
 function withLevel(want: WantedConnection, { logLevel }: Connection): WantedConnection {
   return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
 }

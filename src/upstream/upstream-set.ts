@@ -21,21 +21,21 @@ import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 import type { NodeShared } from './upstream-parts.ts';
 
-/** Processes take the machine's time while they start, and what is reached by a URL takes none. */
+/** Limits of concurrent starts. A starting process uses CPU time of this machine; a server behind a URL does not. */
 const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
-/** All servers of this node. `apply` starts what is new before it stops what it replaces; the rest goes on. */
+/** All servers of this node. `apply` starts new servers before it stops those they replace; unchanged servers keep running. */
 export class UpstreamSet implements Upstreams {
   readonly #deps: UpstreamSetDeps;
   readonly #node: NodeShared;
   readonly #remoteStarts: StartQueue;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #stories = new Map<string, ServerStory>();
-  /** Replaced or removed, still finishing what is in flight. */
+  /** Replaced or removed upstreams that finish their in-flight calls. */
   readonly #leaving = new Map<Upstream, Promise<void>>();
-  /** Starting, to replace one that runs until then. */
+  /** Upstreams that are starting as replacements. */
   readonly #coming = new Set<Upstream>();
   #desired: ReadonlyMap<string, Server> = new Map();
   #sorted: readonly Server[] = [];
@@ -55,7 +55,7 @@ export class UpstreamSet implements Upstreams {
     this.#remoteStarts = new StartQueue(STARTS.remote, clock);
   }
 
-  /** Changes limits of the node; what runs already goes on. */
+  /** Changes the limits of the node; running processes and calls continue. */
   limit(limits: NodeLimits): void {
     const { sweepMs } = this.#node.limits.pool;
     Object.assign(this.#node.limits, limits);
@@ -64,17 +64,17 @@ export class UpstreamSet implements Upstreams {
     this.#sweepLater();
   }
 
-  /** Whether the running code works for one server: an exception of it is that server's, and handled. */
+  /** Whether the running code belongs to one server: an exception is then handled as that server's defect. */
   get atWork(): boolean {
     return worksForServer();
   }
 
-  /** Exceptions of the code that works for a server are that server's from now on: a call may start one before `start`. */
+  /** From now on an exception in work for a server is that server's defect. A call may start a server before `start`. */
   guard(): void {
     this.#stopCatching ??= catchDefects();
   }
 
-  /** Begins the eager starts, a few at a time. Returns at once. */
+  /** Starts the eager servers, a few at a time. Returns at once. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
@@ -83,7 +83,7 @@ export class UpstreamSet implements Upstreams {
     this.#sweepLater();
   }
 
-  /** Resolves when every replaced or removed server has left; new ones may still be starting. */
+  /** Resolves when every replaced or removed server has stopped; new ones may still be starting. */
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
     if (this.#closing !== null) return;
     const plan = planChanges(this.#desired, servers);
@@ -92,11 +92,11 @@ export class UpstreamSet implements Upstreams {
     await this.#carryOut(plan);
   }
 
-  /** Makes what runs equal to what is desired. Returns the servers where it was not; what ends may take a while. */
+  /** Starts and stops servers until they match the desired ones. Returns the servers that differed; stops may take a while. */
   reconcile(): readonly string[] {
     if (this.#closing !== null) return [];
     const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, upstream.asItRuns]));
-    // What is about to take over counts as there.
+    // A replacement that is starting counts as running.
     for (const { server } of this.#coming) actual.set(server.name, server);
     const plan = planChanges(actual, this.#desired);
     const lists = [plan.start, plan.stop, plan.suspend, plan.replace, plan.update];
@@ -106,7 +106,7 @@ export class UpstreamSet implements Upstreams {
 
   async #carryOut(plan: Plan): Promise<void> {
     const left: Promise<void>[] = [];
-    // Whatever the change of one server throws, the others' go on.
+    // An exception in one server's change does not stop the others.
     const each = (servers: readonly Server[], change: (server: Server) => Promise<void> | void): void => {
       for (const server of servers) {
         const changed = (async () => change(server))().catch((error: unknown) => {
@@ -122,7 +122,7 @@ export class UpstreamSet implements Upstreams {
     each(plan.suspend, (server) => this.#suspend(server, known));
     each(plan.start, (server) => this.#add(server, known));
     each(plan.replace, (server) => this.#replace(server, known));
-    // Others may begin what has ended here, and hear of it when all of it has ended.
+    // Other nodes may start the stopped servers, and are notified only when all of them have stopped.
     await Promise.all(left);
   }
 
@@ -150,7 +150,7 @@ export class UpstreamSet implements Upstreams {
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const upstream = this.#for(server, client);
     if (upstream === undefined) return Promise.resolve(null);
-    // A list of many may be the first that wants any of them: they start as at a start of all, a few at a time.
+    // A list over many servers may be the first use of each: they start a few at a time, as at startup.
     if (amongOthers && upstream.untouched) void this.#startInTurn(upstream);
     return upstream.catalog(client, waitMs, amongOthers);
   }
@@ -179,7 +179,7 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.parts.connections.pool.room ?? 'free';
   }
 
-  /** Child processes of all servers, and how many there may be. */
+  /** Running child processes of all servers, and the limit. */
   get processes(): { readonly running: number; readonly limit: number } {
     const { quota, limits } = this.#node;
     return { running: quota.taken, limit: limits.maxProcesses };
@@ -202,7 +202,7 @@ export class UpstreamSet implements Upstreams {
     return restarted ?? Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
   }
 
-  /** Starts anew what could not be used for want of a credential of this owner, or must not be used any more. */
+  /** Restarts this owner's upstreams: those that wait for credentials, or all of them if the credential is gone. */
   async credentialChanged(server: string, owner: string | null, gone: boolean): Promise<void> {
     const whole = this.#upstreams.get(server);
     const sides = whole === undefined ? [] : [whole, ...(whole.sides?.all() ?? [])];
@@ -212,7 +212,7 @@ export class UpstreamSet implements Upstreams {
     await Promise.all(due.map((side) => side.restart()));
   }
 
-  /** The running side of a server at this node. */
+  /** The upstream of a server on this node. */
   upstream(server: string): Upstream | null {
     return this.#upstreams.get(server) ?? null;
   }
@@ -221,49 +221,49 @@ export class UpstreamSet implements Upstreams {
     for (const upstream of this.#upstreams.values()) upstream.releaseSession(sessionId);
   }
 
-  /** Another node has heard that the server's lists are others: it is listed anew, where it is up. */
+  /** Another node reports changed lists of the server: lists it again if it is up. */
   relist(server: string): Promise<void> {
     return this.#upstreams.get(server)?.relist() ?? Promise.resolve();
   }
 
-  /** This client has heard of the server what this node does not know: it is listed anew for such clients, where it is up. */
+  /** Lists again for this kind of client, if the server is up: another node knows an item for it that this node does not. */
   relistFor(server: string, client: ClientProfile): Promise<void> {
     return this.#for(server, client)?.relistFor(client) ?? Promise.resolve();
   }
 
-  /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  /** By session key: the catalogs of processes that serve one client each, where they differ from that of a fresh process. */
   ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
     return new Map(this.#upstreams.get(server)?.parts.catalogs.own.byKey());
   }
 
-  /** Another node may run what serves this client, the warm connection, or (null) all: it ends at once. */
+  /** Another node may own the processes of this client, the warm connection, or (null) all: closes them at once. */
   async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.surrender(whose)));
   }
 
-  /** As `surrender`, in good order: another node starts it only when nothing is left of it here. */
+  /** As `surrender`, but gracefully: another node starts the process only after it has ended here. */
   async handOver(server: string, whose: ClientProfile | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.handOver(whose)));
   }
 
-  /** What serves the client: of a server that tells its callers apart, the client's side. */
+  /** The upstream that serves the client: the client's side where the server tells its callers apart. */
   #for(server: string, client: ClientProfile | null): Upstream | undefined {
     const upstream = this.#upstreams.get(server);
     return client === null || upstream?.sides == null ? upstream : upstream.sides.of(client);
   }
 
-  /** Also those that are leaving, or still coming. */
+  /** All upstreams of this server, including those that are leaving or starting as replacements. */
   #all(server: string): readonly Upstream[] {
     const all = [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming];
     return all.filter((upstream) => upstream.server.name === server);
   }
 
-  /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
+  /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller must send no new calls. */
   async drain(deadlineMs: number = this.#node.times.drainMs): Promise<void> {
     await Promise.all(Array.from(this.#upstreams.values(), (upstream) => upstream.drained(deadlineMs)));
   }
 
-  /** Ends every server. Resolves when nothing is left of any. */
+  /** Stops every server. Resolves when all processes and connections have ended. */
   close(reason: CloseReason): Promise<void> {
     return (this.#closing ??= this.#close(reason));
   }
@@ -283,7 +283,7 @@ export class UpstreamSet implements Upstreams {
     if (this.#started) this.#begin(upstream);
   }
 
-  /** Read once for all that the plan may have to make: reading them is most of the cost of a start. */
+  /** Loads the catalogs once per plan: loading them is most of the cost of a start. */
   #knownCatalogs({ start, suspend, replace }: Plan): CatalogsByServer {
     const needed = start.length + suspend.length + replace.length > 0;
     return Map.groupBy(needed ? this.#deps.knownCatalogs.load() : [], ({ server }) => server);
@@ -292,20 +292,20 @@ export class UpstreamSet implements Upstreams {
   #begin(upstream: Upstream): void {
     const { name, enabled, misconfigured, start, connectionDigest } = upstream.server;
     if (!enabled) void upstream.stop('suspended');
-    // Nothing of it is launched, so that it need not wait for those that are.
+    // It will not be launched, so it does not wait for a place in the queue.
     else if ((misconfigured ?? this.#deps.startMarks?.of(name, connectionDigest).held) != null) void upstream.start();
     else if (start === 'eager') void this.#startInTurn(upstream);
     else void upstream.wake();
   }
 
-  /** A process waits for its place by itself, whatever it is started for. */
+  /** A child process waits for its own place in the start queue. */
   async #startInTurn(upstream: Upstream): Promise<void> {
     if (isOwnProcess(upstream.server)) return upstream.start();
     upstream.parts.supervisor.due();
     const attempt = new Attempt();
     await this.#remoteStarts.take(attempt);
     const { name, enabled } = upstream.server;
-    // It may have been removed, replaced or suspended while it waited.
+    // The server may have been removed, replaced or suspended while it waited.
     if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream.whole) await upstream.start();
     attempt.place?.leave();
   }
@@ -317,14 +317,14 @@ export class UpstreamSet implements Upstreams {
     try {
       return make(rememberedCatalogs(server, known.get(server.name) ?? [], this.#deps.clientInfo ?? null));
     } catch (error) {
-      // What an earlier process has stored may cost what is remembered, and never a start.
+      // Invalid stored catalogs are dropped; they must not prevent a start.
       this.#deps.logger.warn('known_catalogs_dropped', { server: server.name, error });
       this.#deps.knownCatalogs.forget(server.name);
       return make([]);
     }
   }
 
-  /** From now on it is the server's running side. */
+  /** Makes it the server's current upstream. */
   #stand(upstream: Upstream): void {
     const { name } = upstream.server;
     this.#upstreams.set(name, upstream);
@@ -332,7 +332,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
-    // What waits for its place to replace it leaves the queue, and is what is suspended then.
+    // A replacement that waits in the queue leaves it and is suspended.
     for (const upstream of this.#coming) if (upstream.server.name === server.name) void upstream.stop('suspended');
     const upstream = this.#upstreams.get(server.name);
     if (upstream === undefined) return this.#add(server, known);
@@ -340,16 +340,16 @@ export class UpstreamSet implements Upstreams {
     await upstream.stop('suspended');
   }
 
-  /** Starts the new before it stops the old; a start that fails does not bring the old definition back. */
+  /** Starts the new upstream before it stops the old one; a failed start does not restore the old definition. */
   async #replace(server: Server, known: CatalogsByServer): Promise<void> {
     this.#forgetComing(server.name);
     const next = this.#make(server, known);
     const before = this.#upstreams.get(server.name);
     this.#coming.add(next);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
-    // The end came first, or another change, and has taken it along.
+    // `close` or another change came first and has stopped the replacement.
     if (!this.#coming.delete(next) || this.#closing !== null) return this.#leaving.get(next);
-    // What is desired may have changed while it was starting.
+    // The desired definition may have changed during the start.
     const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
     if (desired?.connectionDigest !== server.connectionDigest || present !== before) {
@@ -362,7 +362,7 @@ export class UpstreamSet implements Upstreams {
     if (before !== undefined) await this.#leave(before, 'restarted');
   }
 
-  /** What was to replace the server is not wanted any more: it leaves the queue of starts. */
+  /** Drops a replacement that is no longer wanted, so that it leaves the start queue. */
   #forgetComing(name: string): void {
     for (const upstream of this.#coming) {
       if (upstream.server.name === name && this.#coming.delete(upstream)) void this.#leave(upstream, 'restarted');
@@ -383,7 +383,7 @@ export class UpstreamSet implements Upstreams {
     }
   }
 
-  /** Lets what is in flight finish, then ends it. */
+  /** Closes it after its in-flight calls. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
     const left = upstream.drained(this.#node.times.drainMs).then(() => upstream.close('remove', why));
     this.#leaving.set(upstream, left);

@@ -22,19 +22,19 @@ import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 /** `network.transport` of spans; null for a server in this process. */
 const WIRES = { stdio: 'pipe', docker: 'pipe', http: 'tcp', sse: 'tcp', json: 'tcp', memory: null } as const;
 
-/** The running side of one server on this node, behind its error boundary. */
+/** One server on one node, behind its error boundary. */
 export class Upstream {
   readonly parts: UpstreamParts;
   readonly boundary: ErrorBoundary;
-  /** The server that this is one side of, or itself. */
+  /** The upstream of the whole server; itself unless this is a caller side. */
   readonly whole: Upstream;
-  /** Of a server that tells its callers apart; null for others. */
+  /** The caller sides of a server that tells its callers apart; null for others. */
   readonly sides: CallerSides | null;
   readonly #dispatcher: Dispatcher;
   readonly #shown: ClientCatalogs;
   #ended: Promise<unknown> = Promise.resolve();
 
-  /** `whole`: the server that this is one side of; null for a whole one. */
+  /** `whole`: the upstream that this is a caller side of; null for a whole server. */
   constructor(
     server: Server,
     node: NodeShared,
@@ -55,7 +55,7 @@ export class Upstream {
     return this.parts.context.server;
   }
 
-  /** One that is suspended is disabled in fact, and the other way round; of one not started yet nothing can be said. */
+  /** The definition, with `enabled` set to whether the server runs or may start; unchanged while that is unknown. */
   get asItRuns(): Server {
     const { server } = this;
     const { state } = this.parts.supervisor;
@@ -64,7 +64,7 @@ export class Upstream {
     return server.enabled === enabled ? server : { ...server, enabled };
   }
 
-  /** Takes over settings that need no new connection. */
+  /** Applies settings that need no new connection. */
   update(server: Server): void {
     this.boundary.run(() => {
       const { context, connections, observer, supervisor, health } = this.parts;
@@ -82,26 +82,26 @@ export class Upstream {
     return this.#later(() => this.parts.supervisor.start());
   }
 
-  /** It was not started yet, and no start is due. */
+  /** Whether it is not started and no start is due. */
   get untouched(): boolean {
     const { state, startingSince } = this.parts.supervisor;
     return state === 'unknown' && startingSince === null;
   }
 
-  /** It was suspended, and starts when it is next needed. */
+  /** A suspended server starts when it is next needed. */
   wake(): Promise<void> {
     if (this.sides !== null) this.sides.halted = false;
     return this.#later(() => this.parts.supervisor.wake());
   }
 
-  /** Until it is started, or else woken. */
+  /** Stops it until `start` or `wake`. */
   stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
     return this.#later(async () => {
       await Promise.all([this.parts.supervisor.stop(target), this.sides?.halt()]);
     });
   }
 
-  /** As it is seen from outside: of a server that tells its callers apart, a side that is up speaks for those that are not. */
+  /** The status that the API shows: if the whole server is not up, that of the caller side used last that is up. */
   status(): ServerStatus {
     const own = this.parts.observer.status();
     const side = own.initialized ? null : this.sides?.up;
@@ -113,19 +113,19 @@ export class Upstream {
     return UP.has(state) ? state : (this.sides?.up?.state ?? state);
   }
 
-  /** Calls run on it or wait for it to start, or it is being listed. */
+  /** Whether it is starting, opens a connection, or has requests in flight. */
   get working(): boolean {
     const { supervisor, connections } = this.parts;
     return supervisor.state === 'starting' || connections.pool.opens || this.inFlight > 0;
   }
 
-  /** Nothing is under way on it, and no connection left is one client's. */
+  /** Whether nothing is in flight and no connection belongs to one client. */
   get idle(): boolean {
     const own = this.parts.connections.pool.connections().some(({ busy, tenancy }) => busy || isExclusive(tenancy));
     return !this.working && !own;
   }
 
-  /** Closes the connection with this label of `ConnectionStatus.key`. False where there is none. */
+  /** Closes the connection with this label of `ConnectionStatus.key`. False if there is none. */
   closeConnection(label: string): boolean {
     return this.parts.connections.pool.closeLabelled(label);
   }
@@ -144,7 +144,7 @@ export class Upstream {
     });
   }
 
-  /** As `Upstreams.call`. Within a span of kind `client`, whose `traceparent` the server gets in `_meta` and over HTTP as header. */
+  /** As `Upstreams.call`, in a span of kind `client`, whose `traceparent` the server gets in `_meta` and as an HTTP header. */
   call(request: Message, exchange: Exchange): Promise<Outcome> {
     const { tracer } = this.parts.context.deps;
     if (tracer == null || request.method === LISTEN) return this.#call(request, exchange, null);
@@ -170,7 +170,7 @@ export class Upstream {
     }, nothing);
   }
 
-  /** Not at all, or (where one is named) not for this client. */
+  /** Whether the server cannot be started, or (if a client is given) this client's connection cannot be opened. */
   failing(client: ClientProfile | null): boolean {
     return this.parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(this.#seen(client)));
   }
@@ -259,7 +259,7 @@ export class Upstream {
       const closed = whose === null ? this.close('remove') : null;
       const keys = [...connections.pool.keys()].filter(serving);
       const left = connections.surrender(serving, 'shutdown');
-      // Clients that watch something over it watch it anew, over another one.
+      // Clients that watch a resource over it subscribe again, over another connection.
       for (const key of keys) this.parts.ended(key);
       await Promise.all([closed, left]);
     });
@@ -272,7 +272,7 @@ export class Upstream {
     }, nothing);
   }
 
-  /** Ends it for good; what is in flight gets UNKNOWN. `why`: for sessions that lose state. */
+  /** Closes it for good; in-flight calls get UNKNOWN. `why`: the cause that sessions with lost state receive. */
   close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
     const { connections, upkeep, supervisor } = this.parts;
     return this.#later(async () => {
@@ -303,26 +303,26 @@ function failed(error: GatewayError): Promise<Outcome> {
   return Promise.resolve(failure(error));
 }
 
-/** Running sides of one server; beyond that one ends for each new one. */
+/** Maximum of caller sides of one server; at the maximum, one is closed for each new one. */
 const MAX_SIDES = 1_024;
 
 interface CallerSide {
   readonly upstream: Upstream;
-  /** Id of the principal that it was made for. */
+  /** Id of the principal that the side was created for. */
   readonly principal: string;
   usedAt: number;
 }
 
 /**
- * The running sides of a server that tells its callers apart: one for each principal with credentials of its own, and for
- * each set of forwarded headers. No connection, list, answer or state of one is another's.
+ * The caller sides of a server that tells its callers apart: one per principal with its own credentials, and per set of
+ * forwarded headers. Sides share no connections, lists, answers or state.
  */
 class CallerSides {
   readonly #whole: Upstream;
   readonly #node: NodeShared;
-  /** By what tells the callers apart, the least recently used first. */
+  /** By the key that distinguishes the callers; least recently used first. */
   readonly #sides = new Map<string, CallerSide>();
-  /** The operator has stopped the server: no side starts. */
+  /** The operator has stopped the server: no side may start. */
   halted = false;
 
   constructor(whole: Upstream, node: NodeShared) {
@@ -330,7 +330,7 @@ class CallerSides {
     this.#node = node;
   }
 
-  /** The side that serves the client, made if need be; the whole where nothing tells the client apart. */
+  /** The side that serves the client, created if needed; the whole server if nothing distinguishes the client. */
   of(client: ClientProfile): Upstream {
     const { server } = this.#whole;
     const by = apartAs(server, client);
@@ -346,7 +346,7 @@ class CallerSides {
     return side.upstream;
   }
 
-  /** The side least recently used that no call uses ends, of the principal that has the most: none can displace all others. */
+  /** Closes the least recently used idle side of the principal with the most sides: no principal can displace all others. */
   #makeRoom(): void {
     const unused = [...this.#sides.values()].filter(({ upstream }) => !upstream.working);
     const [most] = [...Map.groupBy(unused, ({ principal }) => principal).values()].sort((a, b) => b.length - a.length);
@@ -357,7 +357,7 @@ class CallerSides {
     return Array.from(this.#sides.values(), ({ upstream }) => upstream);
   }
 
-  /** The most recently used one that is up; null where none is. */
+  /** The most recently used side that is up; null if there is none. */
   get up(): Upstream | null {
     return this.all().findLast(({ parts }) => UP.has(parts.supervisor.state)) ?? null;
   }
@@ -366,7 +366,7 @@ class CallerSides {
     for (const [by, { upstream }] of this.#sides) upstream.update(definitionFor(server, by));
   }
 
-  /** Ends those that nothing was asked of for a time, and what is idle in the others. */
+  /** Closes sides that were not used for the idle timeout, and idle connections of the others. */
   sweep(): void {
     const { deps, limits } = this.#node;
     const before = deps.clock.now() - limits.pool.idleTimeoutMs;
@@ -374,7 +374,6 @@ class CallerSides {
     void this.#end(({ upstream, usedAt }) => usedAt < before && upstream.idle, 'idle');
   }
 
-  /** Ends all of them. */
   async halt(): Promise<void> {
     this.halted = true;
     await this.#end(() => true, 'restarted');

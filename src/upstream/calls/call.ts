@@ -6,58 +6,58 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { PendingRequest, RequestCarrier } from './pending.ts';
 
-/** Decides what becomes of an attempt that ended: the call's outcome, or another attempt. */
+/** Decides how an ended attempt continues: with the call's outcome, or with another attempt. */
 export interface CallOwner {
   answered(call: Call, message: Message): void;
-  /** `carrier` is what had the attempt; null when nothing had. */
+  /** `carrier`: the connection that had the attempt; null if none had it. */
   lost(call: Call, error: GatewayError, carrier: RequestCarrier | null): void;
-  /** It has its outcome. */
+  /** The call has its outcome. */
   ended(call: Call, outcome: Outcome): void;
 }
 
-/** How long a client may think about what it is asked. Its own deadline: the server's is paused meanwhile. */
+/** How long a client may take to answer a server's request; the call's own deadline is paused meanwhile. */
 const ASK_MS = 15 * 60_000;
 
 /** How long a call may take. */
 export interface CallTiming {
-  /** From the start, or from the last progress the server reported; 0 for no deadline. */
+  /** From the start, or from the last progress that the server reported; 0 for no deadline. */
   readonly timeoutMs: number;
   /** From the start; progress does not extend it. A longer `timeoutMs` raises it. */
   readonly maxTimeoutMs: number;
 }
 
-/** One `Upstreams.call` from start to its one outcome, through all attempts. It costs one timer and one promise. */
+/** One `Upstreams.call` through all its attempts, until its single outcome. It costs one timer and one promise. */
 export class Call implements PendingRequest {
   readonly server: string;
-  /** As it is sent now: in a later round with what the server asked for. */
+  /** The request as it is sent now: in a later round it contains the answers that the server asked for. */
   request: Message;
   readonly exchange: Exchange;
-  /** As its side of the server takes it. */
+  /** The client as the caller side of the server sees it. */
   client: ClientProfile;
   readonly method: string;
-  /** How often the server has answered that it needs input (2026-07-28 basic/patterns/mrtr). */
+  /** How often the server answered that it needs input (2026-07-28 basic/patterns/mrtr). */
   rounds = 0;
-  /** An attempt may have run: the call counts as sent, even if the next attempt is not. */
+  /** An attempt may have run: the call counts as sent even if the next attempt is not. */
   mayHaveRun = false;
-  /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
+  /** The client's own progress token as written, restored in the server's messages; null without one. */
   token: string | null = null;
   wire = '';
-  /** `traceparent` of its span; null where none is recorded. */
+  /** `traceparent` of the call's span; null if no span is recorded. */
   trace: string | null = null;
-  /** Attempts begun on a connection. */
+  /** Attempts that were sent on a connection. */
   attempts = 0;
-  /** It has its outcome. */
+  /** The call has its outcome. */
   done = false;
-  /** Whether the list of tools was fetched anew because the server refused the headers made from it (-32020). */
+  /** Whether the tool list was fetched again because the server refused the headers made from it (-32020). */
   refreshed = false;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly startedAt: number;
   readonly outcome: Promise<Outcome>;
   readonly #owner: CallOwner;
   readonly #timing: CallTiming;
   readonly #clock: Clock;
   #heardAt: number;
-  /** Questions before the client, since when, and how long they took it in all before. */
+  /** Open input requests, since when they are open, and how long earlier ones took in total. */
   #questions = 0;
   #askedAt = 0;
   #thoughtMs = 0;
@@ -96,13 +96,13 @@ export class Call implements PendingRequest {
     exchange.onCancel = (reason) => this.#cancel(reason);
   }
 
-  /** Until its deadline. */
+  /** Milliseconds until the deadline. */
   get leftMs(): number {
     const { timeoutMs } = this.#timing;
     return timeoutMs > 0 ? this.#heardAt + timeoutMs - this.#clock.now() : Number.POSITIVE_INFINITY;
   }
 
-  /** The attempt is in the hands of a connection, under this id. */
+  /** A connection has taken the attempt, under this id. */
   place(carrier: RequestCarrier, id: number): void {
     this.#carrier = carrier;
     this.#id = id;
@@ -125,17 +125,17 @@ export class Call implements PendingRequest {
     this.#finish(answer(message));
   }
 
-  /** The failure speaks of the last attempt only; an earlier one or an earlier round may have reached the server. */
+  /** The error describes only the last attempt; an earlier attempt or round may have reached the server. */
   fail(error: GatewayError): void {
     this.#finish(failure(this.rounds === 0 && !this.mayHaveRun ? error : error.begun(this)));
   }
 
-  /** The server reported progress: the deadline counts anew from here, up to the upper bound. Costs no timer. */
+  /** The server reported progress: the deadline restarts now, up to the maximum. Costs no timer. */
   progressed(): void {
     this.#heardAt = this.#clock.now();
   }
 
-  /** The client is asked something, by this call: its time is not the server's. To be matched by `goesOn`. */
+  /** The call waits for an answer of its client: the deadline is paused until the matching `goesOn`. */
   waits(): void {
     if (this.#questions++ > 0 || this.done) return;
     this.#askedAt = this.#clock.now();
@@ -188,7 +188,7 @@ export class Call implements PendingRequest {
     });
   }
 
-  /** Takes the attempt back and fails, also where taking it back throws. `sent`: the server may have seen it. */
+  /** Cancels the attempt and fails the call, even if cancelling throws. `sent`: the server may have seen the attempt. */
   #withdraw(why: 'timeout' | 'cancelled', reason: string, error: (sent: boolean) => GatewayError): void {
     const carrier = this.#carrier;
     this.#carrier = null;
@@ -203,7 +203,7 @@ export class Call implements PendingRequest {
   #finish(outcome: Outcome): void {
     if (this.done) return;
     this.done = true;
-    // First: if the rest throws, the caller would get no other answer.
+    // First, so that the caller gets its outcome even if the rest throws.
     this.#resolve(outcome);
     this.#disarm?.();
     this.exchange.onCancel = null;

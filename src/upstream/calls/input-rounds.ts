@@ -17,21 +17,21 @@ import {
 import { resultType, toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
 
-/** Rounds of one call; a server that asks on and on is not going to answer. */
+/** Maximum of input rounds per call; a server that needs more is assumed never to answer. */
 const MAX_ROUNDS = 8;
-/** A server that only wants to be asked again gets so long for what it is waiting for. */
+/** Pause before the next round if the server asks for a retry without input requests. */
 const PAUSE_MS = 250;
 
-/** Whether the answer is a stateless server's question. */
+/** Whether a stateless server's answer is an input request. */
 export function needsInput(call: Call, answer: Message): boolean {
   return mayRequireInput(answer) && takesInput(call.method) && resultType(answer) === 'input_required';
 }
 
-/** A stateful server never asked in rounds: to run a call with input would be to begin it anew, so it is refused. */
+/** A stateful server did not ask for this input and would run the call from the start, so the call is refused. */
 export function refuseInput(call: Call, era: Era): GatewayError | null {
   if (era === 'stateless') return null;
   const { server } = call;
-  // The server was restarted in between, and is another one now.
+  // The server was restarted in another era since it asked.
   if (call.rounds > 0)
     return new GatewayError('UNKNOWN', `${server} does not know its own question any more`, { server });
   const { responses, state } = inputOf(call.request);
@@ -40,15 +40,14 @@ export function refuseInput(call: Call, era: Era): GatewayError | null {
 }
 
 /**
- * The rounds in which a stateless server gets what it needs of a stateful client (decision 011): all requests of a
- * round are asked at once on the client's own call, which is sent again with the answers. What a client did not declare
- * is refused (S4).
+ * Input rounds for a stateless server and a stateful client (decision 011): the client is asked all requests of a round at once
+ * on its own call, which is then sent again with the answers. Requests for undeclared capabilities are refused (S4).
  */
 export class InputRounds {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #again: (call: Call) => void;
-  /** The requests of calls in their rounds, in the server's words and without answers. */
+  /** Requests of the calls in input rounds, in the server's era and without answers. */
   readonly #plain = new WeakMap<Call, Message>();
 
   constructor(clock: Clock, random: Random, again: (call: Call) => void) {
@@ -83,7 +82,7 @@ export class InputRounds {
       call.exchange.ask(this.#stateful(call, bytes, asked, i)).then(
         (given) => {
           if (call.done) return;
-          // The rounds know results only: a client that answers with an error has ended its own call.
+          // Input responses carry results only: an error of the client ends its own call.
           if (given.kind === 'error') {
             call.succeed(given);
             return;
@@ -113,7 +112,7 @@ export class InputRounds {
     this.#again(call);
   }
 
-  /** The question in stateful words; one that opens a page has an id there. */
+  /** The input request as a stateful request; one that opens a web page has an id there. */
   #stateful(call: Call, bytes: Buffer, { method, params }: InputRequest, index: number): Message {
     const id = `"${call.rounds}.${index}"`;
     if (params === null) return request(method, id, null, 'stateful');
@@ -127,7 +126,7 @@ export class InputRounds {
   }
 }
 
-/** The answer to the call where the client did not declare what it would have to be asked. */
+/** The answer to a call whose client did not declare a capability that an input request needs; null if all are declared. */
 function refusal(call: Call, bytes: Buffer, requests: readonly InputRequest[]): Message | null {
   for (const { method, params } of requests) {
     const missing = undeclared(call.exchange.client.capabilities, method, bytes, params);

@@ -15,18 +15,18 @@ import { traceOf } from '../../protocol/trace-context.ts';
 import type { Call } from './call.ts';
 import type { PendingRequest } from './pending.ts';
 
-/** Knows the bytes of a tool's definition by the server's own name for it; null where it is not known. */
+/** Looks up the bytes of a tool's definition by the server's own name; null if unknown. */
 interface ToolSource {
   tool(name: string): Buffer | null;
 }
 
 interface OutgoingWire {
   readonly parts: readonly Buffer[];
-  /** Name and value alternating; null for none. */
+  /** Names and values alternating; null for none. */
   readonly headers: readonly string[] | null;
 }
 
-/** A request as this server gets it: in its era, under our id, the client's progress token replaced by ours. */
+/** The request as this server gets it: in its era, with the gateway's id and progress token. */
 export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
   const own = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
@@ -42,7 +42,7 @@ export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSou
   return { parts: spliceParts(request.bytes, edits), headers };
 }
 
-/** The answer that ends a subscription names it; by our id on the wire, by the client's on the way back. */
+/** The answer that ends a subscription names it: replaces the gateway's id by the client's. */
 export function restoredAnswer(message: Message, pending: PendingRequest): Message {
   const tagged = pending.request === null ? null : subscriptionId(message);
   if (tagged === null) return message;
@@ -57,14 +57,14 @@ function translated(call: Call, era: Era): Message {
   return toStateless(call.request, client, client.logLevel);
 }
 
-/** With the headers of W3C Trace Context, for servers and proxies that look for a parent there and not in `_meta`. */
+/** Adds the headers of W3C Trace Context, for servers and proxies that read the parent from headers and not from `_meta`. */
 function traced(trace: string, request: Message, headers: readonly string[]): readonly string[] {
   const state = traceOf(request, 'tracestate');
   const more = state !== null && isFieldText(state) ? ['tracestate', state] : [];
   return [...headers, 'traceparent', trace, ...more];
 }
 
-/** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */
+/** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), with the server's own names. */
 function mirrored(
   request: Message,
   tools: ToolSource,
@@ -93,7 +93,7 @@ function addUnknown(headers: string[], sent: Readonly<Record<string, string>>, d
 }
 
 const NONE: readonly HeaderParam[] = [];
-/** Definitions are immutable buffers of a catalogue: what one declares is read once in its life. */
+/** Declared header parameters by definition. Definitions are immutable, so each is scanned once. */
 const DECLARED = new WeakMap<Buffer, readonly HeaderParam[]>();
 
 function declaredBy(definition: Buffer): readonly HeaderParam[] {

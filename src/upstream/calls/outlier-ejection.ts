@@ -2,35 +2,35 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 
-/** Answers of 5xx in a row, with nothing better between them. */
+/** Consecutive 5xx answers that eject a server. */
 const FAILURES_TILL_OUT = 5;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
-/** A call that finds out may take its time, and a subscription is never answered: another one may try meanwhile. */
+/** How long one trial call blocks the next: a trial may be slow, and a subscription is never answered. */
 const TRIAL_MS = 5_000;
 
 /**
- * A server that answers nothing but 5xx is left alone for a while (F23), then one call tries; if that fails, the wait
- * doubles. Other failures change nothing. If all failures were one caller's, only that caller is held back.
+ * Outlier ejection (F23): a server that answers only 5xx gets no calls for a while, then one trial call; each failed trial
+ * doubles the wait. Other failures do not count. If all failures were one caller's, only that caller is held back.
  */
 export class OutlierEjection<Call> {
   readonly #clock: Clock;
   readonly #callerOf: (call: Call) => string;
   #failures = 0;
-  /** Whose those all were; null for several callers. */
+  /** The caller of all these failures; null if there were several. */
   #caller: string | null = null;
-  /** 0: it is not out. */
+  /** 0: the server is not ejected. */
   #waitMs = 0;
   #until = 0;
   #trial: Call | null = null;
 
-  /** `callerOf`: the identity of the caller. */
+  /** `callerOf`: returns the caller's identity. */
   constructor(clock: Clock, callerOf: (call: Call) => string) {
     this.#clock = clock;
     this.#callerOf = callerOf;
   }
 
-  /** Why this call is not sent; null where it may be. */
+  /** The error for a call that must not be sent; null if it may be sent. */
   refusal(call: Call, server: string): GatewayError | null {
     if (this.#waitMs === 0 || this.#trial === call) return null;
     if (this.#caller !== null && this.#caller !== this.#callerOf(call)) return null;
@@ -63,7 +63,7 @@ export class OutlierEjection<Call> {
     this.#until = this.#clock.now() + this.#waitMs;
   }
 
-  /** However it ended: the next one may try. */
+  /** A trial call ended without a verdict: the next call is the trial. */
   ended(call: Call): void {
     if (this.#trial !== call) return;
     this.#trial = null;

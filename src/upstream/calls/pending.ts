@@ -10,41 +10,41 @@ import { LISTEN } from '../../protocol/methods.ts';
 import { isText, OWN_DIGITS } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
-/** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
+/** A request that the gateway has in flight on a connection. Either `answered` or `lost` is called, exactly once. */
 export interface PendingRequest {
-  /** null for requests of the gateway's own (handshake, lists, pings). */
+  /** null for the gateway's own requests (handshake, lists, pings). */
   readonly exchange: Exchange | null;
   readonly method: string;
-  /** The request as its sender wrote it; its id is what the server's mentions of ours are turned back into. */
+  /** The request as its sender wrote it; its id replaces the gateway's id in messages of the server. */
   readonly request: Message | null;
   token: string | null;
-  /** Its id, and its progress token, as the server got it. */
+  /** Its id and progress token on the wire. */
   wire: string;
-  /** `traceparent` of its span; null or absent where none is recorded. */
+  /** `traceparent` of the request's span; null or absent if no span is recorded. */
   readonly trace?: string | null;
-  /** Hears of what the server says on a subscription of the gateway's own. */
+  /** Receives the server's notifications for a subscription of the gateway's own. */
   readonly onNotification?: ((message: Message) => void) | null;
   answered(message: Message): void;
   lost(error: GatewayError): void;
-  /** The server reported progress of it. */
+  /** The server reported progress of the request. */
   progressed?(): void;
-  /** The server asks its client something: until it `goesOn`, time is not the server's. */
+  /** The server sent its client a request: the deadline is paused until `goesOn`. */
   waits?(): void;
   goesOn?(): void;
 }
 
-/** The requests that a connection has in flight, by our ids, read-only. */
+/** A connection's in-flight requests by the gateway's ids, read-only. */
 export type PendingById = Pick<ByNumber<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
 
-/** Who has a pending request in flight, as the request sees it. */
+/** The connection that has a request in flight, as the request sees it. */
 export interface RequestCarrier extends AttemptCarrier {
-  /** Why it ended by itself; null while it lives or was closed by us. */
+  /** Why the connection ended by itself; null while it lives or if the gateway closed it. */
   readonly ended: ClosedReason | null;
-  /** Forgets the request and notifies the server. Nothing follows. False when the server certainly knows nothing of it. */
+  /** Drops the request and notifies the server; neither `answered` nor `lost` follows. False if the server has not seen it. */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
 
-/** A request of the gateway's own, as a promise. */
+/** A request of the gateway's own, with its answer as a promise. */
 export class OwnRequest implements PendingRequest {
   readonly exchange = null;
   readonly method: string;
@@ -68,33 +68,33 @@ export class OwnRequest implements PendingRequest {
   }
 }
 
-/** The requests that one connection has in flight, by our ids, and the waits for all of them to end. */
+/** One connection's in-flight requests by the gateway's ids, and the promises that resolve when all have ended. */
 export class PendingRequests {
   readonly #clock: Clock;
   readonly byId = new ByNumber<PendingRequest>();
   readonly #idle = new Set<() => void>();
-  /** Of these: streams that stay open and keep the server busy with nothing. */
+  /** How many of them are subscription streams, which stay open without keeping the server busy. */
   #listens = 0;
-  /** Work of several requests that is under way. */
+  /** Running tasks that send several requests. */
   #works = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** How much the server has to do, for comparison. */
+  /** Number of requests that keep the server busy, for load comparison. */
   get load(): number {
     return this.byId.size - this.#listens;
   }
 
-  /** But for our own stream that listens for changes. */
+  /** Number of requests, without the gateway's own subscription stream. */
   get inFlight(): number {
     let count = 0;
     for (const { exchange, method } of this.byId.values()) if (exchange !== null || method !== LISTEN) count++;
     return count;
   }
 
-  /** Whether some are of clients, not of the gateway's own. */
+  /** Whether any of them is a client's request. */
   get forClients(): boolean {
     return this.byId.values().some(({ exchange }) => exchange !== null);
   }
@@ -109,7 +109,7 @@ export class PendingRequests {
     if (pending.method === LISTEN) this.#listens++;
   }
 
-  /** It is over, one way or the other. False when it was not in flight. */
+  /** Removes an ended request. False if it was not in flight. */
   remove(id: number): boolean {
     const pending = this.byId.get(id);
     if (pending === undefined) return false;
@@ -119,7 +119,7 @@ export class PendingRequests {
     return true;
   }
 
-  /** Work of several requests, one after the other: between two of them nothing is in flight, and more is to come. */
+  /** Runs a task that sends several requests in sequence: it counts as busy also between them. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.#works++;
     try {
@@ -130,7 +130,7 @@ export class PendingRequests {
     }
   }
 
-  /** All are over; `settle` resolves the waits for that. */
+  /** Removes all requests; `settle` then resolves the waits for idleness. */
   takeAll(): readonly PendingRequest[] {
     const all = this.byId.inOrder();
     this.byId.clear();
@@ -142,7 +142,7 @@ export class PendingRequests {
     for (const idle of this.#idle) idle();
   }
 
-  /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
+  /** Resolves when only subscriptions are in flight, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
     if (!this.#busy()) return;
     await new Promise<void>((resolve) => {
@@ -167,7 +167,7 @@ export class PendingRequests {
   }
 }
 
-/** The `tasks/result` in flight for this task: questions of the task belong there (utilities/tasks §Input Required). */
+/** The in-flight `tasks/result` for this task; the task's input requests belong to it (utilities/tasks §Input Required). */
 export function waitingForTask(pending: Iterable<PendingRequest>, taskId: string): PendingRequest | null {
   for (const waiting of pending) {
     const { method, request, exchange } = waiting;
@@ -177,17 +177,17 @@ export function waitingForTask(pending: Iterable<PendingRequest>, taskId: string
   return null;
 }
 
-/** What is asked on it always names the task, so that it is never taken for another call's. */
+/** Whether the request is about a task. Input requests of a task name the task, so they are not attributed to another call. */
 export function isAboutTask({ method }: PendingRequest): boolean {
   return method.startsWith('tasks/');
 }
 
-/** How long the end of a pipe may be behind the first request that it did not take. */
+/** How long a connection may take to end after its pipe first refused a request. */
 const END_FOLLOWS_MS = 500;
 
 /**
- * Requests that a pipe did not take. They are reported with its end, which follows and tells more: a retry then meets
- * the next connection, and a failed start has the exit code.
+ * Requests that a pipe did not take. Their loss is reported with the end of the connection, which follows and has the reason: a
+ * retry then uses the next connection, and a failed start has the exit code.
  */
 export class DeferredLosses {
   readonly #clock: Clock;
@@ -197,7 +197,6 @@ export class DeferredLosses {
     this.#clock = clock;
   }
 
-  /** Whether the request with this id is one of them. */
   has(id: number): boolean {
     return this.#held?.has(id) === true;
   }
@@ -218,10 +217,10 @@ export class DeferredLosses {
   }
 }
 
-/** Longest id of ours that can come back. */
+/** Digits of the longest id of the gateway. */
 const MAX_DIGITS = 14;
 
-/** The short id in the lexeme of an id that a server sent back; -1 for anything but a plain integer. */
+/** The gateway's short id in an id lexeme from a server; -1 for anything but a plain integer. */
 export function ownId(bytes: Buffer, start: number, end: number): number {
   const length = end - start;
   if (start < 0 || length < 1 || length > MAX_DIGITS || bytes[start] === 0x30) return -1;
@@ -234,7 +233,7 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
   return id % OWN_DIGITS;
 }
 
-/** The request in flight that the lexeme names; 0 for none (F10: a wrong id is dropped, never guessed at). */
+/** The id of the in-flight request that the lexeme names; 0 for none (F10: a wrong id is dropped, never guessed at). */
 export function namedRequest(pending: PendingById, bytes: Buffer, start: number, end: number): number {
   const id = ownId(bytes, start, end);
   const wire = pending.get(id)?.wire;
@@ -245,7 +244,7 @@ const LOWEST = OWN_DIGITS / 10;
 const LOWEST_PREFIX = 10_000;
 const digits = Buffer.alloc(MAX_DIGITS);
 
-/** The number's digits, so that the last one is before `end`. Returns where they begin. */
+/** Writes the digits of the number before `end`. Returns where they begin. */
 function writeDigits(value: number, end: number): number {
   let at = end;
   for (let rest = value; rest > 0; rest = (rest / 10) | 0) digits[--at] = 0x30 + (rest % 10);
@@ -253,14 +252,14 @@ function writeDigits(value: number, end: number): number {
 }
 
 /**
- * The ids of a connection's requests, which are its progress tokens too. They are random, so that no client can name the
- * call of another one to the server. Here a request is known by nine digits, which is a small integer and cheap; on the wire
- * five more are before them. A server that cuts numbers to 32 bits gets the nine (decision 062).
+ * The ids of a connection's requests, also used as progress tokens. They are random, so that no client can name another
+ * client's call to the server. Internally an id has nine digits, a small integer that is cheap to handle; on the wire five more
+ * digits precede it. A server that truncates numbers to 32 bits gets the nine digits only (decision 062).
  */
 export class RequestIds {
   readonly #random: Random;
   readonly #inUse: { get(id: number): unknown };
-  /** The server cuts numbers to 32 bits, or may do so. */
+  /** Whether the server truncates numbers to 32 bits, or may do so. */
   short: boolean;
 
   constructor(random: Random, inUse: { get(id: number): unknown }, short: boolean) {
@@ -277,8 +276,8 @@ export class RequestIds {
   }
 
   /**
-   * What the server gets for it. The digits are written one by one because V8 keeps the text of each number that it
-   * converts in a cache: with random numbers every text outlives the call, which doubled the time of its collections.
+   * The id on the wire. The digits are written one by one because V8 caches the text of each number that it converts: with
+   * random numbers every text outlives its call, which doubled the garbage collection time.
    */
   wire(id: number): string {
     let start = writeDigits(id, MAX_DIGITS);

@@ -5,13 +5,13 @@ import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose
 import { withId } from '../../protocol/splice.ts';
 import { isAboutTask, type PendingRequest } from './pending.ts';
 
-/** Requests of a server that wait for an answer, by id lexeme, each with its call, if any. Each is answered once. */
+/** Requests of a server that wait for an answer, by id lexeme, each with its call, if any. Each is answered at most once. */
 export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
   readonly #connection: C;
   readonly #owner: { notified(connection: C, message: Message): void };
   readonly #open = new Map<string, PendingRequest | null>();
 
-  /** `owner`: gets what the client that was asked for no call is to hear. */
+  /** `owner`: receives notifications for a client that was asked outside any call. */
   constructor(connection: C, owner: { notified(connection: C, message: Message): void }) {
     this.#connection = connection;
     this.#owner = owner;
@@ -21,7 +21,7 @@ export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
     return this.#open.size;
   }
 
-  /** The call of this one, null for none; undefined where no such request waits. */
+  /** The call of this request, null for none; undefined if no such request is open. */
   get(id: string): PendingRequest | null | undefined {
     return this.#open.get(id);
   }
@@ -30,13 +30,13 @@ export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
     return this.#open.has(id);
   }
 
-  /** A question of some call's is open. Questions of a task name the task. */
+  /** Whether a request that belongs to a call, and not to a task, is open. */
   get engaged(): boolean {
     for (const pending of this.#open.values()) if (pending !== null && !isAboutTask(pending)) return true;
     return false;
   }
 
-  /** The answer to the request, when there is one. */
+  /** Registers the request and sends the server its answer. */
   answerWith({ id }: Message, pending: PendingRequest | null, answer: Promise<Message>): void {
     this.#open.set(id, pending);
     pending?.waits?.();
@@ -52,7 +52,7 @@ export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
     );
   }
 
-  /** The call is lost: its input requests end when the client that has them answers or lets go. */
+  /** The call is lost: its open requests are cancelled at the client and end when the client answers. */
   lost(pending: PendingRequest): void {
     for (const [id, asked] of this.#open) {
       if (asked !== pending) continue;
@@ -61,7 +61,7 @@ export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
     }
   }
 
-  /** The connection has ended: nothing can be answered any more. */
+  /** The connection has ended: no request can be answered any more. */
   close(): void {
     for (const [id, asked] of this.#open) {
       if (asked === null) this.#owner.notified(this.#connection, calledOff(id));
@@ -71,12 +71,12 @@ export class ServerAsks<C extends { answer(parts: readonly Buffer[]): void }> {
   }
 }
 
-/** As the server would take its question back from the client. */
+/** The cancellation that the client gets, as if the server had sent it. */
 function calledOff(id: string): Message {
   return cancellation(id, 'the connection it came on is lost', 'stateful');
 }
 
-/** To a stateful server, a client that cannot be asked is one without the method. */
+/** An error for the server. For a client that lacks the capability, it is METHOD_NOT_FOUND. */
 function refusal(id: string, cause: unknown): Message {
   if (!(cause instanceof GatewayError))
     return errorAnswer(id, CATALOGUE.INTERNAL.rpc, 'the client could not be asked', null, 'stateful');

@@ -1,51 +1,51 @@
 import type { CloseReason } from '../transport/transport.ts';
 
-/** What an attempt has, or waits for, in the queue in which processes start. */
+/** A place in the start queue, held or waited for by an attempt. */
 export interface StartPlace {
-  /** Resolves when the attempt has the place, or was cancelled. */
+  /** Resolves when the attempt has the place or is cancelled. */
   readonly given: Promise<void>;
   /** A call waits for this start. */
   prioritize(): void;
-  /** Gives it back, or leaves the queue. */
+  /** Returns the place, or leaves the queue. */
   leave(): void;
 }
 
 /** A call that waits for an attempt. */
 export interface WaitingCall {
-  /** It has its outcome, and waits no longer. */
+  /** The call has its outcome and waits no longer. */
   readonly done: boolean;
-  /** Until its deadline. */
+  /** Milliseconds until its deadline. */
   readonly leftMs: number;
 }
 
-/** One try to bring something up. What it opens registers how to undo that: nothing is left when cancelled (W1.2). */
+/** One attempt to start something. What it opens registers how to undo that: after `cancel` nothing is left (W1.2). */
 export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
   #how: CloseReason | null = null;
   readonly #begun = Promise.withResolvers<void>();
-  /** Resolves when it begins. */
+  /** Resolves when the attempt begins. */
   readonly begun = this.#begun.promise;
-  /** It waits for its place, and nothing of it has begun. */
+  /** The attempt waits for its place, and nothing of it has begun. */
   waiting = true;
-  /** Those that wait for it. */
+  /** Calls that wait for this attempt. */
   readonly calls = new Set<WaitingCall>();
-  /** The first of the attempts that this one is made of. */
+  /** The first attempt that this one consists of. */
   #part: Attempt | null = null;
-  /** Those that this one is a part of. */
+  /** The attempts that this one is a part of. */
   readonly #wholes: Attempt[] = [];
-  /** Set by the queue. */
+  /** Set by the start queue. */
   place: StartPlace | null = null;
 
   get cancelled(): boolean {
     return this.#how !== null;
   }
 
-  /** How what was opened for it ends, once that is not awaited any more. */
+  /** How a connection that was opened for the cancelled attempt is closed. */
   get how(): CloseReason {
     return this.#how ?? 'remove';
   }
 
-  /** Time limits run from now on. */
+  /** Begins the attempt: its time limits start now. */
   begin(): void {
     if (!this.waiting) return;
     this.waiting = false;
@@ -53,7 +53,7 @@ export class Attempt {
     for (const whole of this.#wholes) whole.begin();
   }
 
-  /** A call waits for it: it comes before what starts in the background. */
+  /** A call waits for this attempt: it gets its place before background starts. */
   prioritize(call: WaitingCall): void {
     if (this.calls.has(call)) return;
     this.calls.add(call);
@@ -61,7 +61,7 @@ export class Attempt {
     this.#part?.prioritize(call);
   }
 
-  /** It is made of this one, and maybe of others: it begins with the first that begins; a call needs only one of them. */
+  /** Makes `part` a part of this attempt, which begins when its first part begins. A call needs only one of the parts. */
   follow(part: Attempt): void {
     this.#part ??= part;
     if (this.#part === part) for (const call of this.calls) part.prioritize(call);
@@ -69,18 +69,18 @@ export class Attempt {
     else this.begin();
   }
 
-  /** That part was not enough: the next one takes its place. */
+  /** That part was not enough: another one may replace it. */
   unfollow(part: Attempt): void {
     if (this.#part === part) this.#part = null;
   }
 
-  /** Replaces what `cancel` undoes; at once if it was cancelled already. */
+  /** Replaces what `cancel` runs; runs it at once if the attempt is cancelled already. */
   undoBy(undo: ((how: CloseReason) => void) | null): void {
     this.#undo = undo;
     if (this.#how !== null) undo?.(this.#how);
   }
 
-  /** Once more to hurry what is being undone. */
+  /** Cancels the attempt. A second call with another reason speeds up the undoing; none follows `interrupt`. */
   cancel(how: CloseReason = 'remove'): void {
     if (this.#how === how || this.#how === 'interrupt') return;
     this.#how = how;

@@ -6,10 +6,10 @@ import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { isAboutTask, type PendingById, type PendingRequest, waitingForTask } from '../calls/pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
-/** So long a cancelled call may still run and ask, unless its answer, or that of a later ping, shows its end. */
+/** How long a cancelled call may still run and send requests, unless its answer, or that of a later ping, shows that it ended. */
 const WITHDRAWN_MS = 10 * 60_000;
 
-/** Notifications about the connection as a whole: on a pipe they belong to no call, even with one in flight. */
+/** Notifications about the whole connection: on a pipe they belong to no call, even if one is in flight. */
 const OF_CONNECTION: ReadonlySet<string> = new Set([
   'notifications/resources/updated',
   'notifications/elicitation/complete',
@@ -17,26 +17,26 @@ const OF_CONNECTION: ReadonlySet<string> = new Set([
   'notifications/tasks',
 ]);
 
-/** What is to be known of the connection that the messages came on. */
+/** The properties of the connection that the messages arrive on. */
 interface Source {
   readonly transport: { readonly streamPerRequest: boolean };
   readonly tenancy: Tenancy;
 }
 
 /**
- * Which of the calls in flight on one connection a message of its server belongs to. On a request's own stream that is
- * clear. On a pipe it follows from what the message names; the rest goes to the newest call, and only where every call of
- * the connection is of one session or principal.
+ * Finds the in-flight call that a message of the server belongs to. On a request's own stream that is known. On a pipe it
+ * follows from what the message names; other messages go to the newest call, and only if all calls of the connection belong to
+ * one session or principal.
  *
- * With a request it is stricter, because a question must reach only the client it concerns: where several
- * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
- * there are several, or when one was taken back and the server has not shown that it knows.
+ * Requests follow a stricter rule, because a request must reach only the client that it concerns: if several clients may share
+ * the pipe (a principal is not one client), it goes to the only call in flight, and is refused if there are several, or if a
+ * call was cancelled and the server has not shown that it knows.
  */
 export class Attribution {
   readonly #source: Source;
   readonly #clock: Clock;
   readonly #pending: PendingById;
-  /** Clients' calls that were taken back and may still run, by our id; and when that was. */
+  /** Cancelled calls of clients that may still run: the time of cancellation by the gateway's id. */
   readonly #withdrawn = new Map<number, number>();
 
   constructor(source: Source, clock: Clock, pending: PendingById) {
@@ -45,24 +45,24 @@ export class Attribution {
     this.#pending = pending;
   }
 
-  /** The call was taken back and may still run. */
+  /** The call was cancelled and may still run. */
   withdrawn(id: number): void {
     this.#withdrawn.set(id, this.#clock.now());
   }
 
-  /** The call that was taken back is over for the server: it answered all the same, or knows. */
+  /** The server has ended the cancelled call: it answered anyway, or has read the cancellation. */
   late(id: number): void {
     this.#withdrawn.delete(id);
   }
 
-  /** Whose message it is; null for no call in particular. */
+  /** The call that the message belongs to; null for none. */
   of(message: Message, stream: number): PendingRequest | null {
     if (stream !== 0) return this.#pending.get(stream) ?? null;
     const { transport, tenancy } = this.#source;
     const taskId = message.era === 'stateful' ? relatedTask(message) : null;
     if (taskId !== null) {
       const waiting = waitingForTask(this.#pending.inOrder(), taskId);
-      // Without a session there is only the task itself to be asked through.
+      // A client without a session can be asked only through the task.
       if (waiting !== null || tenancy.kind === 'principal') return waiting;
     }
     if (transport.streamPerRequest) return null;
@@ -71,10 +71,10 @@ export class Attribution {
     return message.era === 'stateless' ? this.#only() : null;
   }
 
-  /** Whose question it is; null for none of the calls in flight. */
+  /** The call that the request concerns; null for none of those in flight; 'unknown' if that cannot be decided. */
   concerned(message: Message, stream: number): PendingRequest | null | 'unknown' {
     const { transport, tenancy } = this.#source;
-    // A task names itself.
+    // The request names its task.
     if (relatedTask(message) !== null) return this.of(message, stream);
     if (stream !== 0 || transport.streamPerRequest || !isExclusive(tenancy) || isOneClient(tenancy)) {
       return this.of(message, stream);
@@ -82,7 +82,7 @@ export class Attribution {
     if (this.#newest() === null && !this.#someWithdrawn()) return null;
     const only = this.#someWithdrawn() ? null : this.#only();
     if (only === null) return 'unknown';
-    // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
+    // A list, for example, cannot carry an input request of a client without a session: the request belongs to no call.
     return only.exchange!.takesInputRequired && !takesInput(only.method) ? null : only;
   }
 
@@ -96,7 +96,7 @@ export class Attribution {
     return this.#pending.last(isCall) ?? null;
   }
 
-  /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
+  /** The only call in flight; null if there are several. Log messages of a stateless server carry no id. */
   #only(): PendingRequest | null {
     let only: PendingRequest | null = null;
     for (const pending of this.#pending.values()) {
@@ -108,7 +108,7 @@ export class Attribution {
   }
 }
 
-/** Of a client, not our own. */
+/** Whether it is a client's request and not the gateway's own. */
 function isCall({ exchange }: PendingRequest): boolean {
   return exchange !== null;
 }

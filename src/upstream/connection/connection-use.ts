@@ -6,29 +6,29 @@ import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { readTask, type TaskState } from '../../protocol/tasks.ts';
 import type { PendingRequest } from '../calls/pending.ts';
 
-/** Tasks of one connection that are known to run; beyond them the oldest is forgotten. */
+/** Maximum of running tasks that are tracked per connection; above it the oldest is dropped. */
 const MAX_TASKS = 256;
-/** A task whose end is not reported counts as running for as long as its server keeps it, and no longer than this. */
+/** A task whose end is not reported counts as running for its time to live, at most this long. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-/** Watched resources that are counted on one connection; beyond them it counts as watching till it ends. */
+/** Maximum of watched resources that are tracked per connection; further subscriptions are not tracked. */
 const MAX_WATCHED = 4_096;
 
-/** What one connection is used for, in numbers, and how well that went. Requests of the gateway's own do not count. */
+/** Usage and error counters of one connection. The gateway's own requests do not count. */
 export class ConnectionUse {
   readonly #clock: Clock;
   requests = 0;
-  /** All failed requests. A refusal or a failing tool is an answer, and a cancellation is no failure. */
+  /** All failed requests. An error answer or a failing tool is an answer, and a cancellation is not a failure. */
   errors = 0;
   /** Failed requests since the last answered one (S1.11). */
   consecutiveErrors = 0;
   lastError: string | null = null;
-  /** Requests that were not answered in time since the last answer, which may also be to one of the gateway's own. */
+  /** Timed-out requests since the last answer, including answers to the gateway's own requests. */
   timeouts = 0;
   /** Monotonic time of the last request, or of its end. */
   lastUsedAt: number;
   #watched: Set<string> | null = null;
-  /** Tasks begun over it and not known to have ended, each with the monotonic time from which it does not count any more. */
+  /** Tasks started over the connection and not known to have ended, with the monotonic time until which each counts. */
   #tasks: Map<string, number> | null = null;
 
   constructor(clock: Clock) {
@@ -36,12 +36,12 @@ export class ConnectionUse {
     this.lastUsedAt = clock.now();
   }
 
-  /** A resource is subscribed to over it: a client that waits for updates makes no calls. */
+  /** Whether a resource is subscribed to: a client that waits for updates makes no calls. */
   get watching(): boolean {
     return this.#watched !== null && this.#watched.size > 0;
   }
 
-  /** A task that was begun over it runs: a client that polls now and then, or waits for a notification, has nothing in flight. */
+  /** Whether a task runs: a client that polls at intervals, or waits for a notification, has no request in flight. */
   get working(): boolean {
     if (this.#tasks === null) return false;
     const now = this.#clock.now();
@@ -66,7 +66,7 @@ export class ConnectionUse {
     if (ok && exchange.beginsTask === true) this.#taskBegun(answer);
     if (request === null) return;
     if (this.#tasks !== null && method.startsWith('tasks/')) {
-      // It has ended, or is not known any more, or this is its status.
+      // The task has ended, the server no longer knows it, or the answer is its status.
       const over = method === 'tasks/result' || (!ok && errorCode(answer) === CATALOGUE.INVALID_PARAMS.rpc);
       if (over) this.#tasks.delete(bodyString(request, 'taskId') ?? '');
       else this.#taskStatus(answer);
@@ -80,7 +80,7 @@ export class ConnectionUse {
     }
   }
 
-  /** The server said this without being asked. */
+  /** The server sent a notification. */
   notified(notification: Message): void {
     if (this.#tasks === null || !notification.method.startsWith('notifications/tasks')) return;
     this.#taskStatus(notification);
@@ -114,7 +114,7 @@ export class ConnectionUse {
   }
 }
 
-/** 2025-11-25 puts a task that was begun into `task`; otherwise, and in 2026-07-28, the body is the task. */
+/** In 2025-11-25 the answer that starts a task has it in `task`; otherwise, and in 2026-07-28, the body is the task. */
 function taskIn(message: Message): TaskState | null {
   const { bytes, bodyStart, bodyEnd } = message;
   if (bodyStart < 0) return null;

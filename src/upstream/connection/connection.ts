@@ -17,16 +17,16 @@ import { type ConnectionDeps, ServerMessages } from './server-messages.ts';
 import { isOneClient, NO_SESSION, sessionOf, type Tenancy, WARM } from './session-key.ts';
 
 const TIMEOUTS_TILL_PROBE = 3;
-/** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
+/** How long the first call of a new owner is waited for before held requests of the server are sent without one. */
 const HELD_MS = 100;
 const LF = 0x0a;
 const CR = 0x0d;
 let count = 0;
 
 /**
- * One MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own: clients' ids and
- * progress tokens never reach a server, so two clients cannot collide on a shared pipe, and an answer finds its call by
- * exactly the lexeme that was sent. Until the handshake is done, only `ask` and `post` may be used.
+ * One MCP connection over one transport. It tracks the requests in flight under random integer ids of its own: clients' ids and
+ * progress tokens never reach a server, so two clients cannot collide on a shared pipe, and an answer finds its call by exactly
+ * the lexeme that was sent. Until the handshake is done, only `ask` and `post` may be used.
  */
 export class Connection implements RequestCarrier, TransportReceiver {
   readonly transport: Transport;
@@ -36,17 +36,17 @@ export class Connection implements RequestCarrier, TransportReceiver {
   handshake: HandshakeResult | null = null;
   tenancy: Tenancy = WARM;
   era: Era = 'stateful';
-  /** It has not ended, and was not closed. */
+  /** The connection has neither ended nor been closed. */
   live = true;
-  /** The session key it is pooled under; empty while it has no owner. */
+  /** The session key of the connection in the pool; empty without an owner. */
   key = NO_SESSION;
-  /** null where the server takes none. */
+  /** null if the server does not support log levels. */
   #level: LogLevelSync | null = null;
-  /** The server's session id (HTTP, stateful era); null where it gave none. */
+  /** The server's session id (HTTP, stateful era); null if the server issued none. */
   mcpSessionId: string | null = null;
-  /** That session is used by all nodes; null while it is this connection's alone. */
+  /** Membership in the session that all nodes share; null if the session is this connection's alone. */
   joined: JoinedSession<Connection> | null = null;
-  /** Why it ended by itself; null while it lives or was closed by us. */
+  /** Why the connection ended by itself; null while it lives or if the gateway closed it. */
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps<Connection>;
   readonly #pending: PendingRequests;
@@ -74,27 +74,27 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return this.live && this.handshake !== null;
   }
 
-  /** Requests in flight, but for our own stream that listens for changes. */
+  /** Requests in flight, without the gateway's own subscription stream. */
   get inFlight(): number {
     return this.#pending.inFlight;
   }
 
-  /** All that is in flight, for comparison with other connections of the same server. */
+  /** Number of requests that keep the server busy, for comparison with other connections of the server. */
   get load(): number {
     return this.#pending.load;
   }
 
-  /** It is in use (S1.7): calls, tasks, questions of the server's, resources that are watched. */
+  /** Whether it is in use (S1.7): requests, tasks, open requests of the server, watched resources. */
   get busy(): boolean {
     return this.occupied || this.use.watching;
   }
 
-  /** Ending it would end something under way: a call, a list, a task, a question of the server's. */
+  /** Whether closing it would interrupt work: a call, a list, a task, a request of the server. */
   get occupied(): boolean {
     return this.inFlight > 0 || this.serving;
   }
 
-  /** The same without lists and other requests of the gateway's own. */
+  /** The same without the gateway's own requests. */
   get serving(): boolean {
     return this.#pending.forClients || this.#messages.asking || this.use.working;
   }
@@ -107,7 +107,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return `c${this.#number}`;
   }
 
-  /** What a recording knows it by. */
+  /** How a wire recording identifies it. */
   get tapped(): TappedConnection {
     return { server: this.#deps.server, label: this.label, sessionId: sessionOf(this.tenancy) };
   }
@@ -116,21 +116,21 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return this.transport.open(this);
   }
 
-  /** The handshake is done: from now on the connection speaks this era and takes calls. */
+  /** The handshake is done: the connection now speaks this era and takes calls. */
   negotiated(handshake: HandshakeResult): void {
-    // What the handshake has asked beside that is answered late or never, and must not keep the connection busy.
+    // Other requests of the handshake may never be answered and must not keep the connection busy.
     for (const id of this.#pending.ids) if (this.#pending.remove(id)) this.transport.abandon(id);
     this.#speaks(handshake);
     if (handshake.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
   }
 
-  /** The server cuts ids to 32 bits: it answered this request under what is left of its id then. */
+  /** The server truncates ids to 32 bits: it answered this request under its truncated id. */
   cutsIds(id: number): void {
     this.#ids.short = true;
     if (this.#oneLine) this.transport.abandon(id);
   }
 
-  /** It goes on with a session that was negotiated on another connection. */
+  /** Resumes a session that was negotiated on another connection. */
   resumed(handshake: HandshakeResult, { mcpSessionId, logLevel }: UpstreamSessionRecord): void {
     this.mcpSessionId = mcpSessionId;
     this.#speaks(handshake, mcpSessionId);
@@ -148,31 +148,31 @@ export class Connection implements RequestCarrier, TransportReceiver {
     }
   }
 
-  /** The log level that was sent to the server last; null for none. */
+  /** The log level that was last sent to the server; null for none. */
   get logLevel(): string | null {
     return this.#level?.sent ?? null;
   }
 
-  /** Says whose the connection is, and asks them what the server asked before the connection had an owner. */
+  /** Assigns the connection to an owner, who is then sent the held requests of the server. */
   adopt(tenancy: Tenancy, key: string, logLevel: string | null = null): void {
     this.tenancy = tenancy;
     this.key = key;
     if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.before(logLevel);
-    // On the first call they can be asked on its stream; not every client has another one open.
+    // Waits for the first call, whose stream can carry them; not every client has another stream open.
     if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }
 
-  /** Age of the oldest request of the server's that waits for an owner, in milliseconds; 0 for none. */
+  /** Age in milliseconds of the oldest request of the server that waits for an owner; 0 for none. */
   get heldForMs(): number {
     return this.#messages.heldForMs;
   }
 
-  /** A question is before one of the clients that share the connection: no other call of theirs should be on it. */
+  /** A request of the server is open at one of the clients that share the connection: none of their calls should join it. */
   get engaged(): boolean {
     return !this.transport.streamPerRequest && !isOneClient(this.tenancy) && this.#messages.engaged;
   }
 
-  /** Sends a client's request. Its end is reported to the call. */
+  /** Sends a client's request. The result is reported to the call. */
   send(call: Call): void {
     const level = call.exchange.client.logLevel === null ? null : this.#level;
     if (level === null || !level.holdsBack(call, () => this.#send(call))) this.#send(call);
@@ -213,7 +213,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     }
   }
 
-  /** Like `ask`, without a deadline: the caller has to `withdraw` it, or ignore its end. */
+  /** As `ask`, without a deadline: the caller has to `withdraw` it, or ignores its result. */
   post(message: Message, headers: readonly string[] | null = null): { id: number; pending: OwnRequest } {
     const id = this.#ids.next();
     const pending = new OwnRequest(message.method);
@@ -231,7 +231,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     return { id, pending };
   }
 
-  /** Sends a notification, or an answer to a request of the server's. */
+  /** Sends a notification. */
   notify(message: Message): void {
     if (this.live) this.#write([message.bytes], 0, message.method, null);
   }
@@ -290,17 +290,17 @@ export class Connection implements RequestCarrier, TransportReceiver {
     this.#unsent.releaseAll();
   }
 
-  /** Runs work of several requests of the gateway's own: the connection is not drained before all of it is done. */
+  /** Runs a task that sends several requests: the connection is not drained before it is done. */
   during<T>(work: () => Promise<T>): Promise<T> {
     return this.#pending.during(work);
   }
 
-  /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
+  /** Resolves when only subscriptions are in flight, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
     if (this.live) await this.#pending.drained(deadlineMs);
   }
 
-  /** Ends it; what is in flight gets UNKNOWN. Resolves when nothing is left of it. */
+  /** Closes it; in-flight requests get UNKNOWN. Resolves when the transport has ended. */
   async close(how: CloseReason): Promise<void> {
     if (this.live) {
       this.live = false;

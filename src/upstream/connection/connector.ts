@@ -16,32 +16,32 @@ import { JoinedSession } from './joined-session.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
 import { type SpokenEras, sameHandshake } from './spoken-eras.ts';
 
-/** Used in place of the session id where a process is the session. */
+/** Recorded as session id when the session is a process. */
 const NO_MCP_SESSION = '';
-/** Sessions that the server disowns one after the other. */
+/** Attempts to join or open a shared session, in case the server disowns one after the other. */
 const MAX_SESSIONS = 4;
-/** Disowned, and not opened anew since. What is forgotten of them is found out again. */
+/** Maximum of disowned sessions that are remembered; dropped ones are detected again. */
 const MAX_GONE = 10_000;
 
 /**
- * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
- * earlier connection of ours where there is one, else shakes hands. In a cluster all nodes use one session for a session
- * key, which one of them opens. Remembers when an `http` server speaks HTTP+SSE only.
+ * Opens connections to one server, in the wanted era if the server speaks it: resumes the recorded HTTP session if there is
+ * one, else runs the handshake. In a cluster all nodes share one session per session key, which one node opens. Remembers
+ * whether an `http` server speaks only HTTP+SSE.
  */
 export class Connector {
   readonly #context: ServerContext;
   readonly #eras: SpokenEras;
   readonly #phases: PhaseTimes | null;
-  /** Those of all nodes; absent on a lone node. */
+  /** Sessions shared by all nodes; undefined on a node without a cluster. */
   readonly #sessions: SharedUpstreamSessions | undefined;
-  /** The generation of those that the server disowned last, by session key, until there is another one. */
+  /** Generations of sessions that the server disowned, by key digest, until a new session is open. */
   readonly #gone = new Map<string, string>();
-  /** The server gave no session when it was asked last, so there is nothing to share. */
+  /** The server issued no session the last time, so there is nothing to share. */
   #sessionless = false;
-  /** What the server said of itself last. */
+  /** The server's last handshake result. */
   #said: HandshakeResult | null = null;
   #fallback: Transport['kind'] | null = null;
-  /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
+  /** Toggled by each failed start: on a pipe, the next connection then uses ids that fit into 32 bits, or longer ones again. */
   #shortIds = false;
 
   constructor(context: ServerContext, eras: SpokenEras, phases: PhaseTimes | null) {
@@ -55,37 +55,37 @@ export class Connector {
     return this.#context.server;
   }
 
-  /** `warm`: takes the warm connection, where it fits. Rejects with GatewayError, nothing left behind. */
+  /** `warm`: takes the warm connection if it fits. Rejects with GatewayError and leaves nothing behind. */
   async connect(want: WantedConnection, attempt: Attempt, warm: () => Connection | null): Promise<Connection> {
     const handshake = this.#handshake(want, attempt);
     const connection = this.joins(want)
       ? await this.#joined(want, attempt, handshake, warm)
       : ((await this.#resume(want, handshake)) ?? (await this.#open(want, handshake)));
     const said = connection.handshake!;
-    // Thousands of connections would each keep the memory that theirs was read into.
+    // Connections share one result: thousands of them would otherwise each keep the buffer that theirs was read into.
     if (this.#said !== null && sameHandshake(this.#said, said)) connection.handshake = this.#said;
     else this.#said = said;
     return connection;
   }
 
-  /** Sessions are those of all nodes of a cluster. */
+  /** Whether all nodes of a cluster share their sessions. */
   get sharing(): boolean {
     return this.#sessions !== undefined;
   }
 
-  /** Whether the server has HTTP sessions that outlive a connection. */
+  /** Whether the server may have HTTP sessions that outlive a connection. */
   get #keepsSessions(): boolean {
     const { transport, temporary } = this.#server;
     return transport.type === 'http' && this.#fallback === null && temporary !== true;
   }
 
-  /** Whether its session is one that all nodes use. */
+  /** Whether its session is one that all nodes share. */
   joins(want: WantedConnection): boolean {
     if (!this.sharing || this.#sessionless || !this.#keepsSessions) return false;
     return want.tenancy.kind !== 'spare' && want.era !== 'stateless';
   }
 
-  /** Whether some node has opened that session. */
+  /** Whether any node has opened that session. */
   async opened(want: WantedConnection): Promise<boolean> {
     return this.joins(want) && this.#sessions!.known(this.#placeOf(want.key));
   }
@@ -100,7 +100,7 @@ export class Connector {
     this.#gone.set(digestOfKey(key), joined.generation);
   }
 
-  /** The client's session is over, and this node has no connection of its own for it: the server may have to be notified. */
+  /** Ends the server's session for a client session that has ended and has no connection on this node. */
   async end(key: string, profile: ClientProfile): Promise<void> {
     if (!this.#keepsSessions) return;
     const place = this.#placeOf(key);
@@ -113,7 +113,7 @@ export class Connector {
       .catch(() => {});
   }
 
-  /** Goes on with the session that all nodes use, or opens it, one node at a time. */
+  /** Joins the session that all nodes share, or opens it; one node opens at a time. */
   async #joined(
     want: WantedConnection,
     attempt: Attempt,
@@ -146,7 +146,7 @@ export class Connector {
     throw new GatewayError('NOT_SENT', `${server} disowns its sessions, one after the other`, { server });
   }
 
-  /** null when another node has had to take over. A session that replaces another one is not the warm connection's. */
+  /** Returns null if another node took over. A session that replaces another one does not use the warm connection. */
   async #openJoined(
     want: WantedConnection,
     lock: SessionLock,
@@ -162,7 +162,7 @@ export class Connector {
     }
     this.#met(connection);
     const record = recordOf(this.#server, want, connection);
-    // No other node knows the session yet; one that claims the stream later finds it here, or this one goes silent.
+    // Listens from the start: no other node knows the session yet. A node that takes over the stream later silences this one.
     connection.transport.listen?.(null, false);
     if (record === null) {
       await lock.failed();
@@ -186,13 +186,13 @@ export class Connector {
     if (connection.era === 'stateful') this.#sessionless = connection.mcpSessionId === null;
   }
 
-  /** Servers may refuse what comes before `notifications/initialized`, also what another node sends. */
+  /** Waits for a ping: servers may refuse requests, also of other nodes, that arrive before `notifications/initialized`. */
   async #settled(connection: Connection): Promise<Connection> {
     if (connection.mcpSessionId === null) return connection;
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
     } catch (error) {
-      // A server that does not answer pings may answer calls.
+      // A server that ignores pings may still answer calls.
       if (!connection.ready) throw error;
     }
     return connection;
@@ -225,8 +225,8 @@ export class Connector {
   }
 
   /**
-   * Remembers the server's HTTP session, to be resumed by the next process of ours, or that there was a process with
-   * state. Reports what an earlier one lost.
+   * Records the server's HTTP session, for the gateway's next process to resume, or that a process with state existed. Reports
+   * state that an earlier session lost.
    */
   remember(want: WantedConnection, connection: Connection): void {
     if (connection.handshake?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
@@ -252,7 +252,7 @@ export class Connector {
     return this.#context.deps.upstreamSessions.get(this.#server.name, digestOfKey(key));
   }
 
-  /** The session of an earlier connection that is known for what is wanted. */
+  /** The recorded session that fits what is wanted; null if there is none. */
   #resumed(want: WantedConnection): UpstreamSessionRecord | null {
     const { transport, connectionDigest } = this.#server;
     if (transport.type !== 'http' || want.tenancy.kind === 'spare') return null;
@@ -266,7 +266,7 @@ export class Connector {
     return this.#resumed(want) !== null;
   }
 
-  /** Whether the client must have a connection that was opened for it, and not the warm connection. */
+  /** Whether the client needs a connection of its own instead of the warm connection. */
   needsOwn(want: WantedConnection): boolean {
     const { ownership } = this.#context.deps;
     if (this.resumable(want) || this.joins(want)) return true;
@@ -283,7 +283,7 @@ export class Connector {
     return null;
   }
 
-  /** What is kept of it on a lone node; it is not to be used any more. */
+  /** Removes and returns the record of a node without a cluster; null if the definition has changed. */
   #kept(key: string): UpstreamSessionRecord | null {
     const record = this.#record(key);
     this.forget(key);
@@ -335,7 +335,7 @@ export class Connector {
   }
 }
 
-/** null where the server gave no session. */
+/** The record of the session; null if the server issued none. */
 function recordOf(
   server: Server,
   want: WantedConnection,

@@ -2,26 +2,26 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { HttpRefusal } from '../transport/http-refusal.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
-/** What `printable` makes of the escape sequences that colour a terminal. */
+/** Terminal colour sequences as `printable` writes them. */
 const COLOURS = /\\x1b\[[0-9;]*m/g;
-/** Beside the message itself: the end of Node's and Go's reports, npm's hints, Docker's advice, rules and brackets. */
+/** Lines that are not the message: the end of Node's and Go's reports, npm's hints, Docker's advice, rules and brackets. */
 const NOISE =
   /^(?:\W*|Node\.js v[\d.]+|goroutine \d.*|exit status \d+|Traceback .*|Require stack:|- \/.*|(?:Run|See) '.*|hint: .*|note: .*|During handling of .*|npm warn .*)$/;
 const NPM = /^npm (?:error|ERR!)(?: |$)/;
-/** The details that npm prints before it says what is wrong. */
+/** Details that npm prints before the error message. */
 const NPM_DETAIL = /^(?:code|syscall|errno|path|dest|command|cwd|signal|A complete log) /;
 const FAILURE =
   /^× |error|exception|panic|fatal|fail|cannot|can't|could not|unable|denied|refused|not found|no such|no module|required|missing|invalid|unknown|must/i;
 const CAUSE = /^\s*(?:cause: |Caused by: |╰─▶ |\[cause\]: )(.+)/;
-/** What uv before 0.6 cuts into lines of 80 characters. */
+/** A reason that uv before 0.6 wraps at 80 characters. */
 const WRAPPED = /╰─▶ .*(?:\n {6}\S.*)*/g;
-/** It was ended by a signal: nothing that it wrote says why. */
+/** Signals after which the output does not explain the exit. */
 const KILLED = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP']);
 const MAX_CHARACTERS = 300;
 
 /**
- * The line of a program's standard error that says why it ended, picked from what people are shown of it; null where
- * there is none. Of an exception it is the message, not the last frame; of npm the first complaint, not the last hint.
+ * The line of standard error that best explains why the program ended; null if there is none. For an exception it is the
+ * message, not the last frame; for npm the first error, not the last hint.
  */
 export function tellingLine(stderr: string, code: number | null, signal: string | null): string | null {
   if (signal !== null && KILLED.has(signal)) return null;
@@ -42,7 +42,7 @@ export function tellingLine(stderr: string, code: number | null, signal: string 
   return whole.length > MAX_CHARACTERS ? `${whole.slice(0, MAX_CHARACTERS)}…` : whole;
 }
 
-/** Without the margins of Python's exception groups and of uv. */
+/** Removes the margins of Python's exception groups and of uv. */
 function plain(line: string): string {
   return line
     .replace(/^\s*\| ?/, '')
@@ -50,12 +50,12 @@ function plain(line: string): string {
     .trimEnd();
 }
 
-/** The last line that says anything, where all lines are indented. */
+/** The last line with content, for output whose lines are all indented. */
 function lastOf(lines: readonly string[]): number {
   return lines.findLastIndex((line) => !NOISE.test(line.trim()));
 }
 
-/** What was thrown before anything was sent, as a failure of this server. */
+/** Converts an error that occurred before anything was sent into a failure of this server. */
 export function asGatewayError(error: unknown, server: string): GatewayError {
   if (error instanceof GatewayError) return error;
   const text = error instanceof Error ? error.message : String(error);
@@ -65,7 +65,7 @@ export function asGatewayError(error: unknown, server: string): GatewayError {
 const ASKS = 'asks for credentials';
 const FORBIDS = 'refuses this caller (403)';
 
-/** Why a connection ended; calls that wait for the next one were not sent. `stderr`: the tail of its process's. */
+/** The error for a connection that ended; calls that wait for the next one were not sent. `stderr`: tail of the process's. */
 export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
   switch (reason.kind) {
     case 'exited': {
@@ -94,9 +94,9 @@ function exit(code: number | null, signal: string | null): string {
   return code === null ? 'ended' : `exited with code ${code}`;
 }
 
-/** A server of the stateless era does not take `initialize` too. Nothing of a call was sent. */
+/** A server of the stateless era does not accept `initialize` too. Nothing of a call was sent. */
 export class EraUnspoken extends GatewayError {
-  /** The server said so itself; else it may have been the moment, and the server's next start is asked again. */
+  /** The server refused explicitly; otherwise it may be temporary, and `initialize` is tried again after the next start. */
   readonly lasting: boolean;
 
   constructor(server: string, why: string, lasting: boolean) {

@@ -30,29 +30,29 @@ import type { Connection } from './connection.ts';
 import { asGatewayError, closedError, EraUnspoken } from './failures.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 
-/** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
+/** Errors that only a server of 2026-07-28 returns (versioning §Backward Compatibility). */
 const MODERN_ERRORS: ReadonlySet<number> = new Set([
   CATALOGUE.HEADER_MISMATCH.rpc,
   CATALOGUE.MISSING_CAPABILITY.rpc,
   CATALOGUE.UNSUPPORTED_VERSION.rpc,
 ]);
-/** How long the answer to the second of two requests may be behind that to the first. */
+/** How long the answer to the second of two requests may arrive after that to the first. */
 const OTHER_ANSWER_MS = 200;
 const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
-/** What a request led to. */
+/** Result of a handshake request. */
 type FirstReply = Message | GatewayError | 'silence';
 
 type FirstMethod = 'discover' | 'initialize';
 
-/** A connection that is negotiated, or what to try next on a fresh transport. */
+/** A negotiated connection, or what to try next on a new transport. */
 type Step = Connection | { readonly first: FirstMethod; readonly wire: Transport['kind']; readonly why: GatewayError };
 
 /**
- * Negotiates a connection and finds out the server's era on the way: first `server/discover`, then `initialize`.
- * Servers of before 2026-07-28 answer the unknown first message with any error, with silence, or by exiting; over HTTP
- * with any status. What was found is tried first the next time; when that fails everything is probed anew.
+ * Negotiates a connection and detects the server's era: first `server/discover`, then `initialize`. Servers before 2026-07-28
+ * answer the unknown first message with any error, with silence, or by exiting; over HTTP with any status. A remembered result
+ * is tried first the next time; if that fails, the era is probed again.
  */
 export class Handshake {
   readonly #context: ServerContext;
@@ -61,13 +61,13 @@ export class Handshake {
   readonly #make: (kind: Transport['kind']) => Connection;
   readonly #profile: ClientProfile;
   readonly #attempt: Attempt;
-  /** Whether both ways have been tried in this handshake, so that it ends. */
+  /** Methods that this handshake has tried, so that it terminates. */
   readonly #tried = new Set<FirstMethod>();
   #refusedInitialize = false;
-  /** It has answered `server/discover` before: it may take the whole start for that, and gets nothing else on its pipe. */
+  /** The server answered `server/discover` before: on a pipe it gets only that request, with the whole start timeout. */
   #discovers = false;
 
-  /** `make`: a connection over a new transport that is not open yet. */
+  /** `make`: creates a connection over a new transport that is not open yet. */
   constructor(
     context: ServerContext,
     eras: SpokenEras,
@@ -83,7 +83,7 @@ export class Handshake {
     this.#attempt = attempt;
   }
 
-  /** Rejects with GatewayError, nothing left behind. */
+  /** Rejects with GatewayError and leaves nothing behind. */
   async run(wire: Transport['kind']): Promise<Connection> {
     const { server, deps } = this.#context;
     const { eraVerdicts } = deps;
@@ -109,7 +109,7 @@ export class Handshake {
     }
   }
 
-  /** Null when the server does not know the session any more. Rejects when it cannot be asked; the session is left then. */
+  /** Returns null if the server no longer knows the session. Rejects if it cannot be asked; the session then stays open. */
   async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
     goOn(connection, record);
@@ -126,7 +126,7 @@ export class Handshake {
     return connection;
   }
 
-  /** Ends a session of an earlier connection of ours at the server. Rejects with GatewayError. */
+  /** Ends a session of an earlier connection at the server. Rejects with GatewayError. */
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
@@ -134,7 +134,7 @@ export class Handshake {
     await connection.close('remove');
   }
 
-  /** Rejects with EraUnspoken when a server of the stateless era does not take `initialize`; nothing left behind. */
+  /** Rejects with EraUnspoken if a server of the stateless era does not accept `initialize`; leaves nothing behind. */
   async initialized(wire: Transport['kind']): Promise<Connection> {
     const connection = await this.#open(wire);
     try {
@@ -142,7 +142,7 @@ export class Handshake {
       const { probeSilenceMs, startupMs } = this.#context.times;
       let answer = await this.#within(pending.answer, probeSilenceMs, connection);
       if (answer === 'silence') {
-        // It may be slow to start. A server that has started answers this, also where it does not know the other.
+        // The server may be starting: once started it answers `server/discover`, even if it ignores `initialize`.
         const started = this.#probe(connection);
         const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
         answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
@@ -154,7 +154,7 @@ export class Handshake {
     }
   }
 
-  /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
+  /** The handshake result from an answer to `initialize`. Only an explicit refusal is remembered. */
   #taken(connection: Connection, answer: FirstReply): HandshakeResult {
     const { name } = this.#server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
@@ -203,7 +203,7 @@ export class Handshake {
     const { startupMs, probeSilenceMs } = this.#context.times;
     const { ignoresInitialize } = eras;
     const alone = ignoresInitialize || (this.#discovers && !connection.transport.streamPerRequest);
-    // Another program may have replaced it: if a whole start passes without an answer, the next start sends both requests.
+    // The program may have been replaced: after a start without an answer, the next start sends both requests.
     if (alone && first) eras.ignoresInitialize = false;
     const answer = await this.#within(probe, alone ? startupMs : probeSilenceMs, connection);
     if (answer === 'silence') {
@@ -227,17 +227,17 @@ export class Handshake {
     if (answer.kind === 'result') {
       const offered = supports(answer, 'supportedVersions');
       if (offered.includes(LATEST_STATELESS)) return this.#done(connection, handshakeFromDiscover(answer));
-      // Some old servers answer unknown methods with a result that says nothing.
+      // Some old servers answer unknown methods with an empty result.
       return offered.length === 0 ? this.#initialize(connection, null) : this.#orInitialize(connection, offered);
     }
     if (!MODERN_ERRORS.has(errorCode(answer))) return this.#initialize(connection, null);
     const offered = supports(answer, 'data', 'supported');
-    // It refused the revision that it names: ask once more (2026-07-28 versioning §Protocol Version Negotiation).
+    // It refused a revision that it lists as supported: ask once more (2026-07-28 versioning §Protocol Version Negotiation).
     if (again && offered.includes(LATEST_STATELESS)) return this.#discover(connection, false);
     return this.#orInitialize(connection, offered);
   }
 
-  /** The server knows 2026-07-28 and does not want it: the old way is right only where it names an old revision. */
+  /** The server knows 2026-07-28 but refused it: `initialize` is correct only if it lists a stateful revision. */
   #orInitialize(connection: Connection, offered: readonly string[]): Promise<Step> {
     if (offered.some((revision) => (STATEFUL_REVISIONS as readonly string[]).includes(revision))) {
       return this.#initialize(connection, null);
@@ -260,8 +260,8 @@ export class Handshake {
   }
 
   /**
-   * `late`: the answer to `server/discover` that has not come. A slow server looks like an old one; it answers both
-   * requests when it has started, in any order, and any answer to `server/discover` is taken.
+   * `late`: the outstanding answer to `server/discover`. A server that starts slowly looks like an old one; once started it
+   * answers both requests, in any order, and any stateless answer to `server/discover` is used.
    */
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');
@@ -274,7 +274,7 @@ export class Handshake {
     const answer = await this.#within(either, startupMs, connection);
     const ended = connection.ended !== null;
     if (late !== null && (isMessage(answer) || ended)) {
-      // Over HTTP a result has begun a session, which is gone on with.
+      // Over HTTP the result has opened a session, which is used.
       const afterResultMs = connection.transport.streamPerRequest ? 0 : OTHER_ANSWER_MS;
       const waitMs = isMessage(answer) && answer.kind === 'result' ? afterResultMs : probeSilenceMs;
       const said = await within(deps.clock, waitMs, discovered, () => null);
@@ -291,8 +291,8 @@ export class Handshake {
   }
 
   /**
-   * A slow server of 2026-07-28 has `initialize` in its pipe as well. It may end because of it, at once or later; one that
-   * takes it may answer in the other era from then on, as SDK 2 for TypeScript does: it is started once more without it.
+   * A slow server of 2026-07-28 also has `initialize` in its pipe. It may exit because of it, at once or later; one that
+   * accepts it may answer in the other era from then on, as the TypeScript SDK 2 does: it is restarted without `initialize`.
    */
   async #discoveredLate(connection: Connection, discovered: Message, initialized: Promise<Message>): Promise<Step> {
     const { transport } = connection;
@@ -310,15 +310,15 @@ export class Handshake {
     return this.#done(connection, handshakeFromDiscover(discovered));
   }
 
-  /** `afterProbe`: it had `server/discover` before it, unanswered. */
+  /** `afterProbe`: `server/discover` was sent before and not answered. */
   async #initializeLost(connection: Connection, error: GatewayError, afterProbe: boolean): Promise<Step> {
     if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED')
       throw this.#unauthorized(connection, error);
-    // 2024-11-05 servers take no POST on the URL they are configured with (2025-11-25 basic/transports §Backwards Compatibility).
+    // 2024-11-05 servers accept no POST on their configured URL (2025-11-25 basic/transports §Backwards Compatibility).
     const status = refusalOf(error)?.status ?? 0;
     const why = this.#endedOr(connection, error);
     const { kind } = connection.transport;
-    // It may have started by now, and ended because of the request that it does not know.
+    // It may have started by now and exited because of the unknown `server/discover`.
     if (afterProbe && connection.ended?.kind === 'exited') return { first: 'initialize', wire: kind, why };
     if (kind !== 'http' || status < 400 || status >= 500) throw why;
     const { transport } = this.#server;
@@ -365,7 +365,7 @@ export class Handshake {
     return new GatewayError('AUTH_REQUIRED', words, { server: name, cause });
   }
 
-  /** No failure here concerns a call that was sent: the call still waits for the connection. */
+  /** NOT_SENT: the calls that wait for the connection were not sent. */
   #failed(text: string, code: GatewayError['code'] = 'NOT_SENT', cause?: GatewayError): GatewayError {
     const { name } = this.#server;
     const data = { server: name, outcome: 'NOT_SENT', cause } as const;
@@ -373,7 +373,7 @@ export class Handshake {
   }
 }
 
-/** Goes on with the session of an earlier connection of ours. */
+/** Resumes the session of an earlier connection. */
 function goOn(connection: Connection, record: UpstreamSessionRecord): void {
   connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
 }
@@ -390,7 +390,7 @@ function speaksStateless(answer: Message): boolean {
   return answer.kind === 'result' && supports(answer, 'supportedVersions').includes(LATEST_STATELESS);
 }
 
-/** The strings of an array in the body. */
+/** The strings of an array in the message body. */
 function supports(answer: Message, key: string, inner?: string): string[] {
   let range = bodyField(answer, key);
   if (range !== null && inner !== undefined) range = field(answer.bytes, range.start, range.end, inner);

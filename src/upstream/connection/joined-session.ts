@@ -1,7 +1,7 @@
 import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/ports.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
 
-/** A connection's part in a session that all nodes use: it listens on request, and does not end the session alone. */
+/** A connection's membership in a session that all nodes share: it listens on request, and does not end the session alone. */
 export class JoinedSession<C extends { readonly transport: Transport }> implements SessionMember {
   generation: string;
   readonly listens: boolean;
@@ -45,17 +45,17 @@ export class JoinedSession<C extends { readonly transport: Transport }> implemen
     this.#owner.superseded(this.#connection);
   }
 
-  /** The connection has ended, or is about to. */
+  /** The connection has ended or is closing. */
   leave(): void {
     this.#sessions.leave(this.#place, this);
   }
 
-  /** The server is to go from this node; others may have it still. */
+  /** The server is being removed from this node; other nodes may still have it. */
   leaveWithServer(): void {
     this.#withServer = true;
   }
 
-  /** How to close a connection that was to end the session too: `remove` ends it at the server, `shutdown` does not. */
+  /** How to close the connection: `remove` if this node must end the session at the server, else `shutdown`. */
   end(): Promise<CloseReason> {
     this.#ending ??= this.#sessions
       .end(this.#place, this.generation, this.#withServer)

@@ -8,49 +8,49 @@ import type { Call } from '../calls/call.ts';
 import type { PendingById } from '../calls/pending.ts';
 
 const SET_LEVEL = 'logging/setLevel';
-/** How long a call waits for the server to agree to the level it asks for. */
+/** How long a call waits for the server to confirm the level that it requests. */
 const AGREE_MS = 1_000;
 
-/** The connection whose server gets the level. */
+/** The connection whose server receives the level. */
 interface LeveledConnection {
-  /** Not null: its session is used by all nodes, which may have sent the server another level. */
+  /** Not null: all nodes share the session, and another node may have sent the server another level. */
   readonly joined?: object | null;
-  /** Rejects when the request is not answered in time. */
+  /** Rejects if the request is not answered in time. */
   ask(message: Message, timeoutMs: number): Promise<Message>;
 }
 
 /**
- * The log level of the server of one stateful connection: the least severe that a call in flight asks for, sent before the
- * call. It stays when the call is over; the gateway keeps from clients what they did not ask for.
+ * The log level of one stateful connection's server: the least severe level that an in-flight call requests, sent before the
+ * call. It stays after the call; the gateway withholds messages that a client did not request.
  */
 export class LogLevelSync {
   readonly #connection: LeveledConnection;
   readonly #pending: PendingById;
   readonly #ordered: boolean;
-  /** The level that was sent last; null for none. */
+  /** The level that was last sent; null for none. */
   sent: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
-  /** `ordered`: what is sent first arrives first. */
+  /** `ordered`: messages arrive in the order in which they were sent. */
   constructor(connection: LeveledConnection, pending: PendingById, ordered: boolean) {
     this.#connection = connection;
     this.#pending = pending;
     this.#ordered = ordered;
   }
 
-  /** It was sent in another way: on an earlier connection, or by the client itself. */
+  /** The level was sent by other means: on an earlier connection, or by the client itself. */
   was(level: string | null): void {
     if (isLogLevel(level)) this.sent = level;
   }
 
-  /** Whether the call, whose client asks for a level, has to wait for the server to agree; `go` sends it then. */
+  /** Whether the call, whose client requests a level, waits for the server's confirmation; `go` then sends it. */
   holdsBack(call: Call, go: () => void): boolean {
     if (call.method === SET_LEVEL) {
       this.was(bodyString(call.request, 'level'));
       return false;
     }
     const { logLevel, sessionId } = call.exchange.client;
-    // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
+    // A session has one level on all nodes; clients that share a connection may request another level with each call.
     const agreed = this.before(logLevel, sessionId === null && this.#connection.joined != null);
     if (agreed === null) return false;
     void agreed.then(() => {
@@ -59,7 +59,7 @@ export class LogLevelSync {
     return true;
   }
 
-  /** Whether what asks for this level may go at once; else when it may. `again`: sent also where it was sent last. */
+  /** Returns null if a call of this level may be sent now, else what it waits for. `again`: sends an unchanged level too. */
   before(level: string | null, again = false): Promise<void> | null {
     if (!isLogLevel(level)) return null;
     if (!again && level === this.sent) return this.#telling;
@@ -70,20 +70,20 @@ export class LogLevelSync {
     return this.#ordered ? null : (this.#telling = agreed);
   }
 
-  /** Resolves when the server has answered, or had its time to. */
+  /** Resolves when the server has answered or the time is over. */
   async #agree(level: LogLevel): Promise<void> {
     const message = request(SET_LEVEL, '0', JSON.stringify({ level }), 'stateful');
     try {
       await this.#connection.ask(message, AGREE_MS);
     } catch (error) {
-      // A server that does not answer in time has still got it.
+      // A server that does not answer in time has still received the level.
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
       if (!silent && this.sent === level) this.sent = null;
     }
     if (this.sent === level || this.sent === null) this.#telling = null;
   }
 
-  /** Of this level and those of the calls in flight. */
+  /** The least severe of this level and those of the in-flight calls. */
   #lowest(level: LogLevel): LogLevel {
     let lowest = level;
     for (const { exchange } of this.#pending.values()) {
@@ -94,7 +94,7 @@ export class LogLevelSync {
   }
 }
 
-/** Whether a server with these capabilities takes a level. */
+/** Whether a server with these capabilities supports log levels. */
 export function takesLevel(capabilities: string): boolean {
   const bytes = Buffer.from(capabilities);
   return fieldAt(bytes, 0, bytes.length, ['logging']) !== null;

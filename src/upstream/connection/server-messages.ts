@@ -24,45 +24,45 @@ import { Attribution } from './attribution.ts';
 import type { ConnectionUse } from './connection-use.ts';
 import { isExclusive, isOneClient, type Tenancy } from './session-key.ts';
 
-/** Receives from a connection (`C`) what concerns no request in flight. Handlers neither block nor throw. */
+/** Receives from a connection (`C`) what belongs to no request in flight. Handlers neither block nor throw. */
 export interface ConnectionOwner<C> {
-  /** It ended by itself. The requests in flight were reported before. */
+  /** The connection ended by itself. Its requests in flight were reported before. */
   closed(connection: C, reason: ClosedReason): void;
   /** A notification that belongs to no call in flight. */
   notified(connection: C, message: Message): void;
-  /** A list or a resource of the server is not what it was, whichever client is notified. */
+  /** A list or a resource of the server has changed, whichever client is notified. */
   outdated(connection: C, message: Message): void;
   /** One of the server's lists has changed. */
   listChanged(connection: C, message: Message): void;
-  /** The server's own stream was down: what it would have sent is unknown. */
+  /** The server's own stream was interrupted: notifications may have been missed. */
   missed(connection: C): void;
-  /** A stateful server's own request outside any call. Resolves with the answer; may reject with GatewayError. */
+  /** A stateful server's request outside any call. Resolves with the answer; may reject with GatewayError. */
   asked(connection: C, request: Message): Promise<Message>;
-  /** Several calls in a row ran into their deadline (F05). */
+  /** Several calls in a row exceeded their deadline (F05). */
   unresponsive(connection: C): void;
-  /** The server sent what belongs to nothing; counted by reason: `unmatched`, `malformed`, `unasked`, `refused`. */
+  /** The server sent a message that belongs to nothing; counted by reason: `unmatched`, `malformed`, `refused`. */
   dropped(reason: string): void;
-  /** The server's definition of a tool, for the headers that mirror its arguments; null while it is not known. */
+  /** The server's definition of a tool, for the headers that mirror its arguments; null if unknown. */
   tool(connection: C, name: string): Buffer | null;
 }
 
-/** Open requests of a server on one connection. What one client or call is asked is bounded where it is asked. */
+/** Maximum of open requests of a server per connection. Requests per client or call are limited where the client is asked. */
 const MAX_ASKS = 4_096;
-/** Requests that may wait for the connection to get an owner. */
+/** Maximum of requests that wait until the connection has an owner. */
 const MAX_HELD = 64;
-/** How long a server that tore a subscription down gets for the answer that ends it gracefully. */
+/** How long a server that cancelled a subscription has to send the answer that ends it gracefully. */
 const GRACEFUL_END_MS = 1_000;
-/** Tasks of one connection whose progress is followed. */
+/** Maximum of tasks per connection whose progress is forwarded. */
 const MAX_LASTING = 256;
 const PING = request('ping', '0', null, 'stateful');
 
-/** What is needed of the connection that the bytes come on. */
+/** The connection that the bytes arrive on. */
 interface MessageSource {
   readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
   readonly tapped: TappedConnection;
   readonly tenancy: Tenancy;
   readonly era: Era;
-  /** It is negotiated. */
+  /** The handshake is done. */
   readonly ready: boolean;
   answer(parts: readonly Buffer[]): void;
   post(message: Message): { readonly pending: { readonly answer: Promise<Message> } };
@@ -70,37 +70,37 @@ interface MessageSource {
   cutsIds(id: number): void;
 }
 
-/** A progress token of a client that outlives the answer. */
+/** A client's progress token that outlives the answer. */
 interface Lasting {
   readonly token: string;
   readonly wire: string;
   readonly exchange: Exchange | null;
 }
 
-/** What a connection is made with. */
+/** Dependencies of a connection. */
 export interface ConnectionDeps<C> {
   readonly server: string;
-  /** The client whose capabilities are presented on it. */
+  /** The client whose capabilities the connection presents. */
   readonly profile: ClientProfile;
   readonly clock: Clock;
   readonly owner: ConnectionOwner<C>;
-  /** The server's own stream is listened to on request only. */
+  /** The connection listens to the server's own stream only on request. */
   readonly silent?: boolean;
-  /** Ids and progress tokens of its requests come from it. */
+  /** Source of the request ids and progress tokens. */
   readonly random: Random;
-  /** Whether ids have to fit into 32 bits: longer ones may be why the server did not start. */
+  /** Whether ids must fit into 32 bits: longer ones may be why the server did not start. */
   readonly shortIds?: boolean;
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null | undefined;
   readonly wires?: Wires | undefined;
-  /** Durations of sessions, in seconds, by revision, kind of end and server. */
+  /** Durations of sessions, in seconds, by revision, error type and server. */
   readonly durations?: Metric<Histogram>;
 }
 
 /**
- * What a server sends on one connection, from the bytes. Answers go to their requests, by the ids that these were sent with.
- * Each other message goes to the one exchange that it belongs to (`Attribution`), to the owner of the connection where it
- * belongs to none, or is dropped.
+ * Handles what a server sends on one connection, starting from the bytes. Answers go to their requests, by the ids that these
+ * were sent with. Each other message goes to the one exchange that it belongs to (`Attribution`), to the owner of the
+ * connection if it belongs to none, or is dropped.
  */
 export class ServerMessages<C extends MessageSource> {
   readonly #connection: C;
@@ -110,9 +110,9 @@ export class ServerMessages<C extends MessageSource> {
   readonly #use: ConnectionUse;
   readonly #asks: ServerAsks<C>;
   readonly #attribution: Attribution;
-  /** Progress tokens of clients that outlive the answer, by our id. */
+  /** Progress tokens that outlive the answer, by the gateway's id. */
   readonly #lasting = new Map<number, Lasting>();
-  /** Requests that wait for the connection to get an owner. */
+  /** Requests that wait until the connection has an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
   constructor(connection: C, deps: ConnectionDeps<C>, requests: PendingRequests, use: ConnectionUse) {
@@ -134,17 +134,17 @@ export class ServerMessages<C extends MessageSource> {
     return first === undefined ? 0 : Math.max(1, this.#deps.clock.now() - first.at);
   }
 
-  /** Requests of the server's wait for an answer, or for a client to be asked. */
+  /** Whether requests of the server wait for an answer or for an owner. */
   get asking(): boolean {
     return this.#asks.size > 0 || this.#held.length > 0;
   }
 
-  /** `stream`: the request whose own stream the bytes came on; 0 for what all share. */
+  /** `stream`: the request on whose own stream the bytes arrived; 0 for the common channel. */
   take(bytes: Buffer, stream: number): void {
     if (isBatch(bytes)) {
       const batch = scanBatch(bytes);
       if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
-      // Each message goes its own way: when one of them is done with, its memory may be used again.
+      // Each message gets its own copy, because the memory of a handled message may be reused.
       else for (const element of batch) this.#one(Buffer.from(element), stream);
     } else this.#one(bytes, stream);
   }
@@ -166,7 +166,7 @@ export class ServerMessages<C extends MessageSource> {
     }
   }
 
-  /** As far as the ids tell, for a recording. */
+  /** The exchange that the ids name, for a wire recording. */
   #exchangeOf({ kind, bytes, idStart, idEnd }: Message, stream: number): Exchange | null {
     const isAnswer = (kind === 'result' || kind === 'error') && idStart >= 0;
     const id = isAnswer ? namedRequest(this.#pending, bytes, idStart, idEnd) : stream;
@@ -176,14 +176,14 @@ export class ServerMessages<C extends MessageSource> {
   #answered(message: Message, stream: number): void {
     const { server, owner } = this.#deps;
     const { bytes, idStart, idEnd } = message;
-    // An error without an id is the server's word on the one request whose own stream it came on.
+    // An error without an id on a request's own stream is the answer to that request.
     const id =
       idStart < 0 ? stream : namedRequest(this.#pending, bytes, idStart, idEnd) || this.#uncut(message, stream);
     const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
     if (pending === undefined) {
       this.#attribution.late(ownId(bytes, idStart, idEnd));
       owner.dropped('unmatched');
-      // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
+      // After an answer with another id, the request's own stream brings no further answer.
       if (this.#pending.get(stream) === undefined) return;
       const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
       this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
@@ -195,15 +195,15 @@ export class ServerMessages<C extends MessageSource> {
       if (pending.token !== null) this.#lastsOn(id, pending);
       pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
     } catch (defect) {
-      // It is not in flight any more: nothing else would ever end its call (F42).
+      // The request is not in flight any more: nothing else would end its call (F42).
       pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
       throw defect;
     }
   }
 
   /**
-   * The request that is answered with what 32 bits keep of its id, 0 for none. That is taken for the answer on the request's own
-   * stream, and on a pipe while only the handshake is under way; the requests after it have short ids.
+   * The request whose id, truncated to 32 bits, is the answer's id; 0 for none. Accepted on the request's own stream, and on a
+   * pipe only during the handshake; later requests get short ids.
    */
   #uncut({ bytes, idStart, idEnd }: Message, stream: number): number {
     const asked = stream !== 0 ? [stream] : this.#connection.ready ? [] : this.#requests.ids;
@@ -213,7 +213,7 @@ export class ServerMessages<C extends MessageSource> {
     return whole ?? 0;
   }
 
-  /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
+  /** On a request's own stream this is an invalid answer; on a pipe it is ignored (F07). */
   #malformed(stream: number, reason: string): void {
     const { server, owner } = this.#deps;
     owner.dropped('malformed');
@@ -222,23 +222,23 @@ export class ServerMessages<C extends MessageSource> {
     this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
   }
 
-  /** The connection has an owner now: asks it what was held. */
+  /** The connection has an owner now: sends it the held requests. */
   release(): void {
     const held = this.#held;
     this.#held = [];
-    // Asked before there was any call: where the pipe is not one client's, it concerns none.
+    // The server sent them before any call: on a connection that is not one client's they belong to no call.
     for (const { message } of held) {
       if (isOneClient(this.#connection.tenancy)) this.#asked(message, 0);
       else this.#askOwner(message);
     }
   }
 
-  /** The client of some call has a question before it: further questions of the server may belong to that call too. */
+  /** Whether a request of the server is open at the client of a call: further requests may belong to that call too. */
   get engaged(): boolean {
     return this.#asks.engaged;
   }
 
-  /** The call was cancelled. A pipe is read in order: what answers a ping has read the cancellation before it. */
+  /** The call was cancelled. A pipe is read in order: a server that answers a ping has read the cancellation before it. */
   withdrawn(id: number, pending: PendingRequest, era: Era): void {
     const { transport, tenancy } = this.#connection;
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
@@ -250,14 +250,14 @@ export class ServerMessages<C extends MessageSource> {
     );
   }
 
-  /** Progress of a task comes after the answer that began it (utilities/tasks §Progress), under its call's token. */
+  /** Task progress arrives after the answer that started the task (utilities/tasks §Progress), under the token of its call. */
   #lastsOn(id: number, { token, wire, request, exchange }: PendingRequest): void {
     if (token === null || request === null || bodyField(request, 'task') === null) return;
     this.#lasting.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
-  /** The attempt is lost, though its call may be made again: its input requests do not matter any more. */
+  /** The attempt is lost, though its call may be retried: its input requests are cancelled. */
   lost(pending: PendingRequest): void {
     this.#asks.lost(pending);
   }
@@ -301,7 +301,7 @@ export class ServerMessages<C extends MessageSource> {
       range !== null && one !== undefined && isText(message.bytes, range.start, range.end, one.wire);
     const pending = this.#pending.get(id);
     const lasting = this.#lasting.get(id);
-    // A call whose client sent no token has none of ours either: the server made this one up.
+    // A call whose client sent no token has none on the wire either: the server invented this one.
     if (isIts(pending) && pending!.token !== null) {
       pending!.progressed?.();
       emitFor(pending!, message, range!, pending!.token!, this.#flow(stream));
@@ -324,7 +324,7 @@ export class ServerMessages<C extends MessageSource> {
     } else if (asked === undefined) {
       this.#deps.owner.dropped('unmatched');
     } else {
-      // The question may have outlived the call it was put with.
+      // The request may have outlived the call that carried it.
       const live = asked !== null && this.#pending.values().includes(asked) ? asked : this.#pending.get(stream);
       const exchange = live?.exchange ?? null;
       if (exchange !== null) exchange.emit(message);
@@ -341,13 +341,13 @@ export class ServerMessages<C extends MessageSource> {
     else this.#broker(message, stream);
   }
 
-  /** Finds the one client that may be asked; no other client ever sees the request. */
+  /** Finds the one client that may be asked; the request never reaches another client. */
   #broker(message: Message, stream: number): void {
     const pending = this.#attribution.concerned(message, stream);
     if (pending === 'unknown') {
       this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
     } else if (pending !== null && pending.exchange !== null) {
-      // A pipe does not say which call a question belongs to, if any.
+      // A pipe does not show which call, if any, a request belongs to.
       const likely = stream === 0 && isOneClient(this.#connection.tenancy) && relatedTask(message) === null;
       const { exchange } = pending;
       this.#put(message, pending, (asked) => exchange.ask(asked, likely));
@@ -364,11 +364,11 @@ export class ServerMessages<C extends MessageSource> {
     this.#put(message, null, (asked) => this.#deps.owner.asked(this.#connection, asked));
   }
 
-  /** Asks, within a span of kind `server` under that of the call, and answers the server with what comes of it. */
+  /** Sends the request, in a span of kind `server` under the call's span, and answers the server with the result. */
   #put(message: Message, pending: PendingRequest | null, ask: (asked: Message) => Promise<Message>): void {
     const { server, tracer } = this.#deps;
     const parent = tracer == null ? null : (traceOf(message) ?? pending?.trace ?? null);
-    // Where its call is not recorded, neither is this.
+    // Without a span of its call there is none here.
     const span = pending !== null && parent === null ? null : (tracer?.begin('server', parent) ?? null);
     span?.describe(message.method, { 'mcp.method.name': message.method, 'trunkline.server': server });
     const given = span === null ? ask(message) : endedByAnswer(span, ask(withTrace(message, span.traceparent)));
@@ -377,13 +377,13 @@ export class ServerMessages<C extends MessageSource> {
 
   #refuse(message: Message, text: string): void {
     this.#deps.owner.dropped('refused');
-    // 2026-07-28 over HTTP has not even a way to say so.
+    // 2026-07-28 over HTTP has no way to answer a request of the server.
     if (message.era === 'stateless' && this.#connection.transport.streamPerRequest) return;
     this.#connection.answer([errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, text, null, message.era).bytes]);
   }
 }
 
-/** Hands the exchange a message in which the server names one of our ids, under the client's own. */
+/** Emits a message in which the server names an id of the gateway, with the client's id in its place. */
 function emitFor(
   pending: PendingRequest,
   message: Message,

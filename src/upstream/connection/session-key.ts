@@ -5,8 +5,8 @@ import type { Isolation } from '../../model/server.ts';
 import { fingerprint } from '../../protocol/canonical.ts';
 
 /**
- * Whose a connection is. `spare`: without an owner, opened to list the server. `shared`: all clients', so that nothing
- * the server sends unasked can be attributed; `replica`: one of several.
+ * The owner of a connection. `spare`: no owner, opened to list the server. `shared`: all clients, so that messages which the
+ * server sends unsolicited cannot be attributed; `replica`: one of several.
  */
 export type Tenancy =
   | { readonly kind: 'spare' }
@@ -17,27 +17,27 @@ export type Tenancy =
 export const WARM: Tenancy = { kind: 'spare' };
 export const SHARED: Tenancy = { kind: 'shared' };
 
-/** All calls of the connection are of one session or principal. */
+/** Whether all calls of the connection belong to one session or principal. */
 export function isExclusive(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || tenancy.kind === 'principal';
 }
 
-/** All calls are of one conversation. A principal alone is none: many clients may call as one; its handle makes it one. */
+/** Whether all calls belong to one client. Many clients may call as one principal; a handle distinguishes them. */
 export function isOneClient(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle !== null);
 }
 
-/** One of several processes that all clients share. */
+/** Whether it is one of several processes that all clients share. */
 export function isReplica(tenancy: Tenancy): boolean {
   return tenancy.kind === 'shared' && tenancy.replica !== undefined;
 }
 
-/** The one client session it belongs to; null where it is not one session's. */
+/** The client session that owns the connection; null if its owner is not a session. */
 export function sessionOf(tenancy: Tenancy): string | null {
   return tenancy.kind === 'session' ? tenancy.sessionId : null;
 }
 
-/** The tenancy that a client's own connection has. A stateless client has no session; its principal is used. */
+/** The tenancy of a client's own connection. A stateless client has no session; its principal is used. */
 export function tenancyOf(client: ClientProfile, isolation: 'session' | 'principal'): Tenancy {
   return isolation === 'session' && client.sessionId !== null
     ? { kind: 'session', sessionId: client.sessionId }
@@ -50,7 +50,7 @@ export function tenancyOf(client: ClientProfile, isolation: 'session' | 'princip
 
 const NO_CAPABILITIES = '{}';
 
-/** Presented where there is no client: for starts ahead of the first one, and on connections that all share. */
+/** The profile presented without a client: for starts before the first client, and on shared connections. */
 export function placeholderClient(info: string | null, capabilities: string = NO_CAPABILITIES): ClientProfile {
   return {
     principal: ANONYMOUS,
@@ -64,13 +64,13 @@ export function placeholderClient(info: string | null, capabilities: string = NO
   };
 }
 
-/** Which pooled connection: of which server, and under which label of a session key (never the key itself). */
+/** A pooled connection: its server and the label of its session key (never the key itself). */
 export interface ConnectionKey {
   readonly server: string;
   readonly session: string;
 }
 
-/** The key as text, `server/session` (S1.2); slash and percent sign are encoded, so that no two keys are one text. */
+/** The key as text, `server/session` (S1.2); slash and percent sign are encoded, so that the text is unique. */
 export function connectionKeyText({ server, session }: ConnectionKey): string {
   return `${encoded(server)}/${encoded(session)}`;
 }
@@ -79,39 +79,39 @@ function encoded(part: string): string {
   return part.replaceAll('%', '%25').replaceAll('/', '%2F');
 }
 
-/** A connection that is needed: whose it will be, under which key, and what is presented on it. */
+/** A connection that is needed: its owner, its session key, and the profile that it presents. */
 export interface WantedConnection {
-  /** null where it is to be found out. */
+  /** null if the era has to be detected. */
   readonly era: Era | null;
   readonly key: string;
   readonly tenancy: Tenancy;
   readonly profile: ClientProfile;
 }
 
-/** Key of the one connection that all clients use, by its era: a server may speak both. */
+/** Key of the connection that all clients share, by era: a server may speak both. */
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
-/** Of a spare. */
+/** The key of the warm connection. */
 export const NO_SESSION = '';
 
-/** The session key: which of a server's connections a client's calls use. In the common cases it costs nothing. */
+/** The session key: selects the connection of a server that a client's calls use. Needs no new string in the common cases. */
 export function sessionKey(client: ClientProfile, isolation: Isolation, era: Era): string {
   if (isolation === 'shared') return replicaKey(era, 1);
   const key = callerKey(client, isolation);
   return era === 'stateful' ? key : `stateless ${key}`;
 }
 
-/** The key of one of several processes that share the calls of a server. The first has the key of an only one. */
+/** The key of a replica. The first replica has the key of a single shared process. */
 export function replicaKey(era: Era, replica: number): string {
   return replica === 1 ? SHARED_KEYS[era] : `${SHARED_KEYS[era]} replica ${replica}`;
 }
 
-/** The keys under which a session may have a connection of its own. */
+/** The keys under which a session may have its own connection. */
 export function keysOfSession(sessionId: string): readonly string[] {
   return [sessionId, `stateless ${sessionId}`];
 }
 
-/** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */
+/** Digest of a session key that may be stored or shown: it distinguishes connections and gives no access to a session. */
 export function digestOfKey(key: string): string {
   let digest = DIGESTS.get(key);
   if (digest !== undefined) return digest;
@@ -121,11 +121,11 @@ export function digestOfKey(key: string): string {
   return digest;
 }
 
-/** A session that is opened and ended asks for it six times in a row. */
+/** Cache: opening and ending a session needs its digest six times. */
 const DIGESTS = new Map<string, string>();
 const MAX_DIGESTS = 256;
 
-/** How the status names a connection. */
+/** The label of a connection in the status. */
 export function labelOf(tenancy: Tenancy): string {
   switch (tenancy.kind) {
     case 'session':

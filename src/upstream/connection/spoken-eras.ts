@@ -7,16 +7,16 @@ import type { EraUnspoken } from './failures.ts';
 type OtherEra = 'stateful' | 'none';
 
 /**
- * Which eras a server speaks. The handshake finds the newest; whether a stateless server takes `initialize` as well is
- * asked when the first client with a session comes. Kept over restarts, as far as the server itself said it.
+ * The eras that a server speaks. The handshake finds the newest; whether a stateless server also accepts `initialize` is tested
+ * when the first client with a session arrives. Explicit answers of the server are kept over restarts.
  */
 export class SpokenEras {
   readonly #verdicts: EraVerdicts;
   readonly #identity: string;
-  /** null until the server was met. */
+  /** null until the first handshake. */
   newest: Era | null;
   #also: OtherEra | null;
-  /** It answered `server/discover` late and `initialize` not at all: the next start sends `server/discover` only. */
+  /** The server answered `server/discover` late and `initialize` never: the next start sends only `server/discover`. */
   ignoresInitialize = false;
 
   constructor(verdicts: EraVerdicts, identity: string) {
@@ -31,20 +31,20 @@ export class SpokenEras {
     return this.#also === 'stateful';
   }
 
-  /** The client's own era where the server speaks it, else the server's; null while unknown. */
+  /** The client's own era if the server speaks it, else the server's; null if unknown. */
   servedIn(client: ClientProfile): Era | null {
     if (this.newest !== 'stateless' || client.sessionId === null) return this.newest;
     if (this.#also === null) return null;
     return this.#also === 'stateful' ? 'stateful' : 'stateless';
   }
 
-  /** A handshake that began with `server/discover`, or found an old server, ended in this era. */
+  /** A handshake with `server/discover` or with an old server ended in this era. */
   found(era: Era): void {
     if (era !== this.newest || this.#also === null) this.#also = this.#known();
     this.newest = era;
   }
 
-  /** A server of the stateless era took `initialize`. */
+  /** A server of the stateless era accepted `initialize`. */
   tookInitialize(): void {
     this.#learn('stateful');
   }
@@ -54,12 +54,12 @@ export class SpokenEras {
     else this.#also = 'none';
   }
 
-  /** What was known has failed: it is to be found out anew. */
+  /** What was known has proved wrong: it must be tested again. */
   doubt(): void {
     this.#learn(null);
   }
 
-  /** The server is started anew: what it did not say itself may be otherwise now. */
+  /** The server restarts: a failure that was not an explicit refusal may not recur. */
   restarted(): void {
     if (this.#also === 'none') this.#also = this.#known();
   }
@@ -77,12 +77,12 @@ export class SpokenEras {
   }
 }
 
-/** Who has no session speaks 2026-07-28, or is the gateway itself, to which all is the same. */
+/** A client without a session speaks 2026-07-28, or is the gateway itself, for which the era does not matter. */
 export function ownEra(client: ClientProfile): Era {
   return client.sessionId === null ? 'stateless' : 'stateful';
 }
 
-/** Whether a server has said the same in both handshakes. */
+/** Whether both handshakes had the same result. */
 export function sameHandshake(one: HandshakeResult, other: HandshakeResult): boolean {
   return one.era === other.era && one.revision === other.revision && one.result.equals(other.result);
 }

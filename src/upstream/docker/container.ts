@@ -3,25 +3,25 @@ import { revealed } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import { Engine, EngineError } from './engine.ts';
 
-/** On every container we start: the server it is of, the data folder it belongs to, and the process that started it. */
+/** Labels of every container that the gateway starts: its server, its data folder, and the gateway process that started it. */
 const SERVER_LABEL = 'trunkline.server';
 const OWNER_LABEL = 'trunkline.owner';
 const RUN_LABEL = 'trunkline.run';
 
-/** The status for a removal that is under way already. */
+/** The engine's status for a removal that is already in progress. */
 const UNDER_WAY = 409;
 
 export interface AttachedContainer {
   readonly engine: Engine;
   readonly id: string;
   readonly stream: Duplex;
-  /** One raw stream instead of frames. */
+  /** The stream is raw output instead of frames. */
   readonly tty: boolean;
-  /** Resolves with the exit code, or null where the engine does not tell. Never rejects. */
+  /** Resolves with the exit code, or null if the engine does not report it. Never rejects. */
   readonly exited: Promise<number | null>;
 }
 
-/** Attaches to a running container of the user's own (S2.8). */
+/** Attaches to a running container that the user manages (S2.8). */
 async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
   const path = `/containers/${encodeURIComponent(container)}`;
   const found = (await engine.call('GET', `${path}/json`)) as {
@@ -41,7 +41,7 @@ async function attachContainer(engine: Engine, container: string): Promise<Attac
   return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
 }
 
-/** Runs an image as `docker run -i --rm --init` does, its streams attached before its first byte. Leaves nothing behind. */
+/** Runs an image as `docker run -i --rm --init` does, attached before its first output. Leaves nothing behind on failure. */
 async function runImage(
   engine: Engine,
   spec: DockerSpec,
@@ -64,12 +64,12 @@ async function runImage(
 
 type ContainerId = Pick<AttachedContainer, 'engine' | 'id'>;
 
-/** SIGTERM, and SIGKILL after so long; resolves when the container has ended, or the engine is gone. */
+/** SIGTERM, then SIGKILL after `terminateMs`; resolves when the container has ended, or the engine cannot be reached. */
 export async function stopContainer({ engine, id }: ContainerId, terminateMs: number): Promise<void> {
   await engine.call('POST', `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`, undefined, true).catch(gone);
 }
 
-/** Removes what is left of it. Resolves when it is gone, also where the engine is removing it already. */
+/** Removes the container. Resolves when it is removed, also if the engine is already removing it. */
 export async function removeContainer({ engine, id }: ContainerId): Promise<void> {
   try {
     await engine.call('DELETE', `/containers/${id}?force=true&v=true`);
@@ -95,7 +95,7 @@ async function create(
     ...(image.user === null ? {} : { User: image.user }),
     Env: Object.entries(revealed(spec.env)).map(([name, value]) => `${name}=${value}`),
     OpenStdin: true,
-    // The end of our connection is the end of its input, even when we are killed.
+    // When the gateway's connection ends, the container's input ends, even if the gateway is killed.
     StdinOnce: true,
     AttachStdin: true,
     AttachStdout: true,
@@ -107,7 +107,7 @@ async function create(
       Init: true,
       Binds: image.volumes,
       ReadonlyRootfs: image.readOnly,
-      // Messages must not be logged by the engine.
+      // The engine must not log messages.
       LogConfig: { Type: 'none' },
       ...(image.network === null ? {} : { NetworkMode: image.network }),
       ...(memoryBytes === null ? {} : { Memory: memoryBytes }),
@@ -141,28 +141,28 @@ async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-
   }
 }
 
-/** It is gone already, on its way, or its engine is: nothing is left to do. */
+/** Ignores engine errors: in general the container is gone or being removed, or the engine cannot be reached. */
 function gone(error: unknown): void {
   if (error instanceof EngineError) return;
   throw error;
 }
 
 interface ContainerHostDeps {
-  /** What the containers of this data folder's gateways are known by. */
+  /** Label value of the containers of this data folder. */
   readonly owner: string;
-  /** This process among those gateways; never the same twice. */
+  /** Unique id of this gateway process. */
   readonly run: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** So many containers of a gateway that was killed were removed. */
+  /** Called with the number of containers of a killed gateway that were removed. */
   readonly swept: (count: number) => void;
 }
 
-/** Requests to an engine that does not answer fail after this; a container that is slow to stop is waited for. */
+/** Timeout of engine requests, except for those that wait until a container ends. */
 const ENGINE_TIMEOUT_MS = 10_000;
 
 /**
- * The engines that containers of this gateway run on. An engine that is used for the first time is swept: what another
- * gateway of the same data folder left there when it was killed is removed. Only one gateway at a time has the folder.
+ * The container engines of this gateway. On the first use of an engine, containers that a killed gateway of the same data
+ * folder left there are removed. Only one gateway at a time uses the folder.
  */
 export class ContainerHost {
   readonly #deps: ContainerHostDeps;
@@ -172,7 +172,7 @@ export class ContainerHost {
     this.#deps = deps;
   }
 
-  /** Runs or attaches to what the definition names. Rejects with Error, in words for people; the next call tries anew. */
+  /** Runs or attaches to the container of the definition. Rejects with Error, with a readable message; the next call retries. */
   async open(server: string, spec: DockerSpec): Promise<AttachedContainer> {
     const { target } = spec;
     const key = spec.engine ?? '';
@@ -192,7 +192,7 @@ export class ContainerHost {
     });
   }
 
-  /** Removes containers of the same owner that another process started: it was killed before it could do so itself. */
+  /** Opens the engine and removes containers of the same owner that another process started: it was killed before it could. */
   async #begin(written: string | null): Promise<Engine> {
     const { owner, run, environment, swept } = this.#deps;
     const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);

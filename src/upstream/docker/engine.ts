@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { nodeHttp } from '../../http/node-http.ts';
 
-/** How an Engine's API is reached. */
+/** How to reach a container engine's API. */
 interface EngineAddress {
-  /** For people. */
+  /** Shown in error messages. */
   readonly where: string;
   readonly options: RequestOptions;
 }
@@ -17,8 +17,8 @@ const DOCKER_SOCKET = '/var/run/docker.sock';
 const PODMAN_SOCKET = '/run/podman/podman.sock';
 
 /**
- * The address a definition names, else that of `DOCKER_HOST`, else the first socket that is there: Docker's, rootless
- * Docker's, Podman's own. Throws an Error in words for people.
+ * The address in the definition, else that of `DOCKER_HOST`, else the first existing socket: Docker's, then those of rootless
+ * Docker and Podman, then Podman's. Throws an Error with a readable message.
  */
 function engineAddress(written: string | null, environment: Environment): EngineAddress {
   const text = written ?? (environment['DOCKER_HOST'] || null);
@@ -46,7 +46,7 @@ function usualSocket(environment: Environment): string {
   return [DOCKER_SOCKET, ...rootless, PODMAN_SOCKET].find((path) => existsSync(path)) ?? DOCKER_SOCKET;
 }
 
-/** As the docker command has it: three files of one folder. */
+/** As for the docker command: three files in one folder. */
 function certificates(environment: Environment): Readonly<Record<'ca' | 'cert' | 'key', string>> {
   const folder = environment['DOCKER_CERT_PATH'] ?? join(environment['HOME'] ?? '', '.docker');
   const read = (name: string): string => {
@@ -59,9 +59,9 @@ function certificates(environment: Environment): Readonly<Record<'ca' | 'cert' |
   return { ca: read('ca.pem'), cert: read('cert.pem'), key: read('key.pem') };
 }
 
-/** What the Engine said no to, in its own words. */
+/** An error of the engine, with its own message. */
 export class EngineError extends Error {
-  /** 0: it could not be reached. */
+  /** HTTP status; 0 if the engine could not be reached. */
   readonly status: number;
 
   constructor(status: number, message: string, cause?: unknown) {
@@ -74,22 +74,22 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_WORDS = 500;
 
 /**
- * The HTTP API of a container engine, Docker's or Podman's, as far as one container with open streams needs it. Paths
- * without a version: every engine takes them as its own. Nothing here is hot: messages go over the hijacked connection.
+ * The HTTP API of a container engine, Docker or Podman, as far as one attached container needs it. Paths have no version, so
+ * the engine uses its own. Not performance critical: messages use the hijacked connection.
  */
 export class Engine {
   readonly #address: EngineAddress;
   readonly #timeoutMs: number;
 
-  /** `written` is the address of a definition, null for the usual one. Throws an Error in words for people. */
+  /** `written`: the address in the definition, null for the default. Throws an Error with a readable message. */
   constructor(written: string | null, environment: Environment, timeoutMs: number) {
     this.#address = engineAddress(written, environment);
     this.#timeoutMs = timeoutMs;
   }
 
   /**
-   * Resolves with the body of any answer below 300, parsed, null where there was none; rejects with EngineError
-   * otherwise. `patient`: the answer may take any time.
+   * Resolves with the parsed body of an answer below 300 or with status 304, null without a body; rejects with EngineError
+   * otherwise. `patient`: no timeout.
    */
   call(method: string, path: string, body?: unknown, patient = false): Promise<unknown> {
     const text = body === undefined ? '' : JSON.stringify(body);
@@ -104,7 +104,7 @@ export class Engine {
     });
   }
 
-  /** Takes over the connection of a request as a two-way stream of bytes (Engine API, "Hijacking"). */
+  /** Takes over a request's connection as a bidirectional byte stream (Engine API, "Hijacking"). */
   hijack(path: string): Promise<Duplex> {
     return new Promise((resolve, reject) => {
       const headers = { connection: 'Upgrade', upgrade: 'tcp', 'content-type': 'application/json' };

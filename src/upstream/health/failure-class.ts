@@ -5,25 +5,25 @@ import { Misconfigured } from '../process/command.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 
 /**
- * What kind of failure of a server it was (S3.8). `transient`: it may be over with the next attempt, and so it counts.
- * `configuration` and `tls`: a person has to change something. `auth`: it asks for credentials. `abort`: our own doing,
- * and no failure of the server's. `defect`: an exception that nothing in the gateway expected. What a tool says went wrong is an answer, and has no class.
+ * Class of a server failure (S3.8). `transient`: the next attempt may succeed, so it counts. `configuration` and `tls`: a
+ * person has to change something. `auth`: the server requires credentials. `abort`: caused by the gateway, not by the server.
+ * `defect`: an unexpected exception in the gateway. An error that a tool reports is an answer and has no class.
  */
 export type FailureClass = 'configuration' | 'tls' | 'auth' | 'transient' | 'abort' | 'defect';
 
-/** An exception of the gateway's own code. */
+/** An exception in the gateway's own code. */
 export class Defect extends GatewayError {
   constructor(server: string, message: string, cause: unknown) {
     super('INTERNAL', `a defect of the gateway: ${message}`, { server, outcome: 'NOT_SENT', cause });
   }
 }
 
-/** What the system says of a program that no second attempt will find. */
+/** System errors of a program that a second attempt does not fix. */
 const CONFIGURATION = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOEXEC', 'E2BIG', 'ENOTDIR']);
-/** Below 500, but said of this moment and not of the request. */
+/** Statuses below 500 that concern the moment and not the request. */
 const PASSING_STATUS = new Set([408, 425, 429]);
 
-/** By the types and codes along the causes, never by their words. */
+/** Classifies by the types and codes of the causes, never by their messages. */
 export function failureClass(error: GatewayError): FailureClass {
   if (error.code === 'AUTH_REQUIRED') return 'auth';
   if (error.code === 'CANCELLED') return 'abort';
@@ -34,7 +34,7 @@ export function failureClass(error: GatewayError): FailureClass {
   return error.code === 'UPSTREAM_PROTOCOL' ? 'configuration' : 'transient';
 }
 
-/** The node may not start it before it has its lease. */
+/** Whether the node may not start the server before it has its lease. */
 export function lacksLease(error: GatewayError): boolean {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     if (at instanceof NoLease) return true;
@@ -58,18 +58,18 @@ function classOf(error: Error): FailureClass | null {
   return 'code' in error && CONFIGURATION.has(String(error.code)) ? 'configuration' : null;
 }
 
-/** What a mistake in a program throws. Those with a code are Node's refusal of a value, as of an address that is none. */
+/** Whether a programming error was thrown. Errors with a code are Node's rejection of a value, such as an invalid address. */
 function isDefect(error: Error): boolean {
   if (error instanceof Defect) return true;
   const mistake = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return mistake && !('code' in error);
 }
 
-/** Longer ones are not taken apart. */
+/** Longer headers are not parsed. */
 const MAX_LENGTH = 8192;
 const PARAMETER = /([A-Za-z0-9_-]{1,64})=(?:"((?:[^"\\]|\\.){0,4096})"|([^\s",]{1,4096}))/g;
 
-/** From the 401 among the causes of the error (RFC 9110 §11.6.1, RFC 9728 §5.1). */
+/** The challenge of the 401 among the causes of the error (RFC 9110 §11.6.1, RFC 9728 §5.1). */
 export function challengeOf(error: GatewayError): AuthChallenge {
   const header = headerOf(error);
   const parameters = new Map<string, string>();

@@ -8,12 +8,12 @@ import type { ServerContext } from '../server-context.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import { failureClass } from './failure-class.ts';
 
-/** Calls in a row that failed. */
+/** Consecutive failed calls that make a server unhealthy. */
 export const FAILURES_TILL_UNHEALTHY = 3;
-/** Attempts in a row that could not even be sent; then a remote server counts as gone. */
+/** Consecutive attempts that could not be sent, after which a remote server counts as gone. */
 const UNSENT_TILL_GONE = 3;
 
-/** Asks whether the server is there, in the way of the connection's era. Any answer will do. Rejects with GatewayError. */
+/** Pings the server in the connection's era. Any answer counts. Rejects with GatewayError. */
 async function ping(connection: Connection, timeoutMs: number): Promise<void> {
   const { era, profile } = connection;
   const message = era === 'stateless' ? discoverRequest('0', profile) : request('ping', '0', null, 'stateful');
@@ -21,13 +21,12 @@ async function ping(connection: Connection, timeoutMs: number): Promise<void> {
 }
 
 /**
- * The health of a server that is up, from two witnesses: its calls and a probe. Each can find it unhealthy whatever the
- * other says, and only an answer to the same kind of question makes up for it. Each turn is reported once. Deadlines in a
- * row lead to a ping, and calls in a row that could not be sent to the end of the connection.
+ * The health of a server that is up, from two sources: its calls and a probe. Either can make it unhealthy, and only an answer
+ * to the same source makes it healthy again. Each change is reported once. Repeated timeouts lead to a ping, and consecutive
+ * calls that could not be sent close the connection.
  *
- * The probe asks unused connections whether they are still there (S3.11). A connection over which calls are under way, or
- * were answered within the interval, is not asked: the calls tell as much. The first question without an answer makes the
- * server unhealthy, the second ends the connection.
+ * The probe pings unused connections (S3.11). It skips connections with calls in flight or with answers within the interval,
+ * which show as much. The first ping without an answer makes the server unhealthy, the second closes the connection.
  */
 export class ServerHealth {
   readonly #context: ServerContext;
@@ -36,11 +35,11 @@ export class ServerHealth {
   #failedCalls = 0;
   #callReason: string | null = null;
   #probeReason: string | null = null;
-  /** Which failed to answer the last probe. */
+  /** Connections that did not answer the last probe. */
   #suspects = new Set<Connection>();
   #next = 0;
   #disarm: (() => void) | null = null;
-  /** Raised whenever probing begins or ends: what a probe from before finds does not count. */
+  /** Incremented when probing begins or ends: results of an earlier probe do not count. */
   #run = 0;
 
   constructor(context: ServerContext, pool: { connections(): Iterable<Connection> }) {
@@ -48,12 +47,12 @@ export class ServerHealth {
     this.#pool = pool;
   }
 
-  /** null: it is healthy. */
+  /** Why the server is unhealthy; null if it is healthy. */
   get reason(): string | null {
     return this.#callReason ?? this.#probeReason;
   }
 
-  /** Nothing from before counts in the new state. */
+  /** Resets failed calls and reasons of the earlier state. */
   moved(to: ServerState): void {
     this.#failedCalls = 0;
     this.#callReason = null;
@@ -62,7 +61,7 @@ export class ServerHealth {
     else this.#endProbing();
   }
 
-  /** Any answer counts: an error that a tool reports is no failure of its server (S3.8). */
+  /** Any answer counts: an error that a tool reports is not a failure of the server (S3.8). */
   callAnswered(): void {
     this.#unsent = 0;
     if (this.#failedCalls === 0) return;
@@ -72,27 +71,27 @@ export class ServerHealth {
 
   callFailed(error: GatewayError): void {
     if (error.code === 'OVERLOADED' || failureClass(error) === 'abort') return;
-    // A refusal is not: the server was there to say no.
+    // A refusal does not count: the server was there to refuse.
     if (error.outcome === 'NOT_SENT' && !error.data.retryable) return;
     this.#callsFailed(this.#failedCalls + 1, error.message);
   }
 
-  /** null: the probe was answered. */
+  /** `failure`: null if the probe was answered. */
   probed(failure: string | null): void {
     this.#found(this.#callReason, failure);
   }
 
-  /** A process says by its exit that it is gone; of a remote server only failing calls do. */
+  /** A process shows by its exit that it is gone; for a remote server only failing calls do. */
   callUnsent(connection: Connection | null): void {
     const { name: server, local, events } = this.#context;
     if (local || ++this.#unsent < UNSENT_TILL_GONE) return;
     this.#unsent = 0;
-    // Not ended for the server: should it come back with the session, so do we.
+    // `shutdown` leaves the session at the server, to be resumed if the server returns.
     const error = new GatewayError('NOT_SENT', `${server} cannot be reached`, { server });
     if (connection !== null) events.replace(connection, error, 'shutdown');
   }
 
-  /** F05: a server that answers a ping is slow, and unhealthy all the same; one that does not is hung, and replaced. */
+  /** F05: a server that answers a ping is slow and stays unhealthy; one that does not is hung, and its connection is replaced. */
   async unresponsive(connection: Connection): Promise<void> {
     const { name: server, times, events } = this.#context;
     this.#callsFailed(FAILURES_TILL_UNHEALTHY, `${server} did not answer in time`);
@@ -116,7 +115,7 @@ export class ServerHealth {
     if ((this.reason === null) !== (before === null)) this.#context.events.healthTurned(this.reason);
   }
 
-  /** The server is up, or how often it is asked has changed. */
+  /** Starts probing when the server is up or the probe interval has changed. */
   beginProbing(): void {
     this.#endProbing();
     this.#arm(this.#everyMs);
@@ -129,7 +128,7 @@ export class ServerHealth {
     this.#suspects.clear();
   }
 
-  /** How long nothing may be heard of a connection before it is asked; 0 for never. */
+  /** Idle time after which a connection is pinged; 0 for never. */
   get #everyMs(): number {
     return this.#context.server.probeMs;
   }
@@ -153,7 +152,7 @@ export class ServerHealth {
       failure = error;
       if (this.#suspects.has(connection)) events.replace(connection, error, local ? 'remove' : 'shutdown');
       else suspects.add(connection);
-      // The handler may have ended the run.
+      // `replace` may have ended this run.
       if (run !== this.#run) return;
     }
     this.#suspects = suspects;
@@ -161,16 +160,16 @@ export class ServerHealth {
     this.#arm(suspects.size > 0 ? Math.min(times.pingMs, this.#everyMs) : this.#everyMs);
   }
 
-  /** Which to ask: suspects first, else all processes, or one connection after the other. */
+  /** Connections to ping: suspects first, else every idle process, or one idle remote connection in turn. */
   #idle(): Connection[] {
-    // Of one that nothing is sent to, a node of a cluster that lost its lease perhaps, nothing is to be learned (F28).
+    // A silent connection, for example on a node without its lease, shows nothing about the server (F28).
     const all = [...this.#pool.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
     const idle = all.filter((connection) => connection.inFlight === 0 && !this.#answeredLately(connection));
     const again = idle.filter((connection) => this.#suspects.has(connection));
     if (again.length > 0) return again;
-    // Each process may hang for itself.
+    // Processes can hang independently.
     if (this.#context.ownProcess) return idle;
-    // One connection's answers count for the server, and so does the probe.
+    // For a remote server one connection's answers count for all, and so does the probe.
     return idle.length === 0 || idle.length < all.length ? [] : [idle[this.#next++ % idle.length]!];
   }
 
@@ -180,7 +179,7 @@ export class ServerHealth {
     );
   }
 
-  /** Why it seems to be gone; null for an answer, and where calls or the transport have shown more meanwhile. */
+  /** Why the connection seems to be gone; null after an answer, or if calls or the transport have shown more meanwhile. */
   async #ask(connection: Connection): Promise<GatewayError | null> {
     try {
       await ping(connection, this.#context.times.pingMs);

@@ -5,10 +5,10 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { ownEra } from '../connection/spoken-eras.ts';
 import type { UpstreamParts } from '../upstream-parts.ts';
 
-/** A start of a server whose address did not answer for so long fails, as a rule. */
+/** How long a list waits for a server's address to answer; a server that is silent for longer usually fails to start. */
 const REACH_MS = 500;
 
-/** Which of one server's catalogues a client is shown: that of the era and the capabilities it is served in. */
+/** Selects the catalog that a client of one server sees: that of the era and the capabilities in which it is served. */
 export class ClientCatalogs {
   readonly #parts: UpstreamParts;
 
@@ -16,7 +16,7 @@ export class ClientCatalogs {
     this.#parts = parts;
   }
 
-  /** `orOthers`: what other kinds of client are shown, in the client's own era first, is better than nothing. */
+  /** `orOthers`: if none is known, a catalog of other kinds of client, preferably of the client's own era. */
   known(client: ClientProfile, orOthers = false): ServerCatalog | null {
     const known = this.#known(client);
     return known !== null || !orOthers ? known : this.#parts.catalogs.ofOthers(this.#era(client));
@@ -30,11 +30,11 @@ export class ClientCatalogs {
     const own = ownEra(client);
     const known = catalogs.known(fingerprint, own);
     if (known !== null || (eras.newest !== null && !supervisor.failing)) return known;
-    // Which one is right cannot be found out now; what the server offers in the other era is better than nothing.
+    // The right era cannot be determined now; the catalog of the other era is better than none.
     return catalogs.known(fingerprint, own === 'stateful' ? 'stateless' : 'stateful');
   }
 
-  /** What is known, at once; else the first listing, waited for so long. `amongOthers` as in `Upstreams.catalog`. */
+  /** The known catalog, at once; else waits this long for the first listing. `amongOthers` as in `Upstreams.catalog`. */
   async get(client: ClientProfile, patienceMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const { eras, catalogs, supervisor } = this.#parts;
     if (amongOthers && !supervisor.up) return this.#amongOthers(client, patienceMs);
@@ -55,7 +55,7 @@ export class ClientCatalogs {
     return this.#parts.catalogs.refresh(this.#listedAs(client), this.#era(client));
   }
 
-  /** Lists over the client's own connection, which may be shown what others are not: all of it after now. Never rejects. */
+  /** Lists over the client's own connection, which may have lists of its own, with requests sent from now on. Never rejects. */
   async relist(client: ClientProfile): Promise<void> {
     const { context, connections, catalogs } = this.#parts;
     try {
@@ -68,7 +68,7 @@ export class ClientCatalogs {
     }
   }
 
-  /** A list of many servers waits for a start that is due or under way, and makes none (F01). */
+  /** A list over many servers waits for a start that is due or in progress, and does not start the server (F01). */
   async #amongOthers(client: ClientProfile, patienceMs: number): Promise<ServerCatalog | null> {
     const listed = this.#parts.supervisor.begunFor(client).then((up) => (up ? this.get(client, patienceMs) : null));
     const known = this.known(client);
@@ -78,13 +78,13 @@ export class ClientCatalogs {
     return this.known(client);
   }
 
-  /** What has to be waited for is on this machine, or something answered at the server's address. */
+  /** The server is local, or its address has answered at least once. */
   get #reached(): boolean {
     const { phases } = this.#parts;
     return phases === null || phases.reached;
   }
 
-  /** A list does not wait for what has failed, nor for a start that was given this time already for any list. */
+  /** Remaining wait: 0 for a failing server; the time since its start began is deducted, whichever list waited. */
   #left(waitMs: number): number {
     const { context, supervisor } = this.#parts;
     const since = supervisor.startingSince;
@@ -95,7 +95,7 @@ export class ClientCatalogs {
     if (waitMs > 0) await within(this.#parts.context.deps.clock, waitMs, listed, () => {});
   }
 
-  /** The first listing for a client whose era has to be found out. Never rejects. */
+  /** The first listing for a client whose era must be detected. Never rejects. */
   async #settled(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
     const { context, connections, catalogs, supervisor } = this.#parts;
     try {
@@ -108,7 +108,7 @@ export class ClientCatalogs {
     return catalogs.get(this.#listedAs(client), this.#era(client), waitMs);
   }
 
-  /** What the client's own process lists; null where it has none, or that lists what a fresh one does. */
+  /** The catalog of the client's own process; null if it has none, or if that equals the catalog of a fresh process. */
   #own(client: ClientProfile): ServerCatalog | null {
     const { catalogs, connections } = this.#parts;
     const connection = catalogs.own.differ ? connections.ready(client) : null;

@@ -11,23 +11,23 @@ import { sessionOf } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 
-/** The capabilities of a server that may make its `list_changed` worth listening for. */
+/** Capabilities of a server that may announce `list_changed`. */
 const LISTS = ['tools', 'prompts', 'resources'];
 
 const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
-/** How long the server's acknowledgement is waited for before it is listed again without. */
+/** How long to wait for the server's acknowledgement before it is listed again anyway. */
 const ACK_WAIT_MS = 2_000;
 
 /**
- * Keeps a `subscriptions/listen` open to a stateless server, which announces changes nowhere else
- * (patterns/subscriptions). A stream that breaks is opened again, ever less often; one that is refused is not.
+ * Keeps a `subscriptions/listen` open to a stateless server, which announces changes only there (patterns/subscriptions). A
+ * broken stream is reopened with back-off; a refused one is not.
  */
 class ChangeListener {
   readonly #context: ServerContext;
   #connection: Connection | null = null;
   #disarm: (() => void) | null = null;
   #breaks = 0;
-  /** The server does not tell us of changes. */
+  /** The server refused the subscription. */
   #refused = false;
   #stopWaiting: () => void = () => {};
 
@@ -35,7 +35,7 @@ class ChangeListener {
     this.#context = context;
   }
 
-  /** Listens over this connection, unless another one does already or there is nothing to hear. */
+  /** Subscribes over this connection, unless another one is subscribed or the server announces no changes. */
   watch(connection: Connection): void {
     if (connection.era !== 'stateless' || this.#connection?.ready === true) return;
     const filter = filterOf(connection);
@@ -45,7 +45,7 @@ class ChangeListener {
     this.#open(connection, filter, false);
   }
 
-  /** Whether the server announces changes over a connection of this node. */
+  /** Whether a connection of this node receives the server's change notifications. */
   get hears(): boolean {
     return this.#connection?.ready === true && this.#disarm === null && !this.#refused;
   }
@@ -73,7 +73,7 @@ class ChangeListener {
     );
   }
 
-  /** Only when the server reports changes again. */
+  /** Reports missed notifications once the new stream is acknowledged, or after a timeout. */
   #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
     const open = (): void => {
       this.#stopWaiting();
@@ -98,7 +98,7 @@ class ChangeListener {
   }
 }
 
-/** The filter for the lists that the server says may change; null for none. */
+/** The filter for the lists that the server declares as changing; null for none. */
 function filterOf(connection: Connection): string | null {
   const bytes = Buffer.from(connection.handshake?.capabilities ?? '');
   const changing = LISTS.filter((list) => {
@@ -108,27 +108,27 @@ function filterOf(connection: Connection): string | null {
   return changing.length === 0 ? null : `{${changing.map((list) => `"${list}ListChanged":true`).join(',')}}`;
 }
 
-/** F12: a server is listed again at most once in so long, however often it or other nodes announce changes. */
+/** F12: minimum time between two listings, however often the server or other nodes announce changes. */
 const REFRESH_EVERY_MS = 1_000;
-/** Changes come in groups (tools, prompts and resources of one event); they are waited for so long. */
+/** Changes arrive in groups (tools, prompts and resources of one event) and are collected this long. */
 const GROUPING_MS = 20;
-/** A call waits no longer for lists that are due or being read. */
+/** Longest wait of a call for lists that are due or being read. */
 const SETTLE_MS = 2_000;
 
-/** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it announces changes. */
+/** Keeps the known lists of one server current: lists it when possible, and again when it announces changes. */
 export class ListUpkeep {
   readonly #context: ServerContext;
   readonly #catalogs: ServerCatalogs;
   readonly #listener: ChangeListener;
-  /** Announced and not acted on yet: of each connection one `list_changed` of each kind. */
+  /** Announced changes that are not handled yet: per connection one `list_changed` of each kind. */
   readonly #noted = new Map<Connection, Map<string, Message>>();
   #actedAt = Number.NEGATIVE_INFINITY;
   #disarm: (() => void) | null = null;
-  /** Resolves when what is noted is acted on. */
+  /** Resolves when the announced changes are being handled. */
   #acting = Promise.withResolvers<void>();
   #relayedAt = Number.NEGATIVE_INFINITY;
   #relaying: Promise<void> | null = null;
-  /** Ends the wait for the next time that others are heeded. */
+  /** Cancels the delayed listing that other nodes triggered. */
   #giveUp: () => void = () => {};
 
   constructor(context: ServerContext, catalogs: ServerCatalogs) {
@@ -137,13 +137,13 @@ export class ListUpkeep {
     this.#listener = new ChangeListener(context);
   }
 
-  /** There is a connection that the server can be listed over. */
+  /** A connection is available to list the server over. */
   useful(connection: Connection, profile: ClientProfile): void {
     this.#catalogs.useful(profile, connection);
     this.#listener.watch(connection);
   }
 
-  /** The server says that a list of its has changed. */
+  /** The server announced a changed list. */
   noted(connection: Connection, message: Message): void {
     let messages = this.#noted.get(connection);
     if (messages === undefined) this.#noted.set(connection, (messages = new Map()));
@@ -163,29 +163,29 @@ export class ListUpkeep {
     this.#acting = Promise.withResolvers<void>();
   }
 
-  /** Lists again what this connection serves; resolves when that is done, or has failed. */
+  /** Lists again what this connection serves; resolves when the listing is done or has failed. */
   relisted(connection: Connection): Promise<void> {
     return connection.ready ? this.#catalogs.relistOver(connection) : Promise.resolve();
   }
 
-  /** Waits for the lists of such a client over its connection, at most for a moment. False: none are due or being read. */
+  /** Waits briefly for the lists of this kind of client over its connection. False: none are due or being read. */
   async settled(connection: Connection, client: ClientProfile): Promise<boolean> {
     const catalogs = this.#catalogs;
-    // Any stateless connection announces the changes of all.
+    // One stateless connection announces the changes of all.
     const isDue = this.#noted.has(connection) || (connection.era === 'stateless' && this.#noted.size > 0);
     const due = isDue ? this.#acting.promise : null;
     if (due === null && catalogs.listing(client, connection) === null) return false;
     const listed = async (): Promise<void> => {
       await due;
       await catalogs.listing(client, connection);
-      // The server may have reported another change while it was being listed.
+      // The server may have announced another change during the listing.
       await catalogs.listing(client, connection);
     };
     await within(this.#context.deps.clock, SETTLE_MS, listed(), () => {});
     return true;
   }
 
-  /** Another node has heard that the lists are others. What this node listens to it hears itself. */
+  /** Another node reports changed lists. Lists that this node is subscribed to are skipped. */
   heardElsewhere(): Promise<void> {
     const { clock } = this.#context.deps;
     this.#relaying ??= new Promise((resolve) => {

@@ -23,33 +23,33 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { matchableTemplates } from '../../protocol/uri-template.ts';
 import type { Connection } from '../connection/connection.ts';
 
-/** Pages of one list; a server that has more is believed to be going in circles. */
+/** Maximum of pages per list; a server with more is assumed to repeat its cursors. */
 const MAX_PAGES = 100;
-/** Items and bytes of one list that are taken: everything that is done with a list costs in proportion to them. */
+/** Maximum of items and bytes per list: all later work grows with them. */
 const MAX_ITEMS = MAX_PAGE_ITEMS;
 const MAX_BYTES = 64 * 1024 * 1024;
-/** The log takes fewer; what a server can make us write down is bounded. */
+/** Maximum of complaints per listing; the log shows fewer. */
 const MAX_COMPLAINTS = 100;
-/** What the specification lets a tool be called; names beyond it stay in the pages and are left out by the catalogue. */
+/** Tool names that the specification allows. Others are reported in the log and stay in the list; the aggregate filters names. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
-/** What the handshake said so short a time ago is not asked for again. */
+/** A handshake result this recent is not requested again. */
 const JUST_NOW_MS = 1_000;
 const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
 interface Listed {
   readonly catalog: ServerCatalog;
-  /** What is odd about the lists, in words, for the log. */
+  /** Problems of the lists, as text for the log. */
   readonly complaints: readonly string[];
-  /** What is left out because clients could not use a list with it. */
+  /** Items that are left out because clients could not use a list with them. */
   readonly invalid: readonly InvalidItem[];
-  /** The server refused one that it declares to have: what was known of that is kept. */
+  /** The server refused a list that it declares; the known list was kept. */
   readonly refused: boolean;
 }
 
 /**
- * Lists all that a server offers to one kind of client, every page of every list that it declares to have. The bytes stay
- * as they came, without items that would spoil the list for clients. A list that the server refuses keeps what `before`
- * knew of it; a lost connection fails the whole.
+ * Lists everything that a server offers to one kind of client, every page of every declared list. Bytes are kept as they came,
+ * without items that would make the list unusable. A refused list keeps its content of `before`; a lost connection fails the
+ * listing.
  */
 export async function listServer(
   connection: Connection,
@@ -79,7 +79,7 @@ export async function listServer(
   return { catalog, complaints, invalid, refused };
 }
 
-/** The handshake's result and its time, or, where the server gave that a time to live and it is older, a new one. */
+/** The handshake result and its time; a new one if the server gave it a time to live and it is not recent. */
 async function presentHandshake(
   connection: Connection,
   client: ClientProfile,
@@ -94,7 +94,7 @@ async function presentHandshake(
   return { handshake: said.kind === 'result' ? handshakeFromDiscover(said) : handshake, saidAt: wall };
 }
 
-/** The lists in which two catalogues differ. */
+/** The lists that differ between two catalogs. */
 export function differingLists(before: ServerCatalog | null, after: ServerCatalog): ListKind[] {
   if (before === null) return LIST_KINDS.filter((kind) => after.lists[kind].items.length > 0);
   return LIST_KINDS.filter((kind) => !sameItems(before.lists[kind], after.lists[kind]));
@@ -123,7 +123,7 @@ function pageRequest(
 class Listing {
   readonly complaints: string[] = [];
   readonly invalid: InvalidItem[] = [];
-  /** Calls over this wire mirror parameters into headers, so a tool that declares that wrongly is no use (H6). */
+  /** Calls over this wire mirror parameters in headers: a tool with an invalid declaration of them is left out (H6). */
   readonly #mirrored: boolean;
   readonly #ask: (list: ListMethod, cursor: Buffer | null) => Promise<Message>;
 
@@ -132,7 +132,7 @@ class Listing {
     this.#ask = ask;
   }
 
-  /** null when the server refuses the list. */
+  /** Returns null if the server refuses the list. */
   async allPages(list: ListMethod): Promise<CachedList | null> {
     const { complaints } = this;
     const items: Capability[] = [];
@@ -154,7 +154,7 @@ class Listing {
         complaints.unshift(`${list.method}: a page has more than ${MAX_PAGE_ITEMS} items, the rest is not offered`);
       for (const one of invalid) this.#leaveOut({ list: list.method, page: pages.length, ...one });
       const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
-      // In the stateful revisions members of these names are no hints.
+      // In the stateful revisions, members with these names are not cache hints.
       const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
       if (array) this.#collect(list, page, array, items, pages.length);
       pages.push(page);
@@ -196,7 +196,7 @@ class Listing {
       if (kind === 'tools' && !TOOL_NAME.test(key))
         this.#complain(`${method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
       const bytes = page.subarray(item.start, item.end);
-      // Its own endpoint shows it all the same: it is JSON, and spoils no other list there.
+      // The server's own endpoint still lists it: it is JSON and makes no other list unusable there.
       const reason = hardToRead(bytes);
       if (reason !== '') {
         const name = key.slice(0, 200).toWellFormed();

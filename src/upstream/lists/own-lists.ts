@@ -7,24 +7,24 @@ import type { SessionPool } from '../pool/session-pool.ts';
 import type { ServerContext } from '../server-context.ts';
 import { differingLists } from './listing.ts';
 
-/** What is known of a server's lists: of those for one kind of client, or of those that the process of one client has. */
+/** The known lists of a server: those for one kind of client, or those of one client's own process. */
 export interface CatalogEntry {
   readonly era: Era;
   readonly profile: ClientProfile;
-  /** The process whose lists these are; null where they are those of a fresh process, or of a server that all share. */
+  /** The process whose lists these are; null for the lists of a fresh process or of a shared server. */
   readonly own: Connection | null;
-  /** Of a process that lists what a fresh one does: null. */
+  /** The catalog; for an own process, null if it equals that of a fresh process. */
   catalog: ServerCatalog | null;
-  /** The connection that the last listing was made over, or is being made. */
+  /** The connection of the last or current listing. */
   over: Connection | null;
-  /** The run of the server in which it was last listed; 0 for a remembered catalogue. */
+  /** The run of the server in which it was last listed; 0 for a remembered catalog. */
   listedIn: number;
   listing: Promise<void> | null;
-  /** The server changed while it was being listed. */
+  /** The server changed during the listing: list again. */
   again: boolean;
-  /** Monotonic; the list is not asked for before this. */
+  /** Monotonic time before which it is not listed again. */
   pausedUntil: number;
-  /** In a row. */
+  /** Consecutive failures. */
   failures: number;
   /** Cancels the next attempt. */
   disarm: () => void;
@@ -35,27 +35,27 @@ export function newCatalogEntry(profile: ClientProfile, era: Era, own: Connectio
   return { era, profile, own, catalog: null, over: null, ...state };
 }
 
-/** Where the processes of sessions list something else, a fresh one is listed again at most once in so long. */
+/** Minimum time between two listings of a fresh process because of differing lists of a session's process. */
 const DOUBT_EVERY_MS = 5_000;
 
-/** What the processes of single sessions and principals list, where that differs from a fresh process. */
+/** The catalogs of processes that serve one session or principal, where they differ from that of a fresh process. */
 export class OwnLists {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
   readonly #common: (own: CatalogEntry) => CatalogEntry;
   readonly #entries = new Map<Connection, CatalogEntry>();
   #doubtAfter = 0;
-  /** How many differ: asked with every call. */
+  /** How many differ; read with every call. */
   #differing = 0;
 
-  /** `common`: the entry of the same kind of client with the lists of a fresh process. */
+  /** `common`: returns the entry of the same kind of client for a fresh process. */
   constructor(context: ServerContext, pool: SessionPool, common: (own: CatalogEntry) => CatalogEntry) {
     this.#context = context;
     this.#pool = pool;
     this.#common = common;
   }
 
-  /** Whether any process lists something of its own. */
+  /** Whether any process has a catalog of its own. */
   get differ(): boolean {
     return this.#differing > 0;
   }
@@ -68,31 +68,31 @@ export class OwnLists {
     return this.#entries.values();
   }
 
-  /** By the key of their connection. */
+  /** Catalogs by the session key of their connection. */
   *byKey(): Iterable<readonly [string, ServerCatalog]> {
     for (const { own, catalog } of this.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
   }
 
-  /** The connection serves a client from now on. Its entry, where it is to be listed; null where it just was, or serves no single client. */
+  /** The connection now serves a client. Returns the entry to list; null if it was just listed or is not an own process. */
   add(connection: Connection): CatalogEntry | null {
     if (!this.#isOwn(connection) || this.#entries.has(connection)) return null;
-    // No client is notified of what the pool closed by itself.
+    // Connections that the pool closed are removed without a notification.
     for (const other of this.#entries.keys()) if (!other.live) this.#drop(other);
     const own = newCatalogEntry(connection.profile, connection.era, connection);
     const common = this.#common(own);
-    // A server whose lists fail is not asked more often because it has more processes (F7).
+    // More processes do not cause more listings of a server whose listings fail (F7).
     own.pausedUntil = Math.max(common.pausedUntil, ...this.#entries.values().map(({ pausedUntil }) => pausedUntil));
     this.#entries.set(connection, own);
     return common.over === connection ? null : own;
   }
 
-  /** Its client may have another one: until then it is shown what a fresh process lists. */
+  /** The connection ended: until its client has another one, the client sees the catalog of a fresh process. */
   ended(connection: Connection): void {
     const own = this.#drop(connection);
     if (own?.catalog != null) this.#tell(own, own.catalog, this.#common(own).catalog);
   }
 
-  /** Takes what the process has listed. Resolves with the common entry where that should be listed again, else with null. */
+  /** Stores what the process listed. Resolves with the common entry if that should be listed again, else with null. */
   async keep(own: CatalogEntry, listed: ServerCatalog): Promise<CatalogEntry | null> {
     const { digest } = listed;
     const isCommon = digest === this.#common(own).catalog?.digest;
@@ -109,7 +109,7 @@ export class OwnLists {
     return own.catalog !== null && this.#isDoubtful(common) ? common : null;
   }
 
-  /** A fresh process lists something else now: clients that have a process go on being shown what theirs lists. */
+  /** The catalog of a fresh process changed: clients with a process of their own keep seeing what that process listed. */
   split(common: CatalogEntry, before: ServerCatalog | null): void {
     const kept = before === null ? null : { ...before, own: true as const };
     for (const own of this.#entries.values()) {
@@ -121,7 +121,7 @@ export class OwnLists {
     }
   }
 
-  /** A process lists something else than a fresh one did: perhaps a fresh one does so by now as well. */
+  /** Whether a fresh process should be listed again, because it may have changed as the client's process did. */
   #isDoubtful(common: CatalogEntry): boolean {
     const { clock } = this.#context.deps;
     if (common.listing !== null || clock.now() < this.#doubtAfter || this.#pool.room !== 'free') return false;
@@ -129,7 +129,7 @@ export class OwnLists {
     return true;
   }
 
-  /** Whether it is a process that serves one session or principal, whose lists no other client is shown. */
+  /** Whether it is a process for one session or principal, whose lists no other client sees. */
   #isOwn({ era, tenancy }: Connection): boolean {
     return this.#context.ownProcess && era === 'stateful' && isExclusive(tenancy);
   }

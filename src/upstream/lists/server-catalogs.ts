@@ -14,33 +14,33 @@ import type { Supervisor } from '../supervision/supervisor.ts';
 import { differingLists, listServer } from './listing.ts';
 import { type CatalogEntry, newCatalogEntry, OwnLists } from './own-lists.ts';
 
-/** A list that failed is not asked for again for so long (seeds F7). */
+/** Pause after a failed listing (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
-/** Unasked it is tried again after that, and then further and further apart, up to so many times as long. */
+/** Longest delay of a background retry after a failed listing, as a multiple of the pause; the delay doubles up to it. */
 const MAX_PAUSES = 64;
 const MAX_COMPLAINTS = 10;
-/** Invalid items that are reported in one run of a server. */
+/** Maximum of invalid items reported per run of a server. */
 const MAX_INVALID = 100;
-/** Connections that one listing is tried over, where each but the last is closed by the gateway itself meanwhile. */
+/** Attempts of one listing if the gateway itself closes each connection meanwhile. */
 const MAX_CONNECTIONS = 3;
-/** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
+/** Maximum of client kinds remembered per server and era; dropped ones are listed again when they return. */
 const MAX_SHELVES = 64;
 
 /**
- * What one server offers, per kind of client: one catalogue per era and capability fingerprint. Remembered ones of an
- * earlier process are served until the server has been listed anew. Listing is single flight per kind. Of a server with a
- * process per session these are the lists of a fresh process; what differs in one session's is kept beside them.
+ * The catalogs of one server: one per era and capability fingerprint. Remembered ones of an earlier process are served until
+ * the server was listed again. Listing is single flight per kind. For a server with a process per session these are the
+ * catalogs of a fresh process; those of sessions that differ are in `own`.
  */
 export class ServerCatalogs {
   readonly #context: ServerContext;
   readonly #supervisor: Supervisor;
   readonly #connections: ClientConnections;
   readonly #entries: Readonly<Record<Era, Map<string, CatalogEntry>>> = { stateful: new Map(), stateless: new Map() };
-  /** Of single processes. */
+  /** Catalogs of single processes. */
   readonly own: OwnLists;
   #latest: CatalogEntry | null = null;
   #run = 1;
-  /** The invalid items that were reported in this run, as text. */
+  /** Invalid items that were reported in this run, as text. */
   readonly #reported = new Set<string>();
 
   constructor(
@@ -60,17 +60,17 @@ export class ServerCatalogs {
     }
   }
 
-  /** The catalogue that was listed last, of any kind of client. */
+  /** The catalog that was listed last, for any kind of client. */
   get latest(): ServerCatalog | null {
     return this.#latest?.catalog ?? null;
   }
 
-  /** Whether that one is remembered from before this run of the server. */
+  /** Whether `latest` was not listed in this process. */
   get latestIsRemembered(): boolean {
     return this.#latest !== null && this.#latest.listedIn === 0;
   }
 
-  /** What a start without a client presents, and the era it begins with. */
+  /** The profile and era of a start without a client. */
   get latestKind(): { readonly profile: ClientProfile; readonly era: Era } | null {
     return this.#latest;
   }
@@ -79,7 +79,7 @@ export class ServerCatalogs {
     return this.#entries[era].get(fingerprint)?.catalog ?? null;
   }
 
-  /** The one that was listed last, for any kind of client; of this era where there is one. */
+  /** The catalog that was listed last, for any kind of client, preferably of this era. */
   ofOthers(era: Era): ServerCatalog | null {
     let latest: ServerCatalog | null = null;
     for (const { catalog } of this.#entries[era].values()) {
@@ -98,15 +98,15 @@ export class ServerCatalogs {
     return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
   }
 
-  /** The server was started anew: what is known of it may be out of date. */
+  /** The server was restarted: known catalogs may be out of date. */
   restarted(): void {
     this.#run++;
     this.#reported.clear();
-    // What failed was another run's.
+    // Failures of the earlier run do not count.
     for (const entry of this.#all()) entry.pausedUntil = 0;
   }
 
-  /** What is known, at once. Waits for the first listing, and for that of lists whose time to live is over. */
+  /** The known catalog. Waits for the first listing, and for that of a catalog whose time to live is over. */
   async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
     const entry = this.#entry(profile, era);
     const upToDate = entry.listedIn === this.#run;
@@ -119,15 +119,15 @@ export class ServerCatalogs {
     return entry.catalog;
   }
 
-  /** Nothing is listed any more unasked. */
+  /** Cancels all planned background listings. */
   close(): void {
     for (const entry of this.own.values()) entry.disarm();
     for (const entry of this.#all()) entry.disarm();
   }
 
   /**
-   * The connection serves such a client from now on. Lists for this kind of client, unless that was done in this run of the
-   * server, and what a process of its client's own lists, unless that just was.
+   * The connection now serves this kind of client: lists for this kind, unless that was done in this run, and the lists of the
+   * client's own process, unless they were just read.
    */
   useful(profile: ClientProfile, connection: Connection): void {
     const entry = this.#entry(profile, connection.era);
@@ -137,8 +137,8 @@ export class ServerCatalogs {
   }
 
   /**
-   * Lists again what this connection serves: a stateless one every kind of client that was listed in this run, another one
-   * the kind that it presents.
+   * Lists again what this connection serves: on a stateless one every kind of client that was listed in this run, else the kind
+   * that the connection presents.
    */
   async relistOver(connection: Connection): Promise<void> {
     if (connection.era === 'stateful') return this.#relist(this.#shelfOf(connection), connection);
@@ -146,14 +146,14 @@ export class ServerCatalogs {
     await Promise.all(listed.map((entry) => this.#relist(entry, connection)));
   }
 
-  /** Lists for this kind of client over this connection, and not what was asked for before now. */
+  /** Lists for this kind of client over this connection; does not reuse a listing that began earlier. */
   async relist(profile: ClientProfile, connection: Connection): Promise<void> {
     const entry = this.#entry(profile, connection.era);
     if (entry.listing !== null) await entry.listing;
     await (entry.listing ?? this.#relist(entry, connection));
   }
 
-  /** Lists again for every kind of client that was listed in this run, or is about to be, over a connection that fits. */
+  /** Lists again, over a suitable connection, for every kind of client that was listed in this run or is being listed. */
   async refreshListed(era: Era): Promise<void> {
     const again = async (entry: CatalogEntry): Promise<void> => {
       if (entry.listing === null) return this.#relist(entry, null);
@@ -165,17 +165,17 @@ export class ServerCatalogs {
     await Promise.all(listed.map(again));
   }
 
-  /** Lists now, on a connection that fits. Never rejects; later callers join it. */
+  /** Lists now, over a suitable connection. Never rejects; later callers join it. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
     return this.#refresh(this.#entry(profile, era), null);
   }
 
-  /** The listing under way of what such a client of this connection is shown; null for none. */
+  /** The current listing of what this kind of client sees on this connection; null for none. */
   listing(profile: ClientProfile, connection: Connection): Promise<void> | null {
     return this.#shelfOf(connection, profile).listing;
   }
 
-  /** The connection is new: lists over it, unless the first listing of this run is under way and finds the same. */
+  /** A new connection: lists over it, unless the first listing of this run is in progress and finds the same. */
   renewed(connection: Connection): Promise<void> {
     const own = this.own.of(connection);
     const entry = this.#entry(connection.profile, connection.era);
@@ -186,7 +186,7 @@ export class ServerCatalogs {
     return entry.listing !== null && entry.listedIn !== this.#run ? entry.listing : this.#relist(entry, connection);
   }
 
-  /** As soon as the list may be asked for: one that failed is never asked again at once (F7). */
+  /** Lists as soon as the pause after a failure is over (F7). */
   #relist(entry: CatalogEntry, connection: Connection | null): Promise<void> {
     const leftMs = entry.pausedUntil - this.#context.deps.clock.now();
     if (leftMs <= 0 || entry.listing !== null) return this.#refresh(entry, connection);
@@ -248,7 +248,7 @@ export class ServerCatalogs {
       const inspected = inspect?.(catalog);
       if (inspected != null) await inspected;
       const unchanged = before !== null && before.digest === catalog.digest && entry.listedIn !== 0;
-      // Of the same lists the one that was taken last is kept: their time to live has begun again.
+      // Unchanged stateless lists are replaced too, because their time to live starts again.
       entry.catalog = unchanged && entry.era === 'stateful' ? before : catalog;
       taken();
       this.#latest = entry;
@@ -257,7 +257,7 @@ export class ServerCatalogs {
       if (!unchanged) this.own.split(entry, before);
       this.#context.events.listed(entry.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
-      // The connection may have been a client's whose session has ended: that says nothing about the server.
+      // The connection may have belonged to a client whose session ended: that says nothing about the server.
       if (entry.own?.live === false) return;
       const closedByUs = connection !== null && !connection.live && connection.ended === null;
       if (closedByUs && this.#supervisor.up) return left > 1 ? this.#list(entry, null, left - 1) : undefined;
@@ -266,7 +266,7 @@ export class ServerCatalogs {
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
       const over = connection;
       if (over?.ready !== true) return;
-      // Of a connection that ended meanwhile the next one lists.
+      // If the connection has ended, the next one lists.
       const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (entry.failures - 1), MAX_PAUSES);
       entry.disarm = clock.after(pauseMs, () => {
         if (over.ready && entry.failures > 0 && entry.listing === null) void this.#refresh(entry, over);
@@ -321,12 +321,12 @@ function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
   return tools;
 }
 
-/** How the server is reached, in which era, with which capabilities; a start without a client presents these. */
+/** Connection digest, era and capabilities; a start without a client presents these capabilities. */
 function identityOf(server: Server, profile: ClientProfile, era: Era): string {
   return `${server.connectionDigest} ${era} ${canonical(profile.capabilities)}`;
 }
 
-/** Those of a server as it is defined now. */
+/** The remembered catalogs that fit the server's current definition. */
 export function rememberedCatalogs(
   server: Server,
   known: readonly (ServerCatalog & { readonly identity: string })[],

@@ -21,11 +21,11 @@ import type { PoolParts } from './pooled-connections.ts';
 import { Replicas } from './replica-set.ts';
 import { SessionPool } from './session-pool.ts';
 
-/** Sessions that wait for a connection. What is opened for one that ended meanwhile would have no owner, for ever. */
+/** Sessions that wait for a connection. A connection opened for a session that ended meanwhile would never be released. */
 export class WaitingSessions {
   readonly #waiting = new Map<string, { count: number; ended: boolean }>();
 
-  /** Does the work; if the session ended meanwhile, calls `release` when the last of its waiting work is over. */
+  /** Runs the work; if the session ends meanwhile, calls `release` after the last of its waiting work. */
   async during<T>(sessionId: string | null, work: () => Promise<T>, release: (sessionId: string) => void): Promise<T> {
     if (sessionId === null) return work();
     const entry = this.#waiting.get(sessionId) ?? { count: 0, ended: false };
@@ -47,24 +47,24 @@ export class WaitingSessions {
   }
 }
 
-/** A session at a server that was used from several nodes is ended by one that has a connection on it. */
+/** Delay before a node without a connection ends a shared session at the server: nodes with a connection end it first. */
 const END_AFTER_MS = 2_000;
-/** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
+/** Maximum of connections over which a client's calls are spread while requests of the server are open. */
 const MAX_LANES = 4;
 
 /**
- * Which connection of one server a client's messages use: one of the client's own era where the server speaks it, in the
- * isolation that the operator chose or that era needs.
+ * Selects the connection of one server for a client's messages: in the client's era if the server speaks it, with the isolation
+ * that the operator chose or that era needs.
  */
 export class ClientConnections {
   readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
   readonly replicas: Replicas;
-  /** What a crash took, to be brought back by the next start of the server; by session key. */
+  /** Connections that a crash ended, by session key; the next start of the server reopens them. */
   readonly lost = new Map<string, WantedConnection>();
   readonly #context: ServerContext;
   readonly #by: PoolParts;
-  /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
+  /** Tests whether the server accepts `initialize`, on the connection of the first client that needs it. */
   #asking: Promise<Connection> | null = null;
 
   constructor(context: ServerContext, by: PoolParts) {
@@ -74,7 +74,7 @@ export class ClientConnections {
     this.replicas = new Replicas(context, this.pool);
   }
 
-  /** The key of the connection that serves the client's requests of this method; null while the era is not known. */
+  /** The key of the connection that serves the client's requests of this method; null while the era is unknown. */
   keyOf(client: ClientProfile, method = ''): string | null {
     const era = this.#by.eras.servedIn(client);
     if (era === null) return null;
@@ -83,7 +83,7 @@ export class ClientConnections {
     return sessionKey(client, isolationOf(this.#context.server, era), era);
   }
 
-  /** The client's connection, if calls can be sent on it now; for a request of this method, if one is meant. */
+  /** The client's connection if calls can be sent on it now; `method`: that of the request, empty without one. */
   ready(client: ClientProfile, method = ''): Connection | null {
     const key = this.keyOf(client, method);
     if (key === null) return null;
@@ -91,19 +91,19 @@ export class ClientConnections {
     return this.#isAside(connection, method) ? this.pool.ready(this.#lane(key)) : connection;
   }
 
-  /** Whether a request goes to another connection than this one, unless the operator wants one for each principal. */
+  /** Whether a request must avoid this connection, where a server request is open; never with isolation `principal`. */
   #isAside(connection: Connection | null, method: string): boolean {
     return connection?.engaged === true && takesInput(method) && this.#context.server.isolation !== 'principal';
   }
 
-  /** The client's connection, opened if need be. `by`: as in `SessionPool.acquire`. Rejects with GatewayError. */
+  /** The client's connection, opened if needed. `by`: as in `SessionPool.acquire`. Rejects with GatewayError. */
   acquire(client: ClientProfile, method = '', by: Attempt | null = null): Promise<Connection> {
     return this.#inEra(client, (era) => {
       const wanted = this.#wanted(client, era, method);
       const first = this.pool.ready(wanted.key);
       if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted, by);
       const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
-      // Better to share, and to be refused questions, than to wait for room or not to be served.
+      // Sharing the first connection, with refused server requests, is better than waiting for room or failing.
       const patient = this.pool.room === 'none' ? null : by;
       const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) }, patient);
       return aside.catch((error) => {
@@ -113,7 +113,7 @@ export class ClientConnections {
     });
   }
 
-  /** Calls that could ask must not share a pipe when it is unknown which of them does; only the last lane is shared. */
+  /** The first lane without an open server request, which could not be attributed on a shared pipe; the last lane is shared. */
   #lane(key: string): string {
     for (let lane = 2; lane < MAX_LANES; lane++) {
       if (this.pool.ready(`${key} lane ${lane}`)?.engaged !== true) return `${key} lane ${lane}`;
@@ -121,23 +121,23 @@ export class ClientConnections {
     return `${key} lane ${MAX_LANES}`;
   }
 
-  /** Finds out in which era the client is served, where that takes a connection. Rejects with GatewayError. */
+  /** Determines the client's era, if that needs a connection. Rejects with GatewayError. */
   async settle(client: ClientProfile): Promise<void> {
     if (this.#by.eras.servedIn(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
   }
 
-  /** A connection to list the server over for this kind of client; never one that only a session would need. */
+  /** A connection to list the server over for this kind of client; never one that only a session needs. */
   async forListing(profile: ClientProfile, era: Era): Promise<Connection> {
     if (isolationOf(this.#context.server, era) === 'shared') {
       return this.replicas.of(era)?.any() ?? this.pool.acquire(this.#wanted(profile, era));
     }
-    // What a session has done to its process is no other client's matter.
+    // A session may have changed its process, which is not visible to other clients.
     const unused = this.#by.quota !== null;
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
     return live ?? this.pool.openWarm(profile, era);
   }
 
-  /** The first connection of a start, in this era where the server is known to speak it, else in the one it speaks. */
+  /** The first connection of a start: in this era if the server is known to speak it, else in the server's. */
   async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
     const { connector, eras } = this.#by;
     eras.restarted();
@@ -165,8 +165,8 @@ export class ClientConnections {
   }
 
   /**
-   * Opens what a crash took, as parts of this attempt; resolves with the first that is open, null for none. Processes hold
-   * state and start at once; HTTP sessions wait for the next call of their client. Rejects where none can be opened.
+   * Reopens what a crash ended, as parts of this attempt; resolves with the first open connection, or null. Processes hold
+   * state and start at once; HTTP sessions wait for their client's next call. Rejects if all of them fail.
    */
   async bringBack(attempt: Attempt): Promise<Connection | null> {
     const wanted = [...this.lost.values()].filter(({ tenancy }) => this.#context.local || tenancy.kind === 'shared');
@@ -192,14 +192,14 @@ export class ClientConnections {
     }
   }
 
-  /** Whose catalogue a client is shown: on a shared stateful connection no client's capabilities are presented. */
+  /** The profile whose catalog the client sees: a shared stateful connection presents no client's capabilities. */
   listedAs(client: ClientProfile): ClientProfile {
     const era = this.#by.eras.servedIn(client);
     const isolation = era === null ? this.#context.server.isolation : isolationOf(this.#context.server, era);
     return isolation === 'shared' && era !== 'stateless' ? this.#context.neutral : client;
   }
 
-  /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
+  /** Runs work that waits for the client's connection; a session that ends meanwhile keeps no connection. */
   whileWaiting<T>(client: ClientProfile, work: () => Promise<T>): Promise<T> {
     return this.#waiting.during(client.sessionId, work, (sessionId) => this.release(sessionId));
   }
@@ -215,7 +215,7 @@ export class ClientConnections {
     for (const key of keysOfSession(sessionId)) {
       const released = this.pool.release(key);
       if (released === null && key === sessionId && mayHaveOne) {
-        // There may be a session at the server all the same; nodes that have a connection on it end it before.
+        // The server may still have a session; nodes with a connection on it end it first.
         const end = (): void => void connector.end(key, neutral);
         if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
         else end();
@@ -223,13 +223,13 @@ export class ClientConnections {
     }
   }
 
-  /** Ends these (by session key), and does not bring them back: another node has them by now, or is to. */
+  /** Closes these connections (by session key) and does not reopen them: another node owns them now, or will. */
   surrender(keys: (key: string) => boolean, how: CloseReason): Promise<void> {
     for (const key of this.lost.keys()) if (keys(key)) this.lost.delete(key);
     return this.pool.surrender(keys, how);
   }
 
-  /** Whether what is under a key serves this client, no client yet (`spare`), or (null) any client. */
+  /** Returns a filter of session keys: those of this client, of the warm connection (`spare`), or (null) all. */
   serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NO_SESSION;
@@ -240,8 +240,8 @@ export class ClientConnections {
   }
 
   /**
-   * Opens a connection in the client's era. The first client whose era is unknown opens its own stateful one, others wait for
-   * its outcome. When the server does not take `initialize`, all are served in the era that it speaks.
+   * Opens a connection in the client's era. If that is unknown, the first client opens its own stateful connection and others
+   * wait for the result. If the server does not accept `initialize`, all clients are served in its own era.
    */
   async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
     for (;;) {

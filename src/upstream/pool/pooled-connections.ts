@@ -19,33 +19,33 @@ import type { CloseReason } from '../transport/transport.ts';
 import type { ProcessQuota, QuotaPool } from './process-quota.ts';
 import { longestUnused, type Slot, type Unused } from './slot.ts';
 
-/** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
+/** How long the process of a client without a stream is kept, for its return. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
 
-/** What opens the connections of one server, and limits their number. */
+/** Dependencies of one server's pool. */
 export interface PoolParts {
   readonly connector: Connector;
   readonly eras: SpokenEras;
   readonly supervisor: Supervisor;
-  /** The node's limit of processes; null for servers that are none. */
+  /** The node's process limit; null for servers that are not child processes. */
   readonly quota: ProcessQuota | null;
-  /** Where processes wait for a place to start in; null for servers that are none. */
+  /** The queue for process starts; null for servers that are not child processes. */
   readonly starts: StartQueue | null;
 }
 
-/** Which connections a server has, what they count against the limits, and when they end. `SessionPool` opens them. */
+/** The connections of one server: how they count against the limits and when they are closed. `SessionPool` opens them. */
 export class PooledConnections implements QuotaPool {
   protected readonly context: ServerContext;
   protected readonly by: PoolParts;
-  /** By session key; the warm connection under that of none. */
+  /** By session key; the warm connection under `NO_SESSION`. */
   protected readonly slots = new Map<string, Slot>();
-  /** Warm connections that were replaced and are still being listed over. */
+  /** Replaced warm connections over which the server is still being listed. */
   protected readonly replaced = new Set<Slot>();
-  /** Also those that have lost their place meanwhile. */
+  /** Slots whose connection is being opened, including slots that are not in `slots` any more. */
   protected readonly opening = new Set<Slot>();
-  /** Given up, and not yet gone. */
+  /** Connections that are being closed. */
   readonly #closing = new Set<Connection>();
-  /** They count against the limits from before they are started until nothing is left of them. */
+  /** Opened connections that count against the limits; `#starting` counts those that are being opened. */
   readonly #running = new Set<Connection>();
   #starting = 0;
 
@@ -54,18 +54,18 @@ export class PooledConnections implements QuotaPool {
     this.by = by;
   }
 
-  /** The warm connection: it has no owner yet. */
+  /** The warm connection, which has no owner yet. */
   protected get warm(): Slot | null {
     return this.slots.get(NO_SESSION) ?? null;
   }
 
-  /** The connection under this key, if calls can be sent on it now. */
+  /** The connection under this key if calls can be sent on it now. */
   ready(key: string): Connection | null {
     const connection = this.slots.get(key)?.connection;
     return connection?.ready === true ? connection : null;
   }
 
-  /** A live connection of this era that presents these capabilities, for lists; `unused`: one without a request so far. */
+  /** A live connection of this era with these capabilities, for listing; `unused`: without any request so far. */
   presenting(fingerprint: string, era: Era, unused: boolean): Connection | null {
     const fits = (one: Connection): boolean =>
       one.ready && one.era === era && one.profile.fingerprint === fingerprint && !(unused && one.use.requests > 0);
@@ -80,30 +80,30 @@ export class PooledConnections implements QuotaPool {
     return this.opening.size > 0;
   }
 
-  /** But for the warm connection's. */
+  /** Session keys, without that of the warm connection. */
   *keys(): Iterable<string> {
     for (const key of this.slots.keys()) if (key !== NO_SESSION) yield key;
   }
 
-  /** The warm one first. */
+  /** The warm connection comes first. */
   *connections(): Generator<Connection> {
     const { warm } = this;
     if (warm?.connection) yield warm.connection;
     for (const slot of this.slots.values()) if (slot.connection !== null && slot !== warm) yield slot.connection;
   }
 
-  /** Also those that are being listed over for the last time. */
+  /** Includes replaced warm connections. */
   #all(): Slot[] {
     return [...this.replaced, ...this.slots.values()];
   }
 
-  // The limits of processes.
+  // Process limits.
 
   get #count(): number {
     return this.#running.size + this.#starting;
   }
 
-  /** The server has as many as it may have; the node may have room for more. */
+  /** Whether the server has reached its own limit; the node may have room for more. */
   protected get serverFull(): boolean {
     return this.by.quota !== null && this.#count >= this.context.server.limits.maxProcesses;
   }
@@ -112,19 +112,19 @@ export class PooledConnections implements QuotaPool {
     return this.serverFull || this.by.quota?.full === true;
   }
 
-  /** What a process for a new key would take. */
+  /** What a process for a new session key would need. */
   get room(): Room {
     if (!this.full || this.warm !== null) return 'free';
     const yields = this.serverFull ? this.longestUnused() !== null : this.by.quota?.yields === true;
     return yields ? 'idle' : 'none';
   }
 
-  /** How many processes there are, and how many there may be; null where it is no process of this machine. */
+  /** The number of processes and the limit; null if the server is not a child process. */
   get processes(): ServerStatus['processes'] {
     return this.by.quota === null ? null : { running: this.#count, limit: this.context.server.limits.maxProcesses };
   }
 
-  /** REFUSED, with the limit that is in the way. */
+  /** REFUSED, naming the limit that was reached. */
   protected noRoom(): NoRoom {
     const { name, server } = this.context;
     const text = this.serverFull
@@ -133,7 +133,7 @@ export class PooledConnections implements QuotaPool {
     return new NoRoom(name, text);
   }
 
-  /** Whether there is room for another one, if need be by ending what is idle; then it is taken, until `started`. */
+  /** Reserves room for a connection until `started`, if needed by closing idle ones. False if there is none. */
   protected takeRoom(): boolean {
     while (this.full) if (!(this.serverFull ? this.yieldOne() : this.by.quota?.makeRoom())) return false;
     this.by.quota?.take(this);
@@ -141,14 +141,14 @@ export class PooledConnections implements QuotaPool {
     return true;
   }
 
-  /** null: nothing came of it. */
+  /** `connection`: null if the start failed. */
   protected started(connection: Connection | null): void {
     this.#starting--;
     if (connection === null) this.by.quota?.release();
     else this.#running.add(connection);
   }
 
-  /** Nothing is left of it, or it is as good as gone. */
+  /** The connection no longer counts against the limits: it has ended, or is being closed for another one. */
   protected gone(connection: Connection): void {
     if (this.#running.delete(connection)) this.by.quota?.release();
   }
@@ -169,9 +169,9 @@ export class PooledConnections implements QuotaPool {
     return true;
   }
 
-  // How they end.
+  // Closing.
 
-  /** The connection ended by itself: forgets it and returns its owner; null when it was not pooled. */
+  /** The connection ended by itself: removes it and returns its owner; null if it was not pooled. */
   forget(connection: Connection): WantedConnection | null {
     this.gone(connection);
     for (const [key, slot] of this.slots) {
@@ -182,7 +182,7 @@ export class PooledConnections implements QuotaPool {
     return null;
   }
 
-  /** The client session has ended: what was its own ends too, also while it is being opened. */
+  /** The client session has ended: closes its connection, also one that is being opened. */
   release(key: string): Promise<void> | null {
     const slot = this.slots.get(key);
     if (slot === undefined) return null;
@@ -190,7 +190,7 @@ export class PooledConnections implements QuotaPool {
     return this.end(slot, 'remove');
   }
 
-  /** Ends these (by session key), also while they open or close: another node has them. Resolves when they are gone. */
+  /** Closes these connections, also while they open or close: another node owns them. Resolves when all have ended. */
   async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
     const left = [...this.opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
     for (const connection of this.#closing) if (lost(connection.key)) left.push(connection.close(how));
@@ -202,7 +202,7 @@ export class PooledConnections implements QuotaPool {
     await Promise.all(left);
   }
 
-  /** Closes what is idle for long, sooner where its client is gone, and what failed too often in a row (S1.7). */
+  /** Closes connections that are idle for too long, sooner if the client is gone, or failed too often in a row (S1.7). */
   sweep(): void {
     const { deps, limits } = this.context;
     const { idleTimeoutMs, maxErrors } = limits.pool;
@@ -218,7 +218,7 @@ export class PooledConnections implements QuotaPool {
     }
   }
 
-  /** Closes the connection with this label (S1.10); what is in flight on it is lost. False where there is none. */
+  /** Closes the connection with this label (S1.10); its in-flight requests are lost. False if there is none. */
   closeLabelled(label: string): boolean {
     for (const slot of this.#all()) {
       const { connection, tenancy } = slot;
@@ -229,7 +229,7 @@ export class PooledConnections implements QuotaPool {
     return false;
   }
 
-  /** An HTTP session is left to its server, to be gone on with; a process takes its state along. */
+  /** An HTTP session may stay open at its server, to be resumed; a process loses its state. */
   #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
     this.#forgetSlot(slot);
     const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
@@ -253,7 +253,7 @@ export class PooledConnections implements QuotaPool {
     await Promise.all(slots.map((slot) => this.end(slot, how)));
   }
 
-  /** Also while it is being opened. */
+  /** Closes the slot's connection, also while it is being opened. */
   protected async end(slot: Slot, how: CloseReason): Promise<void> {
     slot.attempt.cancel(how);
     if (slot.connection !== null) await this.close(slot.connection, how);
@@ -270,7 +270,7 @@ export class PooledConnections implements QuotaPool {
     }
   }
 
-  /** For people (S1.4): copies, not the things themselves. */
+  /** Snapshots for the status (S1.4). */
   statuses(): ConnectionStatus[] {
     const { name: server, deps } = this.context;
     const sinceMonotonic = deps.clock.wall() - deps.clock.now();

@@ -4,34 +4,34 @@ import type { Attempt } from '../connection/attempt.ts';
 import type { NodeLimits } from '../server-context.ts';
 import type { Unused } from './slot.ts';
 
-/** One server's share of the node's processes, and what of it could be given up. */
+/** One server's part of the node's processes. */
 export interface QuotaPool {
-  /** Its connection that is ended first where another needs room; null where none may be. */
+  /** The connection to close first when another one needs room; null if none may be closed. */
   longestUnused(): Unused | null;
-  /** Ends that connection; false where there is none. */
+  /** Closes that connection; false if there is none. */
   yieldOne(): boolean;
 }
 
-/** A call waits no longer than this for room, and no longer than half of the time that it has left. */
+/** Longest wait of a call for room; a call waits at most half of its remaining time. */
 const WAIT_MS = 2_000;
-/** While calls wait, the quota looks so often for a process that has become idle: what makes one idle has many places. */
+/** Poll interval for idle processes while calls wait; a process can become idle in many places of the code. */
 const LOOK_MS = 10;
 
 interface RoomWaiter {
   readonly attempt: Attempt;
-  /** Takes a place, if need be by ending an idle process; false where there is none. */
+  /** Takes a place, if needed by ending an idle process; false if that is impossible. */
   readonly take: () => boolean;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly until: number;
   readonly taken: PromiseWithResolvers<boolean>;
 }
 
-/** Child processes of this node, counted over all servers, against the operator's limit. */
+/** Counts the child processes of all servers of this node against the operator's limit. */
 export class ProcessQuota {
   readonly #limits: NodeLimits;
   readonly #pools = new Set<QuotaPool>();
   readonly #clock: Clock;
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #waiters = new Set<RoomWaiter>();
   #serving = false;
   #disarm: (() => void) | null = null;
@@ -55,22 +55,22 @@ export class ProcessQuota {
     this.taken--;
   }
 
-  /** The pool has ended. */
+  /** The pool was closed. */
   leave(pool: QuotaPool): void {
     this.#pools.delete(pool);
   }
 
-  /** Whether some server has a process that would give way. */
+  /** Whether any server has a process that can be ended for another. */
   get yields(): boolean {
     return this.#first() !== null;
   }
 
-  /** Ends what was not used for longest, whichever server's it is; false if all is in use. */
+  /** Ends the process that was unused for longest, of whichever server; false if all are in use. */
   makeRoom(): boolean {
     return this.#first()?.yieldOne() ?? false;
   }
 
-  /** Takes a place, after earlier waiters; for a call, waits until a process is idle. False: there is no place. */
+  /** Takes a place, after earlier waiters; if a call waits for it, waits until a process is idle. False: there is no place. */
   place(attempt: Attempt, take: () => boolean): boolean | Promise<boolean> {
     this.#serve();
     if (take()) return true;
@@ -78,7 +78,7 @@ export class ProcessQuota {
     if (calls.length === 0) return false;
     const waitMs = Math.min(WAIT_MS, ...calls.map(({ leftMs }) => leftMs / 2));
     const taken = Promise.withResolvers<boolean>();
-    // A defect in the work for one server is not to become another's, whose call happens to look.
+    // `take` runs in its own server's error boundary, whichever server's call triggers it.
     const waiter = { attempt, take: AsyncResource.bind(take), until: this.#clock.now() + waitMs, taken };
     this.#waiters.add(waiter);
     attempt.undoBy(() => this.#end(waiter, false));
@@ -95,7 +95,7 @@ export class ProcessQuota {
   }
 
   #serve(): void {
-    // What ends for one of them may make another ask.
+    // Ending a process for one waiter may call this again.
     if (this.#serving) return;
     this.#serving = true;
     for (const waiter of this.#waiters) {

@@ -9,12 +9,12 @@ import type { ServerContext } from '../server-context.ts';
 import { Affinity, holderOf, isFailing, Replica } from './replica.ts';
 import type { SessionPool } from './session-pool.ts';
 
-/** Requests that are complete in themselves, so that any replica serves them; others may refer to earlier ones. */
+/** Self-contained requests, which any replica can serve; others may refer to earlier ones. */
 const SPREAD = new Set(['tools/call', 'prompts/get', 'resources/read', 'completion/complete']);
 
 /**
- * The replicas of one server in one era: where a call goes, and that as many run as should. Each has its own
- * supervisor; when none serves any more, the server's takes over.
+ * The replicas of one server in one era: assigns calls to them and keeps the wanted number running. Each has its own
+ * supervisor; when none is up any more, the server's supervisor takes over.
  */
 export class ReplicaSet {
   readonly #era: Era;
@@ -22,14 +22,14 @@ export class ReplicaSet {
   readonly #pool: SessionPool;
   readonly #affinity = new Affinity();
   #restarting: Promise<void> | null = null;
-  /** Grows when the replicas are stopped: a rolling restart from before goes no further. */
+  /** Incremented when the replicas are stopped: an earlier rolling restart then ends. */
   #generation = 0;
   #replicas: Replica[] = [];
-  /** Where goes what may be meant to be found again, of clients that nothing is known by. */
+  /** The replica for requests that may refer to earlier ones, from clients that cannot be recognised. */
   #preferred: Replica | null = null;
   #wanted = 0;
   #resizing = false;
-  /** Of equals the next one is taken. */
+  /** Rotates the choice among equally loaded replicas. */
   #next = 0;
 
   constructor(era: Era, context: ServerContext, pool: SessionPool) {
@@ -43,29 +43,29 @@ export class ReplicaSet {
     return this.#replicas.length;
   }
 
-  /** One that calls can be sent on now, whichever. */
+  /** The connection of any replica that calls can be sent on now. */
   any(): Connection | null {
     return this.#replicas.map((replica) => this.#ready(replica)).find((connection) => connection !== null) ?? null;
   }
 
-  /** One of them serves: the others are started, but for those that wait for their next attempt. */
+  /** One replica is up: starts the others, except those that wait for their next attempt. */
   begin(): void {
     for (const { supervisor } of this.#replicas) if (supervisor.state !== 'failed') void supervisor.start();
   }
 
-  /** The server is stopped, or none of them serves any more. */
+  /** The server was stopped, or no replica is up any more. */
   async halt(): Promise<void> {
     this.#generation++;
     this.abandonCalls('restarted');
     await Promise.all(this.#replicas.map(({ supervisor }) => supervisor.stop()));
   }
 
-  /** No client keeps to any of them any more; sessions that had talked to one are notified with this cause. */
+  /** Removes all bindings; sessions that had sent requests are notified with this cause. */
   abandonCalls(cause: StateLoss): void {
     for (const replica of this.#replicas) this.#unbind(replica, cause);
   }
 
-  /** Whether the end of this connection is made up for here: not where it was the last that served. */
+  /** Handles a replica's crash; false if it was the last one that was up, so that the server's supervisor must handle it. */
   crashed(key: string, error: GatewayError, answered: boolean): boolean {
     const replica = this.#replicas.find((one) => one.key === key);
     if (replica === undefined) return false;
@@ -79,7 +79,7 @@ export class ReplicaSet {
     return true;
   }
 
-  /** Changes how many there are. Those that go finish what they have, and only then come others in their place. */
+  /** Changes the number of replicas. Removed ones finish their calls before new ones take their place. */
   resize(count: number): void {
     this.#wanted = count;
     if (!this.#resizing) void this.#resize();
@@ -98,8 +98,8 @@ export class ReplicaSet {
   }
 
   /**
-   * Restarts the replicas one after the other, those that serve last, each when the one before is up again. One that
-   * does not come up ends it. A second request joins the first.
+   * Rolling restart: one replica after the other, those that are up last, each after the one before is up. It ends early if a
+   * replica does not come up. A second request joins the first.
    */
   restart(): Promise<void> {
     this.#restarting ??= this.#roll().finally(() => {
@@ -114,14 +114,14 @@ export class ReplicaSet {
     this.#context.events.recovery(failure === null ? 'succeeded' : 'failed', failure);
   }
 
-  /** Why it ended early; null when all are up again. */
+  /** Why the rolling restart ended early; null if all replicas are up again. */
   async #restartEach(): Promise<string | null> {
     const server = this.#context.name;
     const generation = this.#generation;
     const serves = (replica: Replica): boolean => this.#ready(replica) !== null;
     const order = [...this.#replicas.filter((one) => !serves(one)), ...this.#replicas.filter(serves)];
     for (const replica of order) {
-      // There may be fewer by now, or none that serve.
+      // The replica may have been removed meanwhile.
       if (!this.#replicas.includes(replica)) continue;
       if (serves(replica)) {
         if (!this.#replicas.some((other) => other !== replica && serves(other))) {
@@ -145,13 +145,13 @@ export class ReplicaSet {
     this.#affinity.release(sessionId);
   }
 
-  /** None before one of them was started. */
+  /** Empty before the first replica was started. */
   statuses(): ReplicaStatus[] {
     if (this.#replicas.every(({ supervisor }) => supervisor.state === 'unknown')) return [];
     return this.#replicas.map((replica) => replica.status());
   }
 
-  /** Which one serves this client: its own, or the one with least to do. `method` is '' where nothing is sent. */
+  /** The replica that serves this client: the one it is bound to, or the least loaded one. `method`: '' if nothing is sent. */
   placed(client: ClientProfile, method: string): Replica {
     const holder = holderOf(client);
     if (holder === null) return SPREAD.has(method) ? (this.#least() ?? this.#instanceNow()) : this.#instanceNow();
@@ -159,7 +159,7 @@ export class ReplicaSet {
     const known = this.#affinity.of(holder, talks);
     if (known !== null && this.#ready(known) !== null) return known;
     const replica = this.#least();
-    // No client keeps to a replica that does not serve.
+    // A client is not bound to a replica that is not up.
     if (replica === null) return known ?? this.#replicas[0]!;
     this.#affinity.bind(holder, client.sessionId, replica, talks);
     return replica;
@@ -176,7 +176,7 @@ export class ReplicaSet {
     return replica.leaving ? null : replica.connection;
   }
 
-  /** The healthy one with the fewest calls in flight, of equals the one that fewest keep to; null where none serves. */
+  /** The healthy replica with the fewest calls in flight, then with the fewest bindings; null if none is up. */
   #least(): Replica | null {
     let least: Replica | null = null;
     let load = Number.POSITIVE_INFINITY;
@@ -194,14 +194,14 @@ export class ReplicaSet {
     return least;
   }
 
-  /** Takes no calls any more, and has none: sessions that keep to it are notified, and go elsewhere. */
+  /** Stops new calls, removes the bindings with a notification of their sessions, and waits for calls in flight. */
   async #quiet(replica: Replica): Promise<void> {
     replica.leaving = true;
     this.#unbind(replica);
     await replica.connection?.drained(this.#context.times.drainMs);
   }
 
-  /** There are to be fewer. */
+  /** Removes a replica. */
   async #dismiss(replica: Replica): Promise<void> {
     await this.#quiet(replica);
     await replica.supervisor.stop();
@@ -210,14 +210,14 @@ export class ReplicaSet {
 
   #unbind(replica: Replica, cause: StateLoss = 'restarted'): void {
     const talked = this.#affinity.releaseAll(replica);
-    // A stateless server keeps nothing for a session.
+    // A stateless server holds no state for a session.
     if (this.#era !== 'stateful') return;
     const { deps, name } = this.#context;
     for (const sessionId of talked) deps.events.stateLost(name, sessionId, cause);
   }
 }
 
-/** Calls in flight; what is unwell, or has a question open that any call could be meant by, comes after all others. */
+/** Calls in flight; failing replicas, and those with an open server request that any call could belong to, come last. */
 function loadOf(connection: Connection): number {
   if (isFailing(connection)) return connection.load + 2e9;
   return connection.engaged ? connection.load + 1e9 : connection.load;
@@ -225,7 +225,7 @@ function loadOf(connection: Connection): number {
 
 const ERAS: readonly Era[] = ['stateful', 'stateless'];
 
-/** The replicas of a shared server by era, made when needed; none where one process is enough. */
+/** The replica sets of a shared server by era, created when needed; none if one process is enough. */
 export class Replicas {
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
@@ -236,7 +236,7 @@ export class Replicas {
     this.#pool = pool;
   }
 
-  /** null where one connection serves all. */
+  /** null if one connection serves all clients. */
   of(era: Era): ReplicaSet | null {
     const known = this.#sets.get(era);
     if (known !== undefined) return known;
@@ -254,17 +254,17 @@ export class Replicas {
     for (const era of ERAS) if (this.#pool.ready(replicaKey(era, 1)) !== null) this.of(era);
   }
 
-  /** A connection has got its owner: if it is the first of several replicas, the others are started. */
+  /** A connection was assigned: if it belongs to a replica set, the other replicas are started. */
   opened({ tenancy }: WantedConnection, era: Era): void {
     if (tenancy.kind === 'shared') this.of(era)?.begin();
   }
 
-  /** Whether the end of this connection is made up for here; see `ReplicaSet.crashed`. */
+  /** Handles a replica's crash; see `ReplicaSet.crashed`. */
   crashed({ key, tenancy }: WantedConnection, era: Era, error: GatewayError, answered: boolean): boolean {
     return tenancy.kind === 'shared' && this.#sets.get(era)?.crashed(key, error, answered) === true;
   }
 
-  /** null where there is nothing to roll over. */
+  /** null if there are not several replicas of which one is up. */
   restart(): Promise<void> | null {
     const serving = [...this.#sets.values()].filter((set) => set.any() !== null && set.count > 1);
     if (serving.length === 0) return null;

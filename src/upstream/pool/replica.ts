@@ -10,18 +10,18 @@ import type { Supervised, Transition } from '../supervision/state-machine.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
 import type { SessionPool } from './session-pool.ts';
 
-/** One of several processes that share the calls of a server, with its own supervisor. */
+/** One of several processes that share the calls of one server, with its own supervisor. */
 export class Replica implements Supervised {
-  /** From 1. */
+  /** Starts at 1. */
   readonly number: number;
   readonly era: Era;
   readonly key: string;
   readonly supervisor: Supervisor;
   readonly #context: ServerContext;
   readonly #pool: SessionPool;
-  /** It is to be restarted or to go, and takes no calls any more. */
+  /** The replica is about to be restarted or removed and takes no calls. */
   leaving = false;
-  /** Sessions and handles that keep to it. */
+  /** Number of sessions and handles bound to it. */
   bound = 0;
 
   constructor(number: number, era: Era, context: ServerContext, pool: SessionPool) {
@@ -38,12 +38,12 @@ export class Replica implements Supervised {
     );
   }
 
-  /** Its connection, if calls can be sent on it now. */
+  /** Its connection if calls can be sent on it now. */
   get connection(): Connection | null {
     return this.#pool.ready(this.key);
   }
 
-  /** The connection that is wanted for its calls. */
+  /** The connection that the replica needs. */
   get wanted(): WantedConnection {
     const { era, key, number } = this;
     return { era, key, tenancy: { kind: 'shared', replica: number }, profile: this.#context.neutral };
@@ -85,7 +85,7 @@ export class Replica implements Supervised {
   }
 }
 
-/** Its last calls failed: others are asked first. */
+/** Whether its last calls failed: other replicas are preferred. */
 export function isFailing({ use }: Connection): boolean {
   return use.consecutiveErrors >= FAILURES_TILL_UNHEALTHY;
 }
@@ -95,22 +95,22 @@ function healthOf({ state, failing }: Supervisor, connection: Connection | null)
   return failing || state === 'degraded' ? 'unhealthy' : 'unknown';
 }
 
-/** Sessions and handles that are remembered; beyond that the one that sent nothing for longest is bound anew. */
+/** Maximum of bindings; above it the least recently used one is dropped. */
 const MAX_BOUND = 65_536;
 
 interface Binding {
   readonly replica: Replica;
-  /** null for a handle. */
+  /** null for a client with a handle. */
   readonly sessionId: string | null;
-  /** It has talked to the replica, which may keep something for it. */
+  /** It sent requests to the replica, which may hold state for it. */
   talked: boolean;
 }
 
-/** Which replica a session, or a client with a handle, keeps to. Others cannot be recognised. */
+/** Binds each session, and each client with a handle, to a replica. Other clients cannot be recognised. */
 export class Affinity {
   readonly #bindings = new Map<string, Binding>();
 
-  /** Where the holder keeps to; null for nowhere yet. */
+  /** The replica that the holder is bound to; null if none. */
   of(holder: string, talks: boolean): Replica | null {
     const binding = this.#bindings.get(holder);
     if (binding === undefined) return null;
@@ -136,7 +136,7 @@ export class Affinity {
     binding.replica.bound--;
   }
 
-  /** The replica has ended, or is about to: no client keeps to it any more. Returns the sessions that had talked to it. */
+  /** The replica has ended or will: removes its bindings. Returns the sessions that had sent requests to it. */
   releaseAll(replica: Replica): string[] {
     const talked: string[] = [];
     for (const [holder, { replica: one, sessionId, talked: hasTalked }] of this.#bindings) {
@@ -148,7 +148,7 @@ export class Affinity {
   }
 }
 
-/** By what the client is known again; null for nothing. */
+/** The key that identifies a client for its binding; null if it has none. */
 export function holderOf({ sessionId, handle, principal }: ClientProfile): string | null {
   if (sessionId !== null) return sessionId;
   return handle === null ? null : `${principal.id} ${handle}`;

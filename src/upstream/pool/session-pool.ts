@@ -9,17 +9,17 @@ import { isAtRest } from '../supervision/state-machine.ts';
 import { PooledConnections } from './pooled-connections.ts';
 import { mayFit, type Slot } from './slot.ts';
 
-/** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
+/** A warm connection on which a server request waited this long is not assigned: the server would soon give up. */
 const STALE_HOLD_MS = 20_000;
-/** How long a spare that was replaced may still be listed over. */
+/** How long a listing may continue over a replaced warm connection. */
 const LISTING_MS = 30_000;
 
 /**
- * Opens the connections of one server, once per session key for all that wait. At most one has no owner (the warm
- * connection): the one the server was listed over, kept for the first client with the same capabilities.
+ * Opens the connections of one server, once per session key for all waiters. At most one has no owner (the warm connection):
+ * the server was listed over it, and it is kept for the first client with the same capabilities.
  */
 export class SessionPool extends PooledConnections {
-  /** The connection under the key, opened if need be. `by`: the attempt that it is part of. Rejects with GatewayError. */
+  /** The connection under the key, opened if needed. `by`: the attempt that it is part of. Rejects with GatewayError. */
   async acquire(want: WantedConnection, by: Attempt | null = null): Promise<Connection> {
     const known = this.slots.get(want.key);
     if (known?.connection?.ready === true) return known.connection;
@@ -29,7 +29,7 @@ export class SessionPool extends PooledConnections {
     }
     const { warm } = this;
     if (want.tenancy.kind !== 'shared' && warm?.opening && mayFit(warm, want.profile, want.era)) {
-      // What is being opened to list the server is this client's in a moment.
+      // The warm connection that is being opened may become this client's.
       by?.follow(warm.attempt);
       await warm.opening.catch(() => {});
       by?.unfollow(warm.attempt);
@@ -46,7 +46,7 @@ export class SessionPool extends PooledConnections {
     return adopted;
   }
 
-  /** A connection for lists without an owner yet. It replaces the warm connection of another era or other capabilities. */
+  /** A connection without an owner, for listing. It replaces a warm connection of another era or with other capabilities. */
   async openWarm(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
     const present = this.warm;
     const fits = present !== null && !present.attempt.cancelled && mayFit(present, profile, era);
@@ -55,7 +55,7 @@ export class SessionPool extends PooledConnections {
       attempt.place?.leave();
       attempt.follow(present.attempt);
       if (fits) return present.opening;
-      // A client with other capabilities is about to list over it: one after the other.
+      // Wait for the other listing: one warm connection after the other.
       await present.opening.catch(() => {});
       return this.openWarm(profile, era, attempt);
     }
@@ -63,7 +63,7 @@ export class SessionPool extends PooledConnections {
     return this.#open({ key: NO_SESSION, era, tenancy: WARM, profile, connection: null, opening: null, attempt });
   }
 
-  /** The spare turns out to be the one connection for all: the server's era says so. */
+  /** The server's era shows that the warm connection is the one that all clients share: assigns it. */
   promoteWarm(key: string, tenancy: Tenancy): void {
     const { warm } = this;
     if (warm?.connection == null) return;
@@ -73,7 +73,7 @@ export class SessionPool extends PooledConnections {
     this.#give(warm.connection, slot);
   }
 
-  /** The warm connection, for this client, if it presents the same capabilities and was not kept waiting too long. */
+  /** Takes the warm connection for this client if it presents the same capabilities and no server request waited too long. */
   #takeWarm(want: WantedConnection): Connection | null {
     const { warm } = this;
     if (warm?.connection?.ready !== true || !mayFit(warm, want.profile, want.era)) return null;
@@ -90,10 +90,10 @@ export class SessionPool extends PooledConnections {
     this.context.events.adopted(connection, slot);
   }
 
-  /** Ends a spare that was replaced once nothing is being listed over it. */
+  /** Closes a replaced warm connection when no listing uses it. */
   async #endIdle(warm: Slot): Promise<void> {
     this.replaced.add(warm);
-    // A listing that has just been given it begins in this turn of the event loop.
+    // A listing that just received it begins in this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     await warm.connection?.drained(LISTING_MS);
     this.replaced.delete(warm);
@@ -152,13 +152,13 @@ export class SessionPool extends PooledConnections {
     const { connector, eras, supervisor } = this.by;
     const { name: server } = this.context;
     const { state } = supervisor;
-    // Another attempt must not start a process of a stopped server that nothing would end.
+    // Nothing would end a process that an attempt starts for a stopped server.
     if (state === 'stopping' || (isAtRest(state) && state !== 'unknown'))
       throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
     try {
       return await connector.connect(want, attempt, () => this.#takeWarm(want));
     } catch (error) {
-      // A live connection proves that the server speaks the era: then this is a failure like any other.
+      // A live stateful connection proves that the server speaks the era: then this is an ordinary failure.
       if (want.era === 'stateful' && eras.newest === 'stateless' && this.any('stateful') === null) {
         if (error instanceof EraUnspoken) eras.refusedInitialize(error);
         else if (eras.both && !attempt.cancelled) eras.doubt();
@@ -167,17 +167,17 @@ export class SessionPool extends PooledConnections {
     }
   }
 
-  /** Rejects with GatewayError: there is no room, and for a call that waits there was none for a moment. */
+  /** Reserves room. Rejects with GatewayError if there is none, for a waiting call after a short wait. */
   async #takePlace(attempt: Attempt): Promise<void> {
     const { quota } = this.by;
     const taken = quota === null ? this.takeRoom() : quota.place(attempt, () => this.takeRoom());
-    // A start that waits for room keeps no other from starting.
+    // A start that waits for room must not hold a place in the start queue.
     if (typeof taken !== 'boolean') attempt.place?.leave();
     if (await taken) return;
     throw attempt.cancelled ? this.#unwanted() : this.noRoom();
   }
 
-  /** Our own doing, and no failure of the server's. */
+  /** The gateway cancelled the start: not a failure of the server. */
   #unwanted(): GatewayError {
     const { name: server } = this.context;
     const text = `the connection to ${server} is no longer wanted`;

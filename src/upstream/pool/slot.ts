@@ -5,44 +5,44 @@ import type { Connection } from '../connection/connection.ts';
 import { isExclusive, isReplica, sessionOf, type WantedConnection } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
 
-/** The place of such a connection in the pool, from when it begins to be opened. */
+/** A connection in the pool, from the start of its opening. */
 export interface Slot extends WantedConnection {
   connection: Connection | null;
   opening: Promise<Connection> | null;
   readonly attempt: Attempt;
 }
 
-/** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
+/** Whether the slot's connection fits, or may fit once it is open, a client with these capabilities in this era. */
 export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
   if (slot.profile.fingerprint !== profile.fingerprint) return false;
   const has = slot.connection?.era ?? slot.era;
   return has === null || era === null || has === era;
 }
 
-/** A connection that was opened so short a time ago and has had no request yet was opened for a call that is about to be sent. */
+/** A connection without requests that is younger than this was opened for a call that is about to be sent. */
 const EXPECTED_MS = 1_000;
 
-/** A connection that may be ended for another, and how good a choice that is: the lowest rank first, then the longest unused. */
+/** A connection that may be closed for another one. The lowest rank is closed first, then the longest unused. */
 export interface Unused {
   readonly slot: Slot;
   readonly rank: number;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly usedAt: number;
 }
 
-/** Opened to list the server; it serves no session. */
+/** The warm connection: it serves no session. */
 const WARM_RANK = 0;
-/** Its client is gone, or it is one caller's in the stateless era and holds nothing. */
+/** The client is gone, or the connection is one caller's in the stateless era and holds no state. */
 const GONE_RANK = 1;
-/** A client may come back to it. Also what all share in the stateless era: that holds nothing, but starting it anew takes time. */
+/** The client may return. Also a shared stateless connection: it holds no state, but restarting it takes time. */
 const LIVE_RANK = 2;
-/** Its client is gone and still subscribed to a resource; should it come back, it is subscribed again. */
+/** The client is gone but subscribed to a resource; if it returns, it is subscribed again. */
 const GONE_WATCHER_RANK = 3;
 
 /**
- * The connection that makes room for another. Of several sessions or principals: one of the principal that has most unused
- * connections. Never one with a call, a question or a task in hand, nor one over which a client that is still there watches
- * a resource; null where there is no other.
+ * The connection to close for another one. Among several sessions or principals: one of the principal with the most unused
+ * connections. Never one with a call, server request or task in progress, nor one over which a present client watches a
+ * resource; null if there is no other.
  */
 export function longestUnused(slots: Iterable<Slot>, context: ServerContext): Unused | null {
   const unused = Array.from(slots, (slot) => unusedOf(slot, context)).filter((one) => one !== null);
@@ -69,7 +69,7 @@ function unusedOf(slot: Slot, context: ServerContext): Unused | null {
   if (connection?.ready !== true || isReplica(tenancy)) return null;
   const sessionId = sessionOf(tenancy);
   const isGone = sessionId !== null && context.clientGone(sessionId);
-  // A process is listed when it begins: that is of no use to a client that is gone.
+  // A process is listed when it starts; a client that is gone does not need that.
   if (isGone ? connection.serving : connection.occupied) return null;
   const { requests, lastUsedAt: usedAt, watching } = connection.use;
   if (tenancy.kind === 'spare') return { slot, rank: WARM_RANK, usedAt };

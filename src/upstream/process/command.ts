@@ -4,14 +4,14 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { launcherOf } from '../../model/launchers.ts';
 import type { StdioSpec, TransportSpec } from '../../model/server.ts';
 
-/** A server that cannot be started before its definition is corrected or the program that it names is installed. */
+/** A server that cannot be started until its definition is corrected or the named program is installed. */
 export class Misconfigured extends GatewayError {
   constructor(message: string, server: string) {
     super('NOT_SENT', message, { server });
   }
 }
 
-/** Whether the command of a local server fetches its program from a registry before it runs it. */
+/** Whether a local server's command downloads its program from a registry before it runs it. */
 export function fetchesProgram(transport: TransportSpec): boolean {
   if (transport.type !== 'stdio') return false;
   const { fetches = [] } = launcherOf(transport.command) ?? {};
@@ -19,14 +19,14 @@ export function fetchesProgram(transport: TransportSpec): boolean {
   return fetches === true || fetches.includes(word ?? '');
 }
 
-/** Beside `npx.cmd` lies `npx`, a script for other systems. */
+/** Extensions that are tried for a name without one: plain `npx`, next to `npx.cmd`, is a script for other systems. */
 const WINDOWS_PROGRAMS = ['.com', '.exe', '.cmd', '.bat'];
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
 /**
- * Finds the executable once, by the child's own PATH and folder, so that what was checked is what is started.
- * Symbolic links stay as they are: virtual environments and version switchers live by them.
- * Rejects with GatewayError NOT_SENT, in words that say what to do.
+ * Resolves the executable once, with the child's own PATH and working folder, so that the checked file is the one that is
+ * started. Symbolic links are kept, because virtual environments and version managers depend on them. Rejects with GatewayError
+ * NOT_SENT; the message says what to do.
  */
 export async function resolveCommand(
   server: string,
@@ -45,7 +45,7 @@ export async function resolveCommand(
     throw found === 'missing' ? missing(server, command) : unusable(server, file, found);
   }
   let refused: string | null = null;
-  // On Windows the variable may be spelled Path, and names are looked up in any case there.
+  // On Windows the variable may be spelled `Path`; `process.env` ignores case there.
   const path = environment['PATH'] || (isWindows && process.env['PATH']) || DEFAULT_PATH;
   const names = isWindows && extname(command) === '' ? WINDOWS_PROGRAMS.map((end) => command + end) : [command];
   for (const folder of path.split(delimiter)) {
@@ -59,17 +59,17 @@ export async function resolveCommand(
   throw refused === null ? missing(server, command) : unusable(server, refused, 'forbidden');
 }
 
-/** The one form of "could not be started": nothing of any call was sent. */
+/** The error for a failed start: no call was sent. */
 export function startFailure(server: string, reason: string, cause?: unknown): GatewayError {
   return new GatewayError('NOT_SENT', `Cannot start the server ${server}: ${reason}.`, { server, cause });
 }
 
-/** The same where the definition, or what it names, has to be corrected first. */
+/** The same if the definition, or what it names, has to be corrected first. */
 export function misconfigured(server: string, reason: string): GatewayError {
   return new Misconfigured(`Cannot start the server ${server}: ${reason}.`, server);
 }
 
-/** What the operating system says at `spawn`, for people. The file itself was found before. */
+/** Messages for the system's errors of `spawn`. The file itself was found before. */
 const NO_PROCESS = 'the system allows no further process (process limit or memory)';
 const NO_FILES = 'the system allows no further open files (ulimit -n)';
 const NOT_ALLOWED = 'FILE may not be executed by this user';
@@ -99,7 +99,7 @@ async function checkFolder(server: string, cwd: string): Promise<void> {
   if (!found.isDirectory()) throw misconfigured(server, `its working folder ${cwd} is not a folder; correct "cwd"`);
 }
 
-/** `unreachable`: this user may not search a folder of the path, so nothing is known of the file. */
+/** `unreachable`: this user may not search a folder of the path, so the file is unknown. */
 type Found = 'executable' | 'folder' | 'forbidden' | 'unreachable' | 'missing';
 
 async function look(file: string): Promise<Found> {
@@ -118,7 +118,7 @@ function missing(server: string, command: string): GatewayError {
   if (/\s/.test(command)) {
     return misconfigured(server, `there is no command "${command}"; arguments belong into "args", one by one`);
   }
-  // The commonest first failure is that a launcher is not installed.
+  // The most common first failure is a launcher that is not installed.
   const { comesWith: origin } = launcherOf(command) ?? {};
   const advice = origin === undefined ? 'install it or give its full path in "command"' : `it comes with ${origin}`;
   const where = command.includes('/') ? 'does not exist' : 'is not on the PATH';

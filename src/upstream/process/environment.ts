@@ -9,29 +9,29 @@ const ALWAYS = new Set([
   ...['SSH_AUTH_SOCK', 'DOCKER_HOST'],
 ]);
 const ALWAYS_PATTERN = /^(?:LC_|XDG_)|_PROXY$/i;
-/** How `uvx`, `pip` and `npx` reach their registries; without these no such server starts behind a company proxy. */
+/** Settings with which `uvx`, `pip` and `npx` reach their registries; needed behind a company proxy. */
 const FETCHING = /^(?:UV_|PIP_|npm_config_)/i;
-/** Of the gateway's own process, not of uv. */
+/** Variables of libuv, not of uv. */
 const OF_LIBUV = new Set(['UV_THREADPOOL_SIZE', 'UV_USE_IO_URING']);
-/** The names of what `bin/trunkline.js` has set for the gateway's own process, where the operator had set nothing. */
+/** Lists the variables that `bin/trunkline.js` set for the gateway's own process because the operator had not set them. */
 const SET_BY_BIN = 'TRUNKLINE_OWN_VARIABLES';
-/** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
+/** Variables that npm sets for a command that it runs, such as this gateway; they must not affect another `npx`. */
 const OF_NPM_ITSELF =
   /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
 /**
- * npm waits up to a minute before it asks its registry once more, and then takes what is in its cache: longer than a start
- * may take without a network. 10 s is what it waits the first time.
+ * npm waits up to a minute before it retries its registry, and only then uses its cache: without a network that is longer than
+ * a start may take. 10 s is its first wait.
  */
 const WAIT_OF_NPM = /^npm_config_fetch_retry_m(?:in|ax)timeout$/i;
 const WAIT_OF_NPM_MS = '10000';
 const OF_NPM = new Set(['npx', 'npm']);
-/** A login for a registry, the key of one, and an address that holds one. */
+/** Registry credentials, and URLs that contain credentials. */
 const HOLDS_LOGIN = /^npm_config_(?:.*_auth|otp|key)$/i;
 const USER_INFO = /:\/\/[^/\s@]+@/;
 
 /**
- * The environment of a local server: a minimal part of ours, what `inheritEnv` adds, and what is declared. A variable
- * whose name speaks of a secret is never inherited unless it is listed by name; declared ones always win.
+ * The environment of a local server: a minimal part of the gateway's, what `inheritEnv` adds, and declared variables. A
+ * variable with a secret-like name is inherited only if it is listed by name; declared variables always win.
  */
 export function childEnvironment(
   spec: Pick<StdioSpec, 'env' | 'inheritEnv'> & Partial<Pick<StdioSpec, 'command'>>,
@@ -58,8 +58,8 @@ function fetches(name: string, value: string): boolean {
 }
 
 /**
- * Names that the command line hands on to a container (`docker run -e NAME`), and names that the definition inherits,
- * of variables that are not there to be handed on. Sorted.
+ * Variables that are not set although the command line passes them to a container (`docker run -e NAME`) or the definition
+ * inherits them by name. Sorted.
  */
 export function missingVariables(spec: StdioSpec, own: Readonly<Record<string, string | undefined>>): string[] {
   const there = childEnvironment(spec, own);
@@ -81,7 +81,7 @@ function isEnvironmentOption(arg: string): boolean {
   return arg === '-e' || arg === '--env';
 }
 
-/** Whether this process runs in a container: its localhost, files and programs are then not those of the machine. */
+/** Whether this process runs in a container, whose localhost, files and programs are not those of the machine. */
 export function insideContainer(environment: Readonly<Record<string, string | undefined>>): boolean {
   if (environment['KUBERNETES_SERVICE_HOST'] !== undefined) return true;
   return existsSync('/.dockerenv') || existsSync('/run/.containerenv');
@@ -89,7 +89,7 @@ export function insideContainer(environment: Readonly<Record<string, string | un
 
 const EPOCH = 'TRUNKLINE_EPOCH';
 
-/** The server with the fencing token of its owner in the environment of its process; empty: without. */
+/** The server with its owner's fencing token in the environment of its process; unchanged for an empty token. */
 export function withEpoch(server: Server, epoch: string): Server {
   const { transport } = server;
   if (epoch === '' || !('env' in transport)) return server;

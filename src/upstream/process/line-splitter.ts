@@ -2,21 +2,21 @@ import { ByteGatherer, SMALL_PIECE } from '../../model/byte-gatherer.ts';
 import { LARGE_READ_BYTES } from '../../model/pace.ts';
 import { releaseBytes } from '../../model/pooled-buffers.ts';
 
-/** Where a splitter's findings go. */
+/** Receives the output of a splitter. */
 export interface LineSink {
-  /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
+  /** One line without its terminator (LF or CRLF); never empty. The sink owns the buffer. */
   line(bytes: Buffer): void;
   /** An empty line. */
   blank?(): void;
-  /** The line under way has grown beyond the cap; `head` is its first KiB. The rest of it will be skipped. */
+  /** The current line exceeds the limit; `head` is its first KiB. The rest is skipped. */
   overflow(head: Buffer): void;
-  /** So many bytes of an overlong line were dropped. */
+  /** This many bytes of an overlong line were dropped. */
   skipped?(count: number): void;
   /** The overlong line has ended; `tail` is its last KiB. */
   overflowEnd?(head: Buffer, tail: Buffer): void;
 }
 
-/** Lines of one chunk after which is asked whether it is enough for now. */
+/** Lines after which `full` is asked. */
 const LINES_PER_LOOK = 16;
 
 const EDGE_BYTES = 1024;
@@ -24,19 +24,19 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 /**
- * Cuts a byte stream into lines. Linear: every byte is looked at once, whatever the chunks, and an unfinished line is a
- * list of pieces that is joined once. A line above `maxLineBytes` is dropped up to its newline, with its first and last
- * KiB reported to the sink. Bytes without a newline at the end of the stream are never a line.
+ * Splits a byte stream into lines in linear time: every byte is read once, whatever the chunks, and an unfinished line is a
+ * list of pieces that is joined once. A line above `maxLineBytes` is dropped up to its newline, with its first and last KiB
+ * reported to the sink. Bytes without a newline at the end of the stream are dropped.
  */
 export class LineSplitter {
   readonly #sink: LineSink;
   readonly #maxLineBytes: number;
-  /** The line under way. */
+  /** The current unfinished line. */
   readonly #held = new ByteGatherer(true);
-  /** Not null while an overlong line is being skipped. */
+  /** The first KiB of an overlong line that is being skipped; else null. */
   #head: Buffer | null = null;
   #tail: Buffer = Buffer.alloc(0);
-  /** The chunk under way, where a line that the sink keeps is a part of it. */
+  /** The current chunk if the sink keeps a line that is a part of it. */
   #shared: Buffer | null = null;
   #stopped = false;
 
@@ -46,8 +46,8 @@ export class LineSplitter {
   }
 
   /**
-   * The chunk is the splitter's from now on: what belongs to no line is freed at once. Where `full` says that it is enough
-   * for now, returns the place to go on from with the same chunk, which is below its length then.
+   * The splitter owns the chunk from now on: memory of which no line needs is freed at once. If `full` returns true, returns
+   * the offset, below the chunk's length, at which to continue with the same chunk.
    */
   push(chunk: Buffer, from = 0, full: () => boolean = never): number {
     let at = from;
@@ -59,14 +59,14 @@ export class LineSplitter {
       if (lines % LINES_PER_LOOK === 0 && at < chunk.length && full()) return at;
     }
     if (!this.#stopped && at < chunk.length) this.#continue(chunk.subarray(at));
-    // Of a flood of short lines nothing is left but copies: left to the collector, its chunks would call for it.
+    // All lines of the chunk were copied: freed here, because garbage chunks of a flood would trigger collections.
     if (chunk.length >= LARGE_READ_BYTES && this.#shared !== chunk && chunk.length - at < SMALL_PIECE)
       releaseBytes(chunk);
     this.#shared = null;
     return chunk.length;
   }
 
-  /** The sink hears nothing from now on, also not of the current chunk. */
+  /** The sink gets nothing from now on, not even from the current chunk. */
   stop(): void {
     this.#stopped = true;
     this.#held.clear();
@@ -81,7 +81,7 @@ export class LineSplitter {
         return;
       }
       if (end - start <= this.#maxLineBytes) {
-        // A short line must not keep a large chunk alive for as long as the message lives.
+        // A short line must not keep a large chunk alive.
         const line = chunk.subarray(start, end);
         const copies = line.length * 4 < chunk.length;
         if (!copies) this.#shared = chunk;
@@ -98,7 +98,7 @@ export class LineSplitter {
       return;
     }
     let line = this.#held.take();
-    // The carriage return came in the chunk before.
+    // The carriage return was in the previous chunk.
     if (newline === start && line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
     else this.#sink.blank?.();
@@ -112,7 +112,7 @@ export class LineSplitter {
       this.#sink.skipped?.(length);
       return;
     }
-    // A carriage return may turn out to belong to the end of the line.
+    // A carriage return at the end may be part of the terminator.
     const most = part.at(-1) === CR ? this.#maxLineBytes + 1 : this.#maxLineBytes;
     if (this.#held.length + part.length <= most) {
       this.#held.add(part);

@@ -1,16 +1,16 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
-/** The part of the logger that is needed here. */
+/** The part of the logger used here. */
 export type ProcessLog = Pick<Logger, 'info' | 'warn' | 'keep' | 'redact'>;
 
-/** What readers of a process's output need beside the output. */
+/** Dependencies of readers of a process's output. */
 export interface OutputOptions {
   readonly logger: ProcessLog;
   readonly clock: Clock;
 }
 
-/** Lets at most so many through per second. */
+/** Rate limit: allows this many log lines per second. */
 export class LogLimit {
   readonly #clock: Clock;
   readonly #perSecond: number;
@@ -22,12 +22,12 @@ export class LogLimit {
     this.#perSecond = perSecond;
   }
 
-  /** Whether nothing more is let through for now. */
+  /** Whether the limit is reached for now. */
   get exhausted(): boolean {
     return this.#left === 0 && this.#clock.now() < this.#windowEnds;
   }
 
-  /** Whether this one is let through. */
+  /** Whether this line is allowed. */
   take(): boolean {
     const now = this.#clock.now();
     if (now >= this.#windowEnds) {

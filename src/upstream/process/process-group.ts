@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Signals every process of a group, 0 only to ask; false when there is no such group (or none that is ours). */
+/** Signals every process of a group; 0 only tests. False if there is no such group or it is not ours to signal. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
-  // -1 would be every process of this user, 0 our own group.
+  // -1 would signal every process of this user, 0 the gateway's own group.
   if (!Number.isSafeInteger(group) || group <= 1) throw new RangeError(`not a process group: ${group}`);
   try {
     process.kill(-group, signal);
@@ -13,15 +13,15 @@ export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean 
   }
 }
 
-/** SIGTERM, also to a process that is stopped and would not see it. */
+/** SIGTERM, then SIGCONT, because a stopped process would not handle the SIGTERM. */
 export function terminateGroup(group: number): void {
   signalGroup(group, 'SIGTERM');
   signalGroup(group, 'SIGCONT');
 }
 
 /**
- * Whether a group still has a living process. Zombies do not count: under an init that reaps nothing, as in many
- * containers, a dead grandchild would keep its group for ever.
+ * Whether a group still has a living process. Zombies do not count: under an init that does not reap, as in many containers, a
+ * dead grandchild would keep its group forever.
  */
 export function groupAlive(group: number): boolean {
   return signalGroup(group, 0) && !(process.platform === 'linux' && onlyZombies(group));
@@ -40,13 +40,13 @@ interface ProcessStat {
   readonly state: string;
   readonly parent: number;
   readonly group: number;
-  /** Processor time, user and kernel. */
+  /** CPU time, user and kernel, in clock ticks. */
   readonly ticks: number;
-  /** Clock ticks after boot; with the pid it names a process uniquely until the next boot. */
+  /** Clock ticks since boot; with the pid it identifies a process until the next boot. */
   readonly startTime: string;
 }
 
-/** Linux only; null where the process or `/proc` is not there. */
+/** Linux only; null if the process or `/proc` does not exist. */
 export function statOf(pid: number): ProcessStat | null {
   let text: string;
   try {
@@ -54,17 +54,17 @@ export function statOf(pid: number): ProcessStat | null {
   } catch {
     return null;
   }
-  // The name in parentheses may hold anything, so fields are counted from the last one: state is the third field.
+  // The name in parentheses may contain anything, so fields are counted after its closing one: state is the third field.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state, parent, group] = fields as [string, string, string];
   const ticks = Number(fields[11]) + Number(fields[12]);
   return { state, parent: Number(parent), group: Number(group), ticks, startTime: fields[19]! };
 }
 
-/** A process that cannot be mistaken for a later one with the same pid. */
+/** Identifies a process; a later one with the same pid differs. */
 interface Identity {
   readonly pid: number;
-  /** Start time in ticks after boot and the boot's id; null where the system does not tell (no `/proc`). */
+  /** Start time in ticks since boot and the boot id; null without `/proc`. */
   readonly started: string | null;
 }
 
@@ -77,8 +77,8 @@ const TERMINATE_MS = 1000;
 const POLL_MS = 20;
 
 /**
- * The process groups this gateway has started, in a file of the data folder, for the next instance to sweep if neither
- * the gateway nor its reaper could stop them. Rewritten whole at each change: it is never long.
+ * The process groups that this gateway has started, in a file of the data folder: the next instance sweeps them if neither the
+ * gateway nor its reaper could stop them. Each change rewrites the file, which is short.
  */
 export class ProcessRecord {
   readonly #file: string;
@@ -108,14 +108,14 @@ export class ProcessRecord {
       writeFileSync(`${this.#file}.new`, JSON.stringify(content), { mode: 0o600 });
       renameSync(`${this.#file}.new`, this.#file);
     } catch {
-      // A full disk must not keep a server from starting; the reaper still guards it.
+      // A full disk must not prevent a start; the reaper still guards the group.
     }
   }
 }
 
 /**
- * Stops what a dead instance left running. Touches only groups whose leader is the very process that was recorded (same
- * pid, same start), and nothing at all while the recording gateway lives. Returns the groups it stopped.
+ * Stops process groups that a dead instance left. Touches only groups whose leader is the recorded process (same pid, same
+ * start time), and nothing while the recording gateway lives. Returns the groups that it stopped.
  */
 export async function sweep(recordFile: string, terminateMs = TERMINATE_MS): Promise<number[]> {
   const record = read(recordFile);
@@ -146,7 +146,7 @@ function bootId(): string {
   }
 }
 
-/** Null for a file that is not there or not one of ours: then there is nothing to be sure of, so nothing to stop. */
+/** Null if the file does not exist or is invalid: then nothing is stopped. */
 function read(file: string): RecordFile | null {
   try {
     const { gateway, groups }: { readonly gateway: unknown; readonly groups: unknown } = JSON.parse(

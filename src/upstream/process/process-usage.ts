@@ -5,9 +5,9 @@ import { statOf } from './process-group.ts';
 
 /** `/proc` counts in ticks of 10 ms (USER_HZ). */
 const TICK_MS = 10;
-/** Readers within this time share a scan. */
+/** Callers within this time share one scan. */
 const SCAN_MS = 200;
-/** Processes that are looked at in one turn of the loop. */
+/** Processes that are read in one turn of the event loop. */
 const A_TURN = 100;
 
 interface GroupMember {
@@ -15,11 +15,11 @@ interface GroupMember {
   readonly ticks: number;
 }
 
-/** What process groups use of the machine. */
+/** Resource usage of process groups. */
 export class ProcessUsages {
   #scan: Promise<ReadonlyMap<number, readonly GroupMember[]>> | null = null;
 
-  /** By group. Nothing of the groups that are gone; empty where there is no `/proc`. */
+  /** Usage by group, without groups that have ended; empty without `/proc`. */
   async of(groups: ReadonlySet<number>): Promise<ReadonlyMap<number, ProcessUsage>> {
     const found = new Map<number, ProcessUsage>();
     if (groups.size === 0) return found;
@@ -63,7 +63,7 @@ function processes(): readonly string[] {
   }
 }
 
-/** 0 for a process that has ended meanwhile. */
+/** 0 if the process has ended meanwhile. */
 function residentBytes(pid: string): number {
   try {
     const [, kilobytes = 0] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];

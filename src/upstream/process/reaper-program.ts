@@ -1,14 +1,13 @@
 /**
- * The reaper, a program of its own: one small process per node that outlives the gateway by a moment. When the pipe
- * from the gateway on its standard input ends, the gateway is gone, be it by `kill -9`, and every process group still
- * registered is stopped. It imports next to nothing, so that it starts fast and stays small, and ignores the signals
- * that end a gateway.
+ * The reaper, a separate program: one small process per node that outlives the gateway by a moment. When the pipe from the
+ * gateway on its standard input ends, the gateway is gone, even after `kill -9`, and the reaper stops every process group that
+ * is still registered. It imports almost nothing, to start fast and stay small, and ignores the signals that end a gateway.
  *
- * The lines it reads:
+ * Input lines:
  *   ?<mark>    a process with TRUNKLINE_SPAWN=<mark> in its environment is about to be started
  *   +<group>   it was started and leads this group
  *   ?          it could not be started
- *   -<group>   nothing of the group is left
+ *   -<group>   no process of the group is left
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -16,7 +15,7 @@ const TERMINATE_MS = 400;
 const POLL_MS = 20;
 
 const groups = new Set<number>();
-/** The mark of a start that was announced and not heard of since. */
+/** The mark of an announced start whose result is unknown; empty for none. */
 let announced = '';
 let partial = '';
 let reaping = false;
@@ -54,7 +53,7 @@ function reap(): void {
   const killAt = performance.now() + TERMINATE_MS;
   const poll = (): void => {
     for (const group of groups) if (!signal(group, 0)) groups.delete(group);
-    // A process that was being started may not yet have become what its mark can be read from: looked for to the end.
+    // An announced process may not have its mark in its environment yet: searched for until the end.
     if (announced !== '') findAnnounced();
     if ((groups.size > 0 || announced !== '') && performance.now() < killAt) {
       setTimeout(poll, POLL_MS);
@@ -66,7 +65,7 @@ function reap(): void {
   poll();
 }
 
-/** Linux only: elsewhere the environment of another process cannot be read. */
+/** Linux only: on other systems the environment of another process cannot be read. */
 function findAnnounced(): void {
   const wanted = `TRUNKLINE_SPAWN=${announced}\0`;
   let entries: string[] = [];
@@ -83,7 +82,7 @@ function findAnnounced(): void {
     } catch {
       continue;
     }
-    // The one that leads a group is the one that was started; its children are of that group.
+    // The started process leads a group; its children belong to that group.
     if (!signal(pid, 0)) continue;
     groups.add(pid);
     terminate(pid);
@@ -92,7 +91,7 @@ function findAnnounced(): void {
 
 function terminate(group: number): void {
   signal(group, 'SIGTERM');
-  // A stopped process would not see the SIGTERM.
+  // A stopped process would not handle the SIGTERM.
   signal(group, 'SIGCONT');
 }
 

@@ -9,30 +9,30 @@ import type { ProcessRecord } from './process-group.ts';
 
 export interface ReaperOptions {
   readonly logger: ProcessLog;
-  /** Also written down here, so that the next instance can sweep if both the gateway and the reaper were killed. */
+  /** Also records groups here: the next instance sweeps them if both the gateway and the reaper were killed. */
   readonly record?: ProcessRecord | null;
-  /** How long the reaper may take to start before the log says that it is missing. */
+  /** How long the reaper may take to start before the log reports it as missing. */
   readonly readyMs?: number;
-  /** First pause before a reaper that died again is restarted; doubles up to 30 s. The first restart is immediate. */
+  /** Pause before a reaper that died again is restarted; doubles up to 30 s. The first restart is immediate. */
   readonly restartMs?: number;
 }
 
-/** The variable by which the reaper finds a process that was started but not registered any more. */
+/** The variable by which the reaper finds a process that was started but not registered. */
 const SPAWN_MARK = 'TRUNKLINE_SPAWN';
 const READY_MS = 5000;
 const RESTART_MS = 1000;
 const RESTART_MAX_MS = 30_000;
 const CLOSE_MS = 3000;
-/** A reaper that lived this long did not die of how it was started. */
+/** A reaper that ran this long did not fail because of its start. */
 const STABLE_MS = 10_000;
 
-/** The program beside this file: `.ts` in a checkout, `.js` in the package. */
+/** The program next to this file: `.ts` in a checkout, `.js` in the package. */
 const PROGRAM = fileURLToPath(new URL(`./reaper-program${extname(import.meta.url)}`, import.meta.url));
 
 /**
- * The gateway's side of the reaper process (`reaper-program.ts`), which begins with the first process to guard. Nothing waits
- * for it: what is written to its pipe reaches it even when the gateway dies before the reaper has started. Restarted if it
- * dies, and sent everything again. It does not keep the gateway's process alive.
+ * The gateway's side of the reaper process (`reaper-program.ts`), which starts with the first guarded process. Nothing waits
+ * for it: data in its pipe reaches it even if the gateway dies before the reaper has started. If it dies, it is restarted and
+ * sent all groups again. It does not keep the gateway's process alive.
  */
 export class Reaper implements ProcessGuard {
   readonly #options: ReaperOptions;
@@ -48,18 +48,18 @@ export class Reaper implements ProcessGuard {
     this.#options = options;
   }
 
-  /** Process id of the running reaper; null while there is none. */
+  /** Process id of the reaper; null if none is running. */
   get pid(): number | null {
     return this.#child?.pid ?? null;
   }
 
-  /** Starts the reaper if there is none; resolves once it reads, or cannot be had. */
+  /** Starts the reaper if none is running; resolves when it reads, or cannot be started. */
   ready(): Promise<void> {
     if (this.#closed) return Promise.resolve();
     if (this.#ready !== null) return this.#ready;
     clearTimeout(this.#restart);
     const started = this.#start();
-    // A start that failed at once has already arranged for the next one.
+    // A start that failed at once has already scheduled the next one.
     if (this.#child !== null) this.#ready = started;
     return started;
   }
@@ -84,7 +84,7 @@ export class Reaper implements ProcessGuard {
     this.#options.record?.remove(group);
   }
 
-  /** Lets the reaper go. Groups still registered are killed by it. Resolves when it is gone. */
+  /** Ends the reaper, which stops groups that are still registered. Resolves when it has exited. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -118,7 +118,7 @@ export class Reaper implements ProcessGuard {
     this.#startedAt = performance.now();
     let child: ChildProcess;
     try {
-      // A folder of its own would pin a mount, an environment could change how Node starts.
+      // Another working folder would pin its mount; an environment could change how Node starts.
       child = spawn(process.execPath, [PROGRAM], {
         detached: true,
         cwd: '/',
@@ -132,7 +132,7 @@ export class Reaper implements ProcessGuard {
     }
     this.#child = child;
     child.unref();
-    // Without a pid there may be no streams either; the reason follows as an event.
+    // Without a pid there may be no streams; the reason arrives as an event.
     child.stdin?.on('error', () => {});
     child.stdout?.on('error', () => {});
     for (const group of this.#groups) child.stdin?.write(`+${group}\n`);

@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
 
 /**
- * Hands over what the stream has buffered, and lets `heard` receive the rest as it comes. A stream that is
- * closed gives what it has buffered only when asked, without an event.
+ * Hands over what the stream has buffered, then lets `heard` receive the rest. A closed stream returns its buffer only when
+ * read, without an event.
  */
 function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
   stream.off('data', heard);
@@ -12,22 +12,22 @@ function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk:
 }
 
 /**
- * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
- * that is taken byte by byte never ends.
+ * Checks before a slice may end: on a busy machine the clock advances without work here, and a flood taken byte by byte would
+ * never end.
  */
 const LEAST_LOOKS = 4;
 
-/** As many slices of one line, some three megabytes, are taken without a rest. */
+/** Slices of one line, about three megabytes, that are taken without a rest. */
 const LONG_SLICES = 4;
-/** So that they come at some hundred megabytes a second. */
+/** Rest between further slices of a line: limits it to some hundred megabytes per second. */
 const LONG_REST_MS = 4;
 
-/** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
+/** Takes a chunk from `at` on and returns the offset reached: below its length if `full`, when called, returned true. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
 
 /**
- * Reads a stream in slices. The system hands over two megabytes of a flood in one turn of the event loop, which may be
- * tens of thousands of messages; what was not taken within the slice waits for the next one, and the stream with it.
+ * Reads a stream in slices. The system returns two megabytes of a flood in one turn of the event loop, which may be tens of
+ * thousands of messages; the rest of a slice waits for the next one, and the stream is paused until then.
  */
 export class SlicedReading {
   readonly #stream: Readable;
@@ -39,20 +39,20 @@ export class SlicedReading {
     return this.#isFull;
   };
   readonly #heard = (chunk: Buffer): void => {
-    // Node makes the stream flow at the exit of a process; the order stays the same.
+    // Node resumes the stream when the process exits; the order of chunks stays the same.
     this.#takeHeld();
     if (this.#since === null && chunk.length >= LARGE_READ_BYTES) this.#begin();
     this.#go(chunk, 0);
   };
-  /** When the slice of this turn began; null while there is none. */
+  /** Start of this turn's slice; null without one. */
   #since: number | null = null;
-  /** In this slice. */
+  /** Checks in this slice. */
   #looks = 0;
   #hadLines = false;
-  /** Slices since there was a line. */
+  /** Slices since the last complete line. */
   #longSlices = 0;
   #ended = false;
-  /** Until the next slice; null while nothing is held. */
+  /** Cancels the wait for the next slice; null if none is waited for. */
   #endRest: (() => void) | null = null;
   #held: { readonly chunk: Buffer; readonly at: number } | null = null;
 
@@ -64,8 +64,8 @@ export class SlicedReading {
   }
 
   /**
-   * Takes what was read, at once, and what still comes as it comes. For when little is left: the process that
-   * wrote it has exited, or the stream is closed. It may be called again.
+   * Takes everything that was read, at once, and the rest as it arrives. For a stream with little left: its process has exited,
+   * or the stream is closed. May be called again.
    */
   flush(): void {
     this.#ended = true;
@@ -103,7 +103,7 @@ export class SlicedReading {
         const timer = setTimeout(() => this.#goOn(), this.#hadLines ? FLOOD_REST_MS : LONG_REST_MS);
         this.#endRest = () => clearTimeout(timer);
       } else {
-        // A message that is only long is no flood: others have their turn in between, and it waits no longer than that.
+        // A long message is not a flood: other work runs in between, and the message waits no longer than that.
         const immediate = setImmediate(() => this.#goOn());
         this.#endRest = () => clearImmediate(immediate);
       }
@@ -128,8 +128,8 @@ export class SlicedReading {
 }
 
 /**
- * Reads output that no request waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
- * in few large pieces then, and a flood finds its pipe full.
+ * Reads output that no request waits for, and rests after each piece: single lines, each of which would wake the gateway, then
+ * arrive in few large pieces, and a flood meets a full pipe.
  */
 export class RestedReading {
   readonly #stream: Readable;
@@ -152,7 +152,7 @@ export class RestedReading {
     stream.on('data', this.#heard);
   }
 
-  /** What was read is taken at once, and what is left, which is little, as it comes. */
+  /** Takes everything that was read, at once, and the little that is left as it arrives. */
   flush(): void {
     this.#ended = true;
     if (this.#rest !== null) clearTimeout(this.#rest);

@@ -12,8 +12,8 @@ let taken = false;
 const waiting: (() => void)[] = [];
 
 /**
- * Null when a process may be started now, else the wait for that: one is started in each turn of the event loop of this
- * process, for whichever server. The system takes milliseconds for each, and calls to other servers go on in between.
+ * Returns null if a process may be started now, else the wait for that. One process is started per turn of the event loop, for
+ * all servers: each start takes milliseconds, and calls to other servers run in between.
  */
 export function spawnTurn(): Promise<void> | null {
   if (taken) return new Promise((resolve) => waiting.push(resolve));
@@ -32,26 +32,26 @@ function next(): void {
   first();
 }
 
-/** A user as the system knows it. */
+/** A user of the operating system. */
 interface SystemUser {
   readonly uid: number;
   readonly gid: number;
-  /** Null for a number that has no entry. */
+  /** Null for a uid without an entry. */
   readonly name: string | null;
   readonly home: string;
 }
 
-/** What is started: the program itself, or what starts it as another user. */
+/** The program to start: the server's, or one that starts it. */
 interface LaunchedProgram {
   readonly file: string;
   readonly args: readonly string[];
   readonly identity?: { readonly uid: number; readonly gid: number };
   readonly environment?: Readonly<Record<string, string>>;
-  /** On Windows: the arguments are one text that is a command line as it is. */
+  /** On Windows: the single argument is a complete command line. */
   readonly verbatim?: boolean;
 }
 
-/** Node refuses to start a batch file itself, as the rules for programs do not keep its arguments apart. */
+/** Starts a batch file through cmd.exe: Node refuses to, because normal quoting does not protect a batch file's arguments. */
 function byCmd(server: string, file: string, args: readonly string[]): LaunchedProgram {
   const line = cmdLine(file, args);
   if (line === null) throw misconfigured(server, `${file} is a batch file, which takes no line break in "args"`);
@@ -59,8 +59,8 @@ function byCmd(server: string, file: string, args: readonly string[]): LaunchedP
 }
 
 /**
- * Puts a local server under another user, whose processes are counted (F41): one that forks without end meets the limit
- * of that user, and not the system's. The limit holds for all processes and threads of the user together.
+ * Runs a local server as another user, with a limit of processes (F41): one that forks without end reaches that user's limit
+ * and not the system's. The limit covers all processes and threads of the user.
  */
 async function runAsLaunch(
   server: string,
@@ -82,7 +82,7 @@ async function runAsLaunch(
   return { file, args: [`--nproc=${processes}:${processes}`, '--', program.file, ...program.args], ...as };
 }
 
-/** A number needs no entry: its group is then of the same number, and its home the root folder. */
+/** A uid needs no entry: its group then has the same number, and its home is the root folder. */
 export function findUser(passwd: string, user: string): SystemUser | null {
   const column = /^\d+$/.test(user) ? 2 : 0;
   for (const line of passwd.split('\n')) {
@@ -93,23 +93,23 @@ export function findUser(passwd: string, user: string): SystemUser | null {
   return column === 0 ? null : { uid: Number(user), gid: Number(user), name: null, home: '/' };
 }
 
-/** Both ends of three channels and of the one on which the system says that it could not be started. */
+/** Descriptors of a start: both ends of three pipes, and of the one that reports a failed exec. */
 const DESCRIPTORS = 8;
 
 interface SpawnDeps {
   readonly guard: ProcessGuard;
-  /** Our own environment, from which a part is inherited. */
+  /** The gateway's own environment, part of which is inherited. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Asked last before the process is started: true when it is no longer wanted. */
+  /** Called right before the start; true if it is no longer wanted. */
   readonly unwanted: () => boolean;
 }
 
-/** A started process, leader of a group of its own that is registered with the guard. */
+/** A started process that leads its own process group, which is registered with the guard. */
 export type Child = ChildProcessWithoutNullStreams & { readonly pid: number };
 
 /**
- * Starts a local server: no shell, a process group (and session) of its own, piped streams. Rejects with GatewayError
- * NOT_SENT and leaves nothing behind.
+ * Starts a local server: no shell, its own process group (and session), piped streams. Rejects with GatewayError NOT_SENT and
+ * leaves nothing behind.
  */
 export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDeps): Promise<Child> {
   const env = childEnvironment(spec, deps.environment);
@@ -118,7 +118,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const plain =
     process.platform === 'win32' && isBatchFile(file) ? byCmd(server, file, spec.args) : { file, args: spec.args };
   const program = runAs === null ? plain : await runAsLaunch(server, runAs, plain);
-  // What is declared wins, here too.
+  // Declared variables win here too.
   const whole = { ...env, ...program.environment, ...revealed(declared) };
   const turn = spawnTurn();
   if (turn !== null) await turn;
@@ -141,7 +141,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   } catch (cause) {
     throw spawnFailure(server, file, cause);
   }
-  // A pid is there at once or never; without one the reason follows as an event.
+  // The pid is set at once or never; without one the reason arrives as an event.
   if (child.pid === undefined) {
     const cause = await new Promise((resolve) => child.once('error', resolve));
     throw spawnFailure(server, file, cause);
@@ -150,20 +150,20 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   return child as Child;
 }
 
-/** A process to be started here, and what is written to it before anything else, as a line or more. */
+/** A process to start, and the data that is written to it first. */
 export interface Launch {
   readonly spec: StdioSpec;
-  /** null: nothing. */
+  /** null for none. */
   readonly preamble: Buffer | null;
 }
 
 /**
- * What runs on the far side, by any POSIX shell: takes the environment from standard input up to a line with a dot,
- * goes to the working folder, and becomes the server. Beside it a watcher lives in the same process group for as long as
- * the ssh daemon's process for this connection does, and ends the group when that is gone: a server that ignores the end
- * of its input does not survive its connection.
+ * The remote script, for any POSIX shell: reads the environment from standard input up to a line with a dot, changes to the
+ * working folder, and becomes the server. Next to it, in the same process group, a watcher runs as long as the ssh daemon's
+ * process for this connection does, and then ends the group: a server that ignores the end of its input does not outlive its
+ * connection.
  *
- * One line, because shells of the csh family take no line breaks in quotes.
+ * One line, because shells of the csh family do not accept line breaks in quotes.
  */
 const FAR_SIDE = [
   'while IFS= read -r line && [ "$line" != . ]; do',
@@ -176,10 +176,10 @@ const FAR_SIDE = [
 ].join(' ');
 
 /**
- * The command line for a server on another host: `ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new [-i file]
- * [-p port] [user@]host command` (S2.23), run like any local process, so that the user's configuration, agents and jump
- * hosts work. The remote words are quoted. What is declared of the environment, and what of ours is listed by name, goes
- * over standard input, because argument lists can be read by every user of both machines.
+ * The command line for a server on another host: `ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new [-i file] [-p port]
+ * [user@]host command` (S2.23), run like any local process, so that the user's configuration, agents and jump hosts work.
+ * Remote words are quoted. Declared variables, and those of the gateway that are listed by name, are sent over standard input,
+ * because any user of either machine can read argument lists.
  */
 export function overSsh(spec: StdioSpec, ssh: SshSpec, own: Readonly<Record<string, string | undefined>>): Launch {
   const words = ['sh', '-c', FAR_SIDE, 'trunkline', spec.cwd, spec.command, ...spec.args];
@@ -199,7 +199,7 @@ export function overSsh(spec: StdioSpec, ssh: SshSpec, own: Readonly<Record<stri
   };
 }
 
-/** A whole environment of ours means nothing elsewhere: only names that were written down are sent. */
+/** Only variables listed by name are sent: the gateway's whole environment has no meaning on another host. */
 function listed(
   inherited: StdioSpec['inheritEnv'],
   own: Readonly<Record<string, string | undefined>>,
@@ -223,17 +223,17 @@ function options({ identityFile, port, hostKeys, knownHostsFile, controlMaster }
   return found;
 }
 
-/** ssh splits the values of file options at blanks and expands per cent signs. */
+/** ssh splits file option values at blanks and expands percent signs. */
 function optionValue(path: string): string {
   return `"${path.replaceAll('%', '%%').replaceAll('"', '\\"')}"`;
 }
 
-/** One word for the login shell of the far side, whichever it is: single quotes mean the same to all of them. */
+/** One word for the remote login shell: all shells treat single quotes alike. */
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** `NAME=value` lines as `printf %b` reads them; the dot is the end. */
+/** `NAME=value` lines for `printf %b`, ended by a dot. */
 function environment(env: Readonly<Record<string, string>>): Buffer {
   const lines = Object.entries(env).map(
     ([name, value]) => `${name}=${value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,

@@ -2,7 +2,7 @@ import { printable } from '../../model/printable.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type OutputOptions } from './log-limit.ts';
 
-/** The last `capacity` bytes of a stream, in one fixed buffer. */
+/** Ring buffer of the last `capacity` bytes of a stream. */
 export class ByteRing {
   readonly #bytes: Buffer;
   #next = 0;
@@ -12,7 +12,7 @@ export class ByteRing {
     this.#bytes = Buffer.allocUnsafeSlow(capacity);
   }
 
-  /** Whether the ring has been filled, so that older bytes may be gone. */
+  /** Whether the ring was filled, so that older bytes may be lost. */
   get wrapped(): boolean {
     return this.#wrapped;
   }
@@ -44,18 +44,18 @@ export class ByteRing {
 
 const LF = 0x0a;
 const KEEP_BYTES = 64 * 1024;
-/** A line is redacted in this length and logged in the shorter one: a secret that the cut would halve is found. */
+/** A line is redacted up to this length and logged up to the shorter one, so that a secret at the cut is still redacted. */
 const LINE_BYTES = 8 * 1024;
 const LOGGED_CHARACTERS = 1000;
 const LINES_PER_SECOND = 10;
-/** Of those that only `trunkline logs` shows. */
+/** Limit for lines that only `trunkline logs` shows. */
 const KEPT_PER_SECOND = 200;
 
 const TOO_FAST = `more than ${KEPT_PER_SECOND} lines a second; some are left out`;
 
 /**
- * What a server wrote to its standard error: the last 64 KiB for people who ask why, a rate-limited log, and more lines
- * of it for readers of this server's log. Redacted before it leaves in any way; control characters are spelled out.
+ * A server's standard error: the last 64 KiB for diagnosis, a rate-limited log, and more lines for readers of this server's
+ * log. Redacted before any use; control characters are escaped.
  */
 export class StderrTail {
   readonly #options: OutputOptions;
@@ -63,7 +63,7 @@ export class StderrTail {
   readonly #limit: LogLimit;
   readonly #keptLimit: LogLimit;
   #lines: LineSplitter;
-  /** Output was passed over: the next line that is whole begins after a newline. */
+  /** Output was dropped: the next complete line starts after a newline. */
   #cut = false;
 
   constructor(options: OutputOptions) {
@@ -75,7 +75,7 @@ export class StderrTail {
 
   push(chunk: Buffer): void {
     this.#ring.push(chunk);
-    // A flood is not even cut into lines while none of them would be kept.
+    // A flood is not split into lines while none of them would be kept.
     if (this.#keptLimit.exhausted) {
       if (!this.#cut) this.#options.logger.keep('server_stderr_cut', { reason: TOO_FAST });
       this.#cut = true;
@@ -88,10 +88,10 @@ export class StderrTail {
     this.#lines.push(chunk.subarray(start));
   }
 
-  /** The end of what was written, at most about `maxCharacters` long. */
+  /** The end of the output, at most about `maxCharacters` long. */
   text(maxCharacters: number): string {
     const raw = this.#ring.contents().toString();
-    // The oldest line may have lost its beginning, and with it the beginning of a secret.
+    // The oldest line may be truncated, and with it a secret.
     const whole = this.#ring.wrapped ? raw.slice(raw.indexOf('\n') + 1) : raw;
     return printable(this.#options.logger.redact(whole)).slice(-maxCharacters);
   }

@@ -3,7 +3,7 @@ import { groupAlive, signalGroup, terminateGroup } from './process-group.ts';
 type StopReason = 'remove' | 'shutdown' | 'interrupt';
 
 interface StopTimes {
-  /** From the closing of its input to SIGTERM. */
+  /** From closing the input to SIGTERM. */
   readonly closeMs: number;
   /** From SIGTERM to SIGKILL. */
   readonly terminateMs: number;
@@ -11,9 +11,9 @@ interface StopTimes {
 
 export interface LadderTimes {
   readonly reasons: Readonly<Record<StopReason, StopTimes>>;
-  /** What the leader of the group left behind: from its exit (and SIGTERM to the rest) to SIGKILL. */
+  /** For processes that outlive the group's leader: from its exit (and their SIGTERM) to SIGKILL. */
   readonly orphanMs: number;
-  /** After SIGKILL: how long to wait for a process that the kernel does not let go. */
+  /** After SIGKILL: how long to wait for a process that the kernel does not end. */
   readonly giveUpMs: number;
 }
 
@@ -30,9 +30,9 @@ export const LADDER_TIMES: LadderTimes = {
 const POLL_MS = 20;
 
 /**
- * Brings a process group to its end: input closed, SIGTERM, SIGKILL, each to the whole group. It ends when no process
- * of the group is left, not when its leader is gone: `sh -c` and `npx` have a server of their own behind them. After the
- * last process nothing is signalled any more, so a group number that the system gives out again is never hit.
+ * Stops a process group: closes its input, then SIGTERM, then SIGKILL, each to the whole group. It is done when no process of
+ * the group is left, not when its leader has exited: `sh -c` and `npx` run the server as a child. After the last process no
+ * signal is sent, so a reused group number is never hit.
  */
 export class StopLadder {
   readonly #group: number;
@@ -55,12 +55,12 @@ export class StopLadder {
     this.#times = times;
   }
 
-  /** Resolves with true when nothing of the group is left, false if something withstood SIGKILL. */
+  /** Resolves with true when no process of the group is left, with false if one survived SIGKILL. */
   get done(): Promise<boolean> {
     return this.#done.promise;
   }
 
-  /** Starts the ladder, or hurries it if it has been started for a less urgent reason. */
+  /** Starts the ladder, or speeds it up if it was started for a less urgent reason. */
   stop(reason: StopReason): void {
     if (this.#ended) return;
     const { closeMs, terminateMs } = this.#times.reasons[reason];
@@ -72,7 +72,7 @@ export class StopLadder {
     this.#step();
   }
 
-  /** The group's leader has exited, asked or not: what it left behind is stopped. */
+  /** The group's leader has exited, requested or not: stops the processes that it left. */
   leaderExited(): void {
     this.#leaderGone = true;
     this.#schedule(0, this.#times.orphanMs);
@@ -108,7 +108,7 @@ export class StopLadder {
     }
     const deadline = this.#killed ? this.#giveUpAt : this.#terminated ? this.#killAt : this.#terminateAt;
     const next = this.#leaderGone ? Math.min(deadline, now + POLL_MS) : deadline;
-    // This timer keeps our process alive on purpose: leaving before the ladder ends would orphan the group.
+    // This timer keeps the gateway's process alive on purpose: exiting before the ladder ends would orphan the group.
     this.#timer = setTimeout(() => this.#step(), Math.max(1, next - now));
   }
 

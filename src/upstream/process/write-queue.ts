@@ -1,4 +1,4 @@
-/** The part of a writable stream the queue needs. */
+/** The part of a writable stream that the queue needs. */
 export interface QueueOutput {
   readonly writableLength: number;
   readonly errored: Error | null;
@@ -22,15 +22,15 @@ const QUEUE_LIMITS: QueueLimits = { maxBytes: 4 * 1024 * 1024, maxMessages: 256 
 
 const LF = 0x0a;
 const NEWLINE = Buffer.of(LF);
-/** Up to here one copied buffer and one write are cheaper than a vectored one. */
+/** Up to this size one copied buffer and one write cost less than a vectored write. */
 const COPY_BYTES = 32 * 1024;
-/** As much of several messages goes in one write: of those that share it, which ones the reader took before it died is unknown. */
+/** Bytes of several messages that share one write. If the reader dies, it is unknown which of them it took. */
 const SHARED_BYTES = 16 * 1024;
 
 /**
- * Messages on their way into a pipe, one line each. What is sent in one go, as the calls that another node sent together,
- * is written in one go. At most one write is in the stream's own buffer; the other messages wait here where they can be
- * counted, bounded, withdrawn and, when the reader dies, known for certain to be unsent.
+ * Queue of messages for a pipe, one line each. Messages sent together, such as calls that another node sent together, are
+ * written together. At most one write is in the stream's own buffer; other messages wait here, where they can be counted,
+ * limited, withdrawn and, if the reader dies, known to be unsent.
  */
 export class WriteQueue {
   readonly #output: QueueOutput;
@@ -43,18 +43,18 @@ export class WriteQueue {
   };
   #waiting: WaitingMessage[] = [];
   #waitingBytes = 0;
-  /** More may be sent before the present senders are done. */
+  /** The write is deferred to a microtask, because more messages may be sent now. */
   #gathering = false;
   #ended = false;
 
-  /** `unsent` is called with a request no byte of which was taken by the pipe, outside of `end`. */
+  /** `unsent`: called for a request of which the pipe took no byte; `end` returns those that were never handed over. */
   constructor(output: QueueOutput, unsent: (request: number) => void, limits: QueueLimits = QUEUE_LIMITS) {
     this.#output = output;
     this.#unsent = unsent;
     this.#limits = limits;
   }
 
-  /** False when the queue is full: the message was not taken. One message of any size is taken when none waits. */
+  /** False if the queue is full: the message is not queued. An empty queue accepts a message of any size. */
   push(parts: readonly Buffer[], request: number): boolean {
     let bytes = 1;
     for (const part of parts) bytes += part.length;
@@ -70,7 +70,7 @@ export class WriteQueue {
     return true;
   }
 
-  /** Takes a request back if no byte of it has been handed over. */
+  /** Removes a request of which no byte was handed over. */
   withdraw(request: number): void {
     const at = this.#waiting.findIndex((entry) => entry.request === request);
     if (at < 0) return;
@@ -78,7 +78,7 @@ export class WriteQueue {
     this.#waiting.splice(at, 1);
   }
 
-  /** Nothing is written any more. Returns the requests that were never handed over, oldest first. */
+  /** Ends the queue. Returns the requests that were never handed over, oldest first. */
   end(): number[] {
     if (this.#gathering) this.#pump();
     this.#ended = true;
@@ -118,7 +118,7 @@ export class WriteQueue {
       this.#output.write(NEWLINE, this.#written);
       this.#output.uncork();
     }
-    // The pipe is tried within the call. An error that is there already means that it took nothing of it.
+    // The stream writes to the pipe within the call. An error set now means that the pipe took nothing of these messages.
     if (!brokenBefore && this.#output.errored === null) return;
     for (const { request } of entries) if (request > 0) this.#unsent(request);
   }

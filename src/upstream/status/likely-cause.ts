@@ -8,7 +8,7 @@ import type { FailureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 
-/** What is known of a start that failed. */
+/** The facts about a failed start. */
 export interface FailedStart {
   readonly server: string;
   readonly transport: TransportSpec;
@@ -18,18 +18,18 @@ export interface FailedStart {
   readonly inContainer: boolean;
   readonly exit: LaunchFailure['exit'];
   readonly timedOut: boolean;
-  /** Host and port of the proxy that its URL is reached through; null or absent: none. */
+  /** Host and port of the proxy for the server's URL; null or absent: none. */
   readonly proxy?: string | null;
 }
 
-/** Exit codes of shells and of programs that start others. */
+/** Exit codes of shells and launchers. */
 const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
-/** ssh's own, where it has not come to run the command. */
+/** ssh's exit code if it could not run the command. */
 const SSH_FAILED = 255;
 const MAX_DEPTH = 8;
 
-/** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
+/** The most likely cause and what to do about it; null if nothing is known beyond the error itself. */
 export function likelyCause(start: FailedStart): string | null {
   const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
   if (missing.length > 0) {
@@ -53,7 +53,7 @@ export function likelyCause(start: FailedStart): string | null {
   return null;
 }
 
-/** How far the start came. */
+/** The step at which the start failed. */
 export function failedStep({ transport, failure, error, exit, timedOut }: FailedStart): StartStep {
   if (failure === 'auth') return 'login';
   if (exit !== null) {
@@ -62,7 +62,7 @@ export function failedStep({ transport, failure, error, exit, timedOut }: Failed
   }
   for (const at of causes(error)) {
     if (at instanceof Misconfigured) return 'command';
-    // What has to be corrected before anything is sent, as a variable that names no proxy.
+    // An invalid setting found before anything was sent, such as a variable that names no proxy.
     if (at instanceof TypeError) return 'connection';
     if (at instanceof EngineError) return at.status === 0 ? 'connection' : 'start';
     if (at instanceof HttpFailure) return (at.sent ? null : STEP_OF[at.kind]) ?? 'http';
@@ -91,7 +91,7 @@ const OTHER_REVISION =
 const INSIDE =
   'the gateway runs in a container, where localhost is the container itself: name the host, as in host.docker.internal';
 
-/** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
+/** `inside`: the URL refers to the gateway's own container, which matters only if nothing answered there. */
 function ofRemote({ error, timedOut, proxy = null }: FailedStart, { url }: HttpSpec, inside: boolean): string | null {
   for (const at of causes(error)) {
     const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
@@ -117,10 +117,10 @@ function placeOf({ protocol, host, port }: URL): string {
   return port === '' ? `${host}:${protocol === 'https:' ? 443 : 80}` : host;
 }
 
-/** The server, or a proxy before it, answered. undefined: it is not known why, or the start did not end with a status. */
+/** The cause for a status from the server or a proxy; null if unknown, undefined if the start did not end with a status. */
 function ofStatus(status: number, { pathname }: URL): string | null | undefined {
   if (status < 300) return undefined;
-  // The error itself says where to.
+  // The error already names the redirect target.
   if (status < 400) return null;
   if (status === 404 || status === 410) return `there is nothing at the path ${pathname}; ${otherPath(pathname)}`;
   if (status === 429)
@@ -132,7 +132,7 @@ function ofStatus(status: number, { pathname }: URL): string | null | undefined 
   return 'the server answered, and failed by itself; its own log says why';
 }
 
-/** It answered with success, and not in MCP. */
+/** The server answered with success, but not in MCP. */
 function ofAnswer(message: string, { pathname }: URL): string {
   const what = message.includes('content-type text/html')
     ? `what answered at ${pathname} is a web page, perhaps a login, and no MCP endpoint`
@@ -140,7 +140,7 @@ function ofAnswer(message: string, { pathname }: URL): string {
   return `${what}; ${otherPath(pathname)}`;
 }
 
-/** Where most servers are. */
+/** Suggests the paths that most servers use. */
 function otherPath(pathname: string): string {
   const usual = ['/mcp', '/sse'].filter((path) => path !== pathname.replace(/\/+$/, ''));
   return `correct the path of its url, mostly ${usual.join(' or ')}`;

@@ -24,14 +24,14 @@ import type { Supervisor } from '../supervision/supervisor.ts';
 import { failedStep, likelyCause } from './likely-cause.ts';
 import type { ServerStory } from './server-story.ts';
 
-/** How the last process of a start ended; known perhaps after the start has failed. */
+/** How the last process of a start ended; it may become known after the start has failed. */
 interface ProcessEnd {
   exit: LaunchFailure['exit'];
   stderrTail: string;
 }
 
 interface ObservedParts {
-  /** What is reported: the server, of which these may be the parts of one side. */
+  /** Reports the status of the whole server; these parts may belong to one of its caller sides. */
   readonly whole: { status(): ServerStatus };
   readonly context: ServerContext;
   readonly supervisor: Supervisor;
@@ -42,23 +42,23 @@ interface ObservedParts {
   readonly phases: PhaseTimes | null;
 }
 
-/** What is observed of one server, with what is left of its last end and of its last start that failed (S1.19). */
+/** Observes one server and keeps its last exit and its last failed start (S1.19). */
 export class ServerObserver {
   readonly #parts: ObservedParts;
   #startedInMs: number | null = null;
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
-  /** Of the start under way, or of the last one. */
+  /** End of the current or last start's process. */
   #processEnd: ProcessEnd = { exit: null, stderrTail: '' };
   #lastFailure: { readonly failure: Omit<LaunchFailure, keyof ProcessEnd>; readonly end: ProcessEnd } | null = null;
-  /** It asks for a login, which was reported. */
+  /** The server requires a login, which was reported. */
   #asksLogin = false;
 
   constructor(parts: ObservedParts) {
     this.#parts = parts;
   }
 
-  /** A start begins; it has taken place when the server is listed for the first time. */
+  /** A start begins; its duration is known when the server is first listed. */
   starting(): void {
     this.#startedInMs = null;
     this.#processEnd = { exit: null, stderrTail: '' };
@@ -78,12 +78,12 @@ export class ServerObserver {
     this.#processEnd.exit = this.#lastExit;
   }
 
-  /** null when the last start succeeded, or none has ended. */
+  /** null if the last start succeeded, or none has ended. */
   get lastLaunchFailure(): LaunchFailure | null {
     return this.#lastFailure === null ? null : { ...this.#lastFailure.failure, ...this.#lastFailure.end };
   }
 
-  /** Reported once until it is up again, however often it asks. */
+  /** Reports a required login once until the server is up again. */
   #noteLogin(to: ServerState): void {
     const { deps, name, server } = this.#parts.context;
     const asks = to === 'auth_required';
@@ -91,12 +91,12 @@ export class ServerObserver {
     this.#asksLogin = asks;
     const own = authOf(server).per === 'principal';
     const owner = own ? (server.caller?.owner ?? null) : null;
-    // Where each principal has its own, the server without one needs none.
+    // If each principal has its own credential, the server without one needs none.
     if (own && owner === null) return;
     deps.news?.loginNeeded(name, owner, asks ? loginAdvice(name, server.transport, owner) : null);
   }
 
-  /** A start that failed is in the log once, and in the status until one succeeds. */
+  /** Logs a failed start once and keeps it in the status until a start succeeds. */
   moved({ from, to, reason, failure, error, at }: Transition): void {
     this.#noteLogin(to);
     if (from !== 'starting') return;
@@ -132,7 +132,7 @@ export class ServerObserver {
     context.deps.events.statusChanged(context.name, this.#parts.whole.status());
   }
 
-  /** A snapshot for people. It says what to do where that is known, and shows no secret. */
+  /** A snapshot for the API. It says what to do if that is known, and shows no secret. */
   status(): ServerStatus {
     const { context, supervisor, catalogs, connections, story, phases } = this.#parts;
     const { server, times } = context;
@@ -196,7 +196,7 @@ export class ServerObserver {
     return state === 'unknown' && context.server.start === 'lazy' ? 'starts on first use' : null;
   }
 
-  /** The definition for people (S3.16): names of variables and headers are shown, of their values none. */
+  /** The definition for the status (S3.16): with the names of variables and headers, without their values. */
   #definition(): DefinitionView {
     const { server, logger } = this.#parts.context;
     const { transport, description, misconfigured, enabled, start, timeoutMs } = server;

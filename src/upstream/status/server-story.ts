@@ -3,13 +3,13 @@ import type { ServerState, StateChange } from '../../model/server-state.ts';
 
 const MAX_CHANGES = 50;
 
-/** The last step of one running side of a server. */
+/** The last state change of one upstream of a server. */
 export class StoryPart {
   state: ServerState = 'unknown';
   reason: string | null = null;
 }
 
-/** The steps of a server over its running sides: only those of the one in force are reported. */
+/** The state history of a server over its upstreams: only changes of the current one are reported. */
 export class ServerStory {
   readonly #server: string;
   readonly #news: ServerNews | null;
@@ -21,7 +21,7 @@ export class ServerStory {
     this.#news = news;
   }
 
-  /** The last steps, oldest first. */
+  /** The last changes, oldest first. */
   get changes(): readonly StateChange[] {
     return [...this.#changes];
   }
@@ -36,7 +36,7 @@ export class ServerStory {
     if (part === this.#current) this.#news?.healthTurned(this.#server, reason);
   }
 
-  /** From now on this part is in force. `at`: wall clock. */
+  /** Makes this part the current one. `at`: wall clock. */
   turnTo(part: StoryPart, at: number): void {
     const before = this.#current;
     if (before === part) return;
@@ -52,7 +52,7 @@ export class ServerStory {
     this.#tell({ from: before.state, to: part.state, reason, failure: null, challenge: null, at });
   }
 
-  /** The server is not desired any more. */
+  /** The server was removed. */
   end(): void {
     this.#current = null;
     this.#news?.removed(this.#server);

@@ -1,21 +1,21 @@
 import type { Server } from '../../model/server.ts';
 import { diffServers } from '../../model/servers-diff.ts';
 
-/** What has to be done so that the running servers are the desired ones. Each server is in at most one list. */
+/** The changes that make the running servers the desired ones. Each server is in at most one list. */
 export interface Plan {
-  /** Not there, or there and disabled so far. */
+  /** Not running yet, or enabled again. */
   readonly start: readonly Server[];
   /** No longer desired. */
   readonly stop: readonly Server[];
-  /** Desired, but not to run. */
+  /** Disabled: defined, but must not run. */
   readonly suspend: readonly Server[];
-  /** Needs new connections: start the new before the old is stopped. */
+  /** Needs new connections: the new server starts before the old one stops. */
   readonly replace: readonly Server[];
-  /** Changed in a way that running connections need not notice. */
+  /** Changed in a way that does not affect running connections. */
   readonly update: readonly Server[];
 }
 
-/** What a difference of two sets of definitions means for the running side. Pure; in the order of names. */
+/** Derives the plan from the difference of two sets of definitions. Pure; in the order of names. */
 export function planChanges(before: ReadonlyMap<string, Server>, after: ReadonlyMap<string, Server>): Plan {
   const { added, removed, changed, updated } = diffServers(before, after);
   const now = (name: string) => after.get(name)!;

@@ -3,24 +3,24 @@ import { type ServerState, UP } from '../../model/server-state.ts';
 import { isAtRest } from './state-machine.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** S2.26: how often a remote server that has not come up yet is looked for, and for how long. */
+/** S2.26: how often, and for how long, to check for a remote server that has not come up yet. */
 const EVERY_MS = 500;
 const FOR_MS = 30_000;
 
 /**
- * A remote server that is registered is often just starting. Until it was up once, for 30 s at the most, its address is
- * looked at beside the supervisor's attempts. Looking costs a connection and counts as nothing.
+ * A newly registered remote server is often still starting. Until it was up once, for at most 30 s, its address is checked in
+ * addition to the supervisor's attempts. A check costs a connection and does not count as an attempt.
  */
 export class ReadinessWatch {
   readonly #clock: Clock;
   readonly #supervisor: Supervisor;
   readonly #reachable: () => Promise<boolean>;
-  /** Monotonic; null before the first start, and again after a stop. */
+  /** Monotonic end of the checks; null before the first start and after a stop. */
   #until: number | null = null;
   #over = false;
   #disarm: (() => void) | null = null;
 
-  /** `reachable`: whether something listens at its address; never rejects. */
+  /** `reachable`: whether something listens at the server's address; never rejects. */
   constructor(clock: Clock, supervisor: Supervisor, reachable: () => Promise<boolean>) {
     this.#clock = clock;
     this.#supervisor = supervisor;
@@ -46,7 +46,7 @@ export class ReadinessWatch {
     const until = this.#until;
     const failed = (): boolean => this.#supervisor.state === 'failed';
     if (failed() && (await this.#reachable()) && failed()) {
-      // The supervisor makes none where one was made a moment ago.
+      // The supervisor starts none if its last early attempt was too recent.
       void this.#supervisor.ready().catch(() => {});
     }
     if (!this.#over && this.#until === until && this.#disarm === null) this.#look();

@@ -13,12 +13,12 @@ export const MAX_BACKOFF_MS = 30 * 60 * SECOND;
 const CURVE: Backoff = { initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter: 0.2 };
 /** S3.2: consecutive failures after which a remote server counts as unreachable. */
 export const UNREACHABLE_THRESHOLD = 3;
-/** Delays of a local process after its first and second failed start: a crash is often over with the next start. */
+/** Delays after the first and second failed start of a local process: the next start often succeeds. */
 const LOCAL_DELAYS_MS = [1 * SECOND, 2 * SECOND];
 
 /**
- * The delay before the next start after so many failed ones in a row. A local process that crashed from health has none and
- * is started at once (F01); remote servers follow S3.1 from their first failure.
+ * The delay before the next start after this many consecutive failures. A local process that crashed when healthy has none and
+ * restarts at once (F01); remote servers follow S3.1 from their first failure.
  */
 export function restartDelayMs(failures: number, local: boolean, unit: number): number {
   if (failures < 1) return 0;
@@ -27,7 +27,7 @@ export function restartDelayMs(failures: number, local: boolean, unit: number): 
   return backoffMs(CURVE, failures - 1 - (local ? LOCAL_DELAYS_MS.length : 0), unit);
 }
 
-/** The error of a call that a server in this state cannot take; `error` led to the state. */
+/** The error for a call to a server in this state; `error`: the cause of the state. */
 export function refusalOf(
   server: string,
   state: ServerState,
@@ -62,14 +62,14 @@ interface BackoffDeps {
   readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
 }
 
-/** What went wrong with one server since it last proved itself, and when it is tried again because of it. */
+/** Counts failures of one server since it was last healthy, and plans the next attempt. */
 export class StartBackoff {
   readonly #deps: BackoffDeps;
-  /** Failed starts and early deaths in a row. */
+  /** Consecutive failed starts and early exits. */
   #inRow = 0;
-  /** Those of them that may be over with the next attempt (S3.8). */
+  /** Those of them that the next attempt may fix (S3.8). */
   failures = 0;
-  /** Monotonic time of the next attempt; null when none is planned. */
+  /** Monotonic time of the next attempt; null if none is planned. */
   nextAt: number | null = null;
   #disarm: (() => void) | null = null;
 
@@ -81,12 +81,12 @@ export class StartBackoff {
     return this.#inRow > 0;
   }
 
-  /** A remote server that failed so often is not waited for. */
+  /** A remote server with this many failures is not waited for. */
   get unreachable(): boolean {
     return !this.#deps.local && this.failures >= UNREACHABLE_THRESHOLD;
   }
 
-  /** Our own abort says nothing of the server, and our own limits are no failure of its. */
+  /** An abort by the gateway says nothing about the server, and the gateway's own limits are not the server's failures. */
   count(error: GatewayError): void {
     const found = failureClass(error);
     if (found === 'abort') return;
@@ -99,7 +99,7 @@ export class StartBackoff {
     this.failures = 0;
   }
 
-  /** An attempt by the curve, or as soon as the node has the lease that it lacked; one that is planned already stays. */
+  /** Plans an attempt after the back-off, or when the node gets the lease that it lacked; an already planned attempt stays. */
   plan(attempt: () => void, error: GatewayError): void {
     if (this.#disarm !== null) return;
     const { clock, local, random, ownership } = this.#deps;

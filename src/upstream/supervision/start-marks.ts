@@ -1,31 +1,31 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../../model/clock.ts';
 
-/** A start during which the process ended once may have had nothing to do with it; twice in a row is no coincidence. */
+/** Consecutive crashes of the gateway during a server's start after which the server is not started. One may be a coincidence. */
 const CRASHES = 2;
-/** A start that goes on for longer only waits, for a mute server: it ends no process, and no other start waits for it. */
+/** A start that takes longer only waits for a silent server: it is not suspected of a crash, and no other start waits for it. */
 const SUSPECT_MS = 10_000;
 
 interface StartEntry {
-  /** Of the definition: a changed one is another server. */
+  /** Connection digest of the definition: a changed definition counts as another server. */
   readonly digest: string;
-  /** How many starts in a row the process did not survive. */
+  /** Consecutive starts during which the process crashed. */
   crashes: number;
   starting: boolean;
 }
 
-/** What the supervisor of one server knows and reports about its starts. */
+/** One server's record of starts, for its supervisor. */
 export type StartMark = ReturnType<StartMarks['of']>;
 
 /**
- * The starts in progress, in a file, so that the next process knows which start this one did not survive (out of
- * memory, native crash, SIGKILL). Not synced: what a process has written survives that process.
+ * Records the starts in progress in a file, so that the next process knows during which start this one crashed (out of memory,
+ * native crash, SIGKILL). Not synced to disk: data that a process has written survives that process.
  */
 export class StartMarks {
   readonly #file: string;
   readonly #clock: Clock;
   readonly #entries = new Map<string, StartEntry>();
-  /** Behind the last server that may have been the cause of a crash. */
+  /** Serialises the starts of servers that may have caused a crash. */
   #lock: Promise<void> = Promise.resolve();
 
   constructor(file: string, clock: Clock) {
@@ -45,14 +45,14 @@ export class StartMarks {
       return entry?.digest === digest ? entry : null;
     };
     return {
-      /** Why it must not be started; null where it may. */
+      /** Why the server must not be started; null if it may. */
       get held(): string | null {
         if ((mine()?.crashes ?? 0) < CRASHES) return null;
         return `its process ended twice in a row while it was starting this server, which is therefore not started; 'trunkline restart ${server}' tries again, and so does a changed definition`;
       },
       /**
-       * Resolves when a start may take its place, with what to call when it has ended: after a crash the servers that may
-       * be its cause start one after the other. It counts from when it has `begun`, for ten seconds.
+       * Resolves when a start may proceed, with a function to call when it has ended: after a crash, the servers that may be
+       * the cause start one after the other. The start is recorded for ten seconds from when it has `begun`.
        */
       begin: async (begun: Promise<void>): Promise<() => void> => {
         const { promise, resolve } = Promise.withResolvers<void>();
@@ -81,14 +81,14 @@ export class StartMarks {
         });
         return end;
       },
-      /** An operator wants it started again. */
+      /** An operator requested another start. */
       release: (): void => {
         if (mine() !== null && entries.delete(server)) this.#write();
       },
     };
   }
 
-  /** The process ends in good order: no start that is in progress counts. */
+  /** The process exits normally: starts in progress do not count. */
   close(): void {
     for (const [server, entry] of this.#entries) {
       entry.starting = false;
@@ -106,12 +106,12 @@ export class StartMarks {
       writeFileSync(`${this.#file}.new`, JSON.stringify(Object.fromEntries(this.#entries)), { mode: 0o600 });
       renameSync(`${this.#file}.new`, this.#file);
     } catch {
-      // A disk that takes nothing must not keep a server from starting.
+      // A full disk must not prevent a start.
     }
   }
 }
 
-/** Nothing where the file is not there or is not one of ours. */
+/** Empty if the file does not exist or is invalid. */
 function read(file: string): [string, StartEntry][] {
   try {
     return Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, StartEntry>).filter(

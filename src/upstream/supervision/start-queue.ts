@@ -2,28 +2,28 @@ import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Attempt, StartPlace } from '../connection/attempt.ts';
 
-/** Starts that begin in one turn of the event loop: what many starts do first may not hold up everything else. */
+/** Starts that may begin in one turn of the event loop: the first steps of many starts must not block other work. */
 const PER_TURN = 4;
-/** After so many places in a row for calls, the next one is for a start in the background. */
+/** Consecutive places for calls after which a background start gets one. */
 const CALLS_IN_A_ROW = 8;
 
 interface StartQueueLimits {
-  /** Starts at once. */
+  /** Concurrent starts. */
   readonly width: number;
-  /** So many of these are kept for starts that a call waits for, so that those in the background that hang hold up no call. */
+  /** Places reserved for starts that a call waits for, so that hanging background starts delay no call. */
   readonly forCalls: number;
-  /** A start that takes longer waits for something, and takes nothing from the others: the next one may begin. */
+  /** A start that takes longer only waits and delays no other: the next one may begin. */
   readonly patienceMs: number;
 }
 
-/** `give`: the start may begin. */
+/** `give`: lets the start begin. */
 interface QueuedPlace extends StartPlace {
   give(): void;
 }
 
 /**
- * Places in which servers start, a few at a time; one that hangs keeps none for ever. Starts that a call waits for come
- * first. An attempt with a place must not wait for another attempt that may be waiting for one.
+ * Limits how many servers start at once; a start that hangs keeps no place forever. Starts that a call waits for come first. An
+ * attempt with a place must not wait for another attempt that may be waiting for one.
  */
 export class StartQueue {
   readonly #limits: StartQueueLimits;
@@ -40,7 +40,7 @@ export class StartQueue {
     this.#clock = clock;
   }
 
-  /** Resolves when the attempt has a place, or was cancelled. One that has a place keeps it. */
+  /** Resolves when the attempt has a place or is cancelled. An attempt that has a place keeps it. */
   take(attempt: Attempt): Promise<void> {
     if (attempt.cancelled) return Promise.resolve();
     if (attempt.place !== null) return attempt.place.given;

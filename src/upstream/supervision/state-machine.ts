@@ -5,9 +5,9 @@ import type { Attempt } from '../connection/attempt.ts';
 import { type FailureClass, failureClass } from '../health/failure-class.ts';
 
 /**
- * Which state may follow which (S3.20). `running` and `stopped` are of a local process, `connected` and `disconnected` of a
- * remote server. `degraded` was up and is being brought back; `failed` waits for its next attempt, `unreachable` for a
- * long one, `defect` for a restart, `misconfigured` for another definition.
+ * Allowed state transitions (S3.20). `running` and `stopped` apply to local servers, `connected` and `disconnected` to remote
+ * ones. `degraded` was up and is being restarted; `failed` waits for its next attempt, `unreachable` for one after a long
+ * delay, `defect` for a restart, `misconfigured` for a corrected definition.
  */
 const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
   unknown: ['starting', 'stopped', 'disconnected', 'suspended', 'misconfigured', 'defect'],
@@ -32,19 +32,19 @@ export function mayFollow(from: ServerState, to: ServerState): boolean {
 
 const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'disconnected', 'suspended', 'misconfigured']);
 
-/** Nothing of it runs, and nothing is planned. */
+/** Nothing runs, and nothing is planned. */
 export function isAtRest(state: ServerState): boolean {
   return AT_REST.has(state);
 }
 
-/** One step of a server from a state to another, with why it was taken. */
+/** A state transition with its cause. */
 export interface Transition {
   readonly from: ServerState;
   readonly to: ServerState;
-  /** In words; null where it is the usual course of things. */
+  /** As text; null for a normal transition. */
   readonly reason: string | null;
   readonly failure: FailureClass | null;
-  /** What `reason` and `failure` say of. */
+  /** The error behind `reason` and `failure`. */
   readonly error: GatewayError | null;
   /** Wall clock. */
   readonly at: number;
@@ -52,21 +52,21 @@ export interface Transition {
 
 /** What a supervisor starts and stops: a server, or one of its replicas. */
 export interface Supervised {
-  /** The state has changed, and with it what is counted. Called once per step. Must not throw. */
+  /** The state has changed. Called once per transition. Must not throw. */
   moved(transition: Transition): void;
-  /** Brings it up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
+  /** Starts it. Rejects with GatewayError; leaves nothing behind if the attempt is cancelled. */
   launch(attempt: Attempt): Promise<void>;
-  /** Ends all its connections. Must not reject. */
+  /** Closes all its connections. Must not reject. */
   halt(): Promise<void>;
-  /** It asks for credentials; called before the state becomes `auth_required` (S3.5). Must not throw. */
+  /** It requires credentials; called before the state becomes `auth_required` (S3.5). Must not throw. */
   beforeAuthRequired?(error: GatewayError): void;
-  /** A restart that was asked for begins and ends (S3.10). `reason` says why it failed. Must not throw. */
+  /** A requested restart begins or ends (S3.10). `reason`: why it failed. Must not throw. */
   recovery?(step: RecoveryStep, reason: string | null): void;
 }
 
 /**
- * The state of one server and the only way to change it. A step that the table does not have is refused. The listener
- * gets each step once and in order: one that it takes itself is reported after the present one.
+ * The state of one server and the only way to change it. A transition that the table does not allow throws. The listener gets
+ * each transition once and in order: one that it causes itself is reported after the current one.
  */
 export class StateMachine {
   readonly #server: string;
@@ -75,7 +75,7 @@ export class StateMachine {
   readonly #unreported: Transition[] = [];
   #reporting = false;
   state: ServerState = 'unknown';
-  /** What led to the present state, or still weighs in it; null where all is well. */
+  /** The cause of the current state; null if there is no problem. */
   error: GatewayError | null = null;
 
   constructor(server: string, clock: Clock, listener: Pick<Supervised, 'moved'>) {
@@ -84,7 +84,7 @@ export class StateMachine {
     this.#listener = listener;
   }
 
-  /** Throws where the table knows no such step; then nothing has changed. */
+  /** Throws if the table does not allow the transition; then nothing has changed. */
   move(to: ServerState, error: GatewayError | null = this.error): void {
     const from = this.state;
     if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);

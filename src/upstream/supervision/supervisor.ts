@@ -16,60 +16,60 @@ import { isAtRest, mayFollow, StateMachine, type Supervised } from './state-mach
 
 interface SupervisorDeps {
   readonly server: string;
-  /** What to do where it asks for credentials; absent: a login. */
+  /** Advice if it requires credentials; absent: a login. */
   readonly advice?: string;
-  /** A process of this machine; its crashes are restarted sooner than a remote server is asked again. */
+  /** Whether it runs on this machine: it is then restarted sooner after a crash than a remote server is retried. */
   readonly local: boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly times: { readonly startupMs: number };
-  /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
+  /** What is wrong with its definition: it is never launched. Absent: nothing. */
   readonly misconfigured?: string | undefined;
-  /** Records for the next process which start this one did not survive. Absent: starts are not recorded. */
+  /** Records for the next process during which start this one crashed. Absent: starts are not recorded. */
   readonly mark?: StartMark | undefined;
-  /** Of a node of a cluster. */
+  /** Ownership in a cluster; absent without one. */
   readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
 }
 
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;
-/** A start that lasted so long was a good one, even if nothing was called in that time. */
+/** A server that was up this long was healthy, even if it was not called. */
 const HEALTHY_AFTER_MS = 10_000;
-/** How often calls may ask for an attempt before its time (F01). */
+/** Minimum time between two attempts that calls trigger before the planned one (F01). */
 const EARLY_ATTEMPT_MS = 5_000;
 
 /**
- * Starts, watches, backs off and restarts one server. Starts are single flight; a stop during a start wins; a restart is
- * a stop, a grace period and a start. A start goes on when the call that wanted it is gone.
+ * Starts, watches and restarts one server, with back-off. Starts are single flight; a stop during a start wins; a restart is a
+ * stop, a grace period and a start. A start continues when the call that triggered it is gone.
  */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #supervised: Supervised;
   readonly #machine: StateMachine;
   readonly #backoff: StartBackoff;
-  /** Who wants the coming start; era null: in the one that the server speaks. null: no one client does. */
+  /** The client of the next start; era null: the server's own. null: no single client requested it. */
   wish: { readonly profile: ClientProfile; readonly era: Era | null } | null = null;
-  /** What ended during the start under way. */
+  /** The error of a connection that ended during the current start. */
   #crashedMeanwhile: GatewayError | null = null;
   restarts = 0;
   /** Wall clock. */
   lastAttemptAt: number | null = null;
-  /** Monotonic time at which the present or last start began. */
+  /** Monotonic time at which the current or last start began. */
   startedAt = 0;
-  /** Since when the first start is to come; null when it has come to something, or none is planned. */
+  /** Since when the first start is due; null after its end, or if none is planned. */
   #dueAt: number | null = null;
-  /** Resolves when it begins. */
+  /** Resolves when that start begins. */
   #due: PromiseWithResolvers<void> | null = null;
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
-  /** They wait for the start that is under way or due, or for the one that a restart ends with. */
+  /** Calls that wait for the current or due start, or for the one at the end of a restart. */
   #calls: WaitingCall[] = [];
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
   #endGrace: () => void = () => {};
-  /** Raised by every stop, so that what was begun before it can see that it lost. */
+  /** Incremented by every stop, so that earlier work can see that it was stopped. */
   #generation = 0;
 
   constructor(deps: SupervisorDeps, supervised: Supervised) {
@@ -95,49 +95,49 @@ export class Supervisor {
     return this.error?.message ?? null;
   }
 
-  /** Of the answer that asked for credentials; null in every other state than `auth_required`. */
+  /** The challenge of the answer that required credentials; null in every state but `auth_required`. */
   get challenge(): AuthChallenge | null {
     return this.state === 'auth_required' && this.error !== null ? challengeOf(this.error) : null;
   }
 
-  /** Failures that a person has to correct, or to log in for, are not counted (S3.8). */
+  /** Failures that need a person to correct something, or a login, are not counted (S3.8). */
   get consecutiveFailures(): number {
     return this.up ? 0 : this.#backoff.failures;
   }
 
-  /** It could not be started, or not again. */
+  /** Whether it could not be started or restarted. */
   get failing(): boolean {
     return !this.up && (this.#backoff.any || this.state === 'defect');
   }
 
-  /** Wall clock; null when no attempt is planned. */
+  /** Wall clock; null if no attempt is planned. */
   get nextRetryAt(): number | null {
     const { nextAt } = this.#backoff;
     return nextAt === null ? null : this.#deps.clock.wall() + nextAt - this.#deps.clock.now();
   }
 
-  /** Monotonic time from which the start under way, or the first one that is to come, has been due; null without one. */
+  /** Monotonic time since which the current or first start has been due; null without one. */
   get startingSince(): number | null {
     return this.state === 'starting' || this.state === 'unknown' ? this.#dueAt : null;
   }
 
-  /** Its start waits for others. */
+  /** Whether its start waits in the queue. */
   get waits(): boolean {
     return this.#running?.attempt.waiting ?? this.startingSince !== null;
   }
 
-  /** A call waits for its start: that comes before starts in the background. */
+  /** A call waits for its start, which then precedes background starts. */
   prioritize(call: WaitingCall): void {
     this.#calls.push(call);
     this.#running?.attempt.prioritize(call);
   }
 
-  /** Its first start is to come, from outside, when those before it have begun. */
+  /** Its first start is due and will be triggered from outside when earlier ones have begun. */
   due(): void {
     if (this.state === 'unknown') this.#dueAt ??= this.#deps.clock.now();
   }
 
-  /** Starts it (when a stop under way is done), or joins what is under way. Resolves when that ended, well or not. */
+  /** Starts it (after a current stop), or joins the current start. Resolves when that has ended, whatever the result. */
   start(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
     if (this.up || this.state === 'defect') return Promise.resolve();
@@ -148,7 +148,7 @@ export class Supervisor {
     return this.#running?.done ?? this.#run(true);
   }
 
-  /** As `ready`, started for this client where it is not up. */
+  /** As `ready`; a start is made for this client. */
   async readyFor(profile: ClientProfile, era: Era = ownEra(profile)): Promise<void> {
     if (this.up) return;
     this.wish = { profile, era };
@@ -156,14 +156,14 @@ export class Supervisor {
   }
 
   /**
-   * Waits until calls can be sent. A server that failed gets one attempt before its time, for all callers together, and
-   * not more often than every 5 s; one that is unreachable is not waited for. Rejects with GatewayError.
+   * Waits until calls can be sent. A failed server gets one early attempt, for all callers together, at most every 5 s; an
+   * unreachable one is not waited for. Rejects with GatewayError.
    */
   async ready(): Promise<void> {
     if (this.#restarting !== null) await this.#restarting;
     if (this.up) return;
     const now = this.#deps.clock.now();
-    // Nothing was started because of our own limits: trying again costs nothing.
+    // Nothing was started because of the gateway's own limits: another attempt costs nothing.
     const early = this.error?.code === 'OVERLOADED' || now - this.#lastEarly >= EARLY_ATTEMPT_MS;
     if (this.#running !== null) await this.#running.done;
     else if (this.state === 'unknown' || this.state === 'degraded') await this.#run(true);
@@ -174,7 +174,7 @@ export class Supervisor {
     if (!this.up) throw this.#refusal();
   }
 
-  /** Whether it is up once the start that is under way, or due, has ended. That one is for this client; starts nothing. */
+  /** Waits for the current or due start, which is made for this client, and returns whether it is up. Starts nothing. */
   async begunFor(profile: ClientProfile): Promise<boolean> {
     if (!this.up) this.wish = { profile, era: ownEra(profile) };
     if (this.#restarting !== null) await this.#restarting;
@@ -183,7 +183,7 @@ export class Supervisor {
     return this.up;
   }
 
-  /** A call was answered: a crash from now on is a crash of a healthy server. */
+  /** A call was answered: a later crash is one of a healthy server. */
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
@@ -191,8 +191,8 @@ export class Supervisor {
   }
 
   /**
-   * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt`
-   * (wall clock): what was opened before the present start says nothing of it.
+   * A connection ended by itself. A local server that was healthy restarts at once, any other with back-off. `openedAt` (wall
+   * clock): a connection that was opened before the current start says nothing about that start.
    */
   crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);
@@ -214,7 +214,7 @@ export class Supervisor {
     else void this.#run(true);
   }
 
-  /** An exception that nothing expected: all of it ends until a restart. False where nothing of it runs anyway. */
+  /** An unexpected exception: closes everything until a restart. False if the state does not allow `defect`. */
   defect(error: GatewayError): boolean {
     if (!mayFollow(this.state, 'defect')) return false;
     this.#callOff();
@@ -223,13 +223,13 @@ export class Supervisor {
     return true;
   }
 
-  /** Stops it for good, or until `start`. A start or restart under way is given up. */
+  /** Stops it until `start`. A current start or restart is cancelled. */
   stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
     this.#restarting = null;
     return this.#stop(target);
   }
 
-  /** What was suspended starts when it is next needed. */
+  /** A suspended server starts when it is next needed. */
   async wake(): Promise<void> {
     const generation = this.#generation;
     await this.#stopping;
@@ -245,7 +245,7 @@ export class Supervisor {
     return (this.#restarting = restarting);
   }
 
-  /** What was begun or planned before is given up. Returns the new generation. */
+  /** Cancels the current start and planned attempts. Returns the new generation. */
   #callOff(): number {
     this.#generation++;
     this.#calls = [];
@@ -259,7 +259,7 @@ export class Supervisor {
     return this.#generation;
   }
 
-  /** Those who wait for the first start to begin wait for what has become of it. */
+  /** Waiters for the first start now wait for its result. */
   #begins(done?: Promise<void>): void {
     this.#due?.resolve(done);
     this.#due = null;
@@ -338,12 +338,12 @@ export class Supervisor {
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
     const { clock, mark, server, times } = this.#deps;
     let failure: GatewayError | null = null;
-    const ended = await mark?.begin(attempt.begun); // The state says `starting` first.
+    const ended = await mark?.begin(attempt.begun); // The state is `starting` meanwhile.
     if (this.#running?.attempt !== attempt) return ended?.();
     const launch = (async () => this.#supervised.launch(attempt))().finally(ended);
     const { startupMs } = times;
     try {
-      // The time in which it waits for its place is not its own.
+      // Waiting for a place does not count as start time.
       await Promise.race([launch, attempt.begun]);
       this.startedAt = clock.now();
       await within(clock, startupMs, launch, () => {
@@ -375,7 +375,7 @@ export class Supervisor {
     if (crashed !== null) this.crashed(crashed);
   }
 
-  /** Nothing but credentials will help, so nothing is planned. */
+  /** Only credentials help, so no attempt is planned. */
   #askForCredentials(error: GatewayError): void {
     this.#backoff.cancel();
     this.#supervised.beforeAuthRequired?.(error);

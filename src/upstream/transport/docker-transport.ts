@@ -13,9 +13,8 @@ const STDOUT = 1;
 const STDERR = 2;
 
 /**
- * Takes apart the stream of an attached container (Engine API, "Stream format"): eight bytes of header say which of the
- * container's streams a piece is of and how long it is. Pieces are handed on as they arrive, whatever the frame's
- * length, so that nothing is kept but a header.
+ * Parses the stream of an attached container (Engine API, "Stream format"): an eight-byte header names the stream and the
+ * length of each frame. Payload is forwarded as it arrives, whatever the frame's length, so that only a header is buffered.
  */
 class Frames {
   readonly #transport: LineTransport;
@@ -63,23 +62,22 @@ interface DockerTransportOptions extends LineTransportOptions {
   readonly ladder?: LadderTimes['reasons'];
 }
 
-/** How long the engine gets to tell an exit code after the streams have ended. */
+/** How long the engine has to report an exit code after the streams have ended. */
 const EXIT_CODE_MS = 500;
-/** Between two pieces of what it writes it is seen whether that was enough for now. */
+/** Output is handled in pieces of this size; `full` is asked before each. */
 const PIECE_BYTES = 4 * 1024;
 
 /**
- * A process in a container, reached through its engine's API (S2.8): one that is run from an image, or one of the user's
- * that is attached to. The promises to callers are those of a local process. A container that was run is removed with
- * this object, and by the next gateway of the same data folder where this one is killed; one that was attached to loses
- * its input and goes on as it likes.
+ * A process in a container, reached through its engine's API (S2.8): run from an image, or a container of the user that is
+ * attached to. It gives callers the guarantees of a local process. A container that was run is removed with this object, or by
+ * the next gateway of the same data folder if this one is killed; an attached one loses its input and continues.
  */
 export class DockerTransport extends LineTransport {
   readonly kind = 'docker';
   readonly #options: DockerTransportOptions;
   #container: AttachedContainer | null = null;
   #gone: Promise<void> | null = null;
-  /** It is to end at once, however its end was begun. */
+  /** Resolves when the container must end at once, whatever reason its end began with. */
   readonly #interrupted = Promise.withResolvers<void>();
 
   constructor(options: DockerTransportOptions) {
@@ -118,11 +116,11 @@ export class DockerTransport extends LineTransport {
       reading.flush();
       void this.#ended();
     });
-    // The engine ends our side's reading when the container is gone; nothing else does.
+    // The engine ends the readable side when the container has ended, and at no other time.
     stream.once('end', () => stream.destroy());
   }
 
-  /** Calls are lost at once; why the container ended is known a little later. */
+  /** In-flight calls are lost at once; the exit code follows. */
   async #ended(): Promise<void> {
     if (!this.over('ended')) return;
     const { logger, server, clock } = this.#options;
@@ -139,7 +137,7 @@ export class DockerTransport extends LineTransport {
     return this.#gone;
   }
 
-  /** Input closed, SIGTERM, SIGKILL, as for every process; then the container is removed. */
+  /** Closes the input, then SIGTERM, then SIGKILL, as for any process; then removes the container. */
   async #end(how: CloseReason): Promise<void> {
     const container = this.#container;
     if (container === null) return;
@@ -156,7 +154,7 @@ export class DockerTransport extends LineTransport {
       const interrupted = this.#interrupted.promise.then(() => false);
       if (!(await Promise.race([within(clock, closeMs, ended, () => false), interrupted]))) {
         const stopped = stopContainer(container, terminateMs);
-        // One that is being stopped already is stopped once more, with less patience.
+        // On `interrupt`, a second stop with a shorter timeout follows.
         const sooner = interrupted.then(() => stopContainer(container, ladder.interrupt.terminateMs));
         await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
       }

@@ -6,10 +6,10 @@ import type { Flow } from '../../model/exchange.ts';
 import { SseParser } from '../../protocol/sse-parser.ts';
 import type { UrlTransport } from './http-wire.ts';
 
-/** The position in a stream: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
+/** Position in a stream, which a reconnect sends, and its retry delay. Outlives the single HTTP response. */
 export interface StreamCursor {
   lastEventId: string | null;
-  /** The server's `retry`; null where it named none. */
+  /** The server's `retry`; null if it sent none. */
   retryMs: number | null;
 }
 
@@ -17,16 +17,16 @@ export function newCursor(lastEventId: string | null = null): StreamCursor {
   return { lastEventId, retryMs: null };
 }
 
-/** What can be in a `Last-Event-ID` header; an id that cannot is of no use. */
+/** Event ids that fit into a `Last-Event-ID` header; others are ignored. */
 const EVENT_ID = /^[^\u0000-\u001f\u007f]{1,4096}$/;
 
-/** The events of one `text/event-stream` response: keeps the cursor and hands on what has data. */
+/** Reads the events of one `text/event-stream` response: updates the cursor and delivers events with data. */
 export class HttpEvents {
   readonly #parser: SseParser;
-  /** Events so far, empty ones included: whether a reconnect brought anything. */
+  /** Events so far, including empty ones: shows whether a reconnect brought anything. */
   count = 0;
 
-  /** `deliver` gets the data and the event's name, `message` where the server gave none. */
+  /** `deliver`: gets the data and the event's name, `message` if the server sent none. */
   constructor(cursor: StreamCursor, maxEventBytes: number, deliver: (data: Buffer, name: string) => void) {
     this.#parser = new SseParser(maxEventBytes, ({ id, retryMs, data, event }) => {
       this.count++;
@@ -36,13 +36,13 @@ export class HttpEvents {
     });
   }
 
-  /** False when an event was over the limit and is dropped. */
+  /** False if an event exceeded the limit and was dropped. */
   push(chunk: Buffer): boolean {
     return this.#parser.push(chunk);
   }
 }
 
-/** How a GET stream ended. `refused`: never opened. `ended`: by the server, in order. `wrong`: not an event stream. */
+/** How a GET stream ended. `refused`: not opened. `ended`: closed normally by the server. `wrong`: not an event stream. */
 export type StreamEnd =
   | { readonly kind: 'refused'; readonly status: number; readonly headers: ResponseHeaders; readonly body: Buffer }
   | { readonly kind: 'ended' }
@@ -50,17 +50,17 @@ export type StreamEnd =
   | { readonly kind: 'wrong'; readonly words: string };
 
 const EMPTY = Buffer.alloc(0);
-/** Share of a delay that chance takes away. */
+/** Largest share by which jitter shortens a delay. */
 const JITTER = 0.5;
 
-/** GET of `text/event-stream`, one response after the other as the subclass opens them; each presents the cursor. */
+/** GET of `text/event-stream`, one response after another as the subclass opens them; each request sends the cursor. */
 export abstract class HttpEventStream<T extends UrlTransport> implements ResponseHandler, Flow {
   protected readonly transport: T;
   protected readonly cursor: StreamCursor;
   #events: HttpEvents | null = null;
   #running: ClientRequest | null = null;
   #wake: (() => void) | null = null;
-  /** What a response that is no stream ends with. */
+  /** Result of a response that is not a stream. */
   #verdict: StreamEnd | null = null;
   protected aborted = false;
 
@@ -71,16 +71,16 @@ export abstract class HttpEventStream<T extends UrlTransport> implements Respons
 
   protected opened(): void {}
 
-  /** An event with data. `name` is `message` unless the server gave another. */
+  /** An event with data. `name`: `message` unless the server sent another. */
   protected abstract event(data: Buffer, name: string): void;
 
-  /** An event over the limit was dropped. */
+  /** An event exceeded the limit and was dropped. */
   protected abstract tooLarge(): void;
 
-  /** Once for each response, unless the stream was aborted. */
+  /** Called once per response, unless the stream was aborted. */
   protected abstract ended(end: StreamEnd): void;
 
-  /** Events of the last response, empty ones included. */
+  /** Events of the last response, including empty ones. */
   protected get eventCount(): number {
     return this.#events?.count ?? 0;
   }
@@ -88,7 +88,7 @@ export abstract class HttpEventStream<T extends UrlTransport> implements Respons
   open(): void {
     const { client, path, heads } = this.transport;
     const { lastEventId } = this.cursor;
-    // Event ids are UTF-8 text; a header takes their bytes (as browsers send `Last-Event-ID`).
+    // Event ids are UTF-8 text; the header carries their bytes (as browsers send `Last-Event-ID`).
     const id = lastEventId === null ? null : Buffer.from(lastEventId, 'utf8').toString('latin1');
     this.#wake = null;
     this.#verdict = null;
@@ -101,14 +101,14 @@ export abstract class HttpEventStream<T extends UrlTransport> implements Respons
     this.#wake = this.transport.options.clock.after(delayMs, () => this.open());
   }
 
-  /** Our own patience after so many attempts in vain, 0 for the first. */
+  /** The gateway's own back-off after this many attempts, 0 for the first. */
   protected backoffMs(attempt: number): number {
     const { options, limits } = this.transport;
     const { reconnectMs: initialMs, reconnectMaxMs: maxMs } = limits;
     return backoffMs({ initialMs, maxMs, jitter: JITTER }, attempt, options.random.unit());
   }
 
-  /** For good: nothing is called after this. */
+  /** Ends the stream for good: no method is called after this. */
   abort(): void {
     this.aborted = true;
     this.#wake?.();

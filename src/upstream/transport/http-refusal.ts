@@ -6,10 +6,9 @@ import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 import { answeredRequest } from './in-flight.ts';
 
 /**
- * Whether the bytes are a JSON-RPC answer (`result` or `error`) rather than a request or notification: what a reply
- * stream must know of its messages to tell its end from its loss. Looks at the first members only and never into a
- * `result`, so the size of the answer does not matter. A batch is judged by its first element. What is not
- * recognisable counts as no answer; the receiver will complain of it.
+ * Whether the bytes are a JSON-RPC answer (`result` or `error`) rather than a request or notification: a reply stream needs
+ * this to distinguish its end from its loss. Reads the first members only and never a `result`, so its cost does not depend on
+ * the answer's size. A batch is judged by its first element. Unrecognisable bytes are not an answer; the receiver reports them.
  */
 export function isAnswer(bytes: Buffer): boolean {
   const end = bytes.length;
@@ -29,18 +28,18 @@ export function isAnswer(bytes: Buffer): boolean {
   return false;
 }
 
-/** The longest `Retry-After` that is worth waiting for inside a call (fault:F23). */
+/** The longest `Retry-After` that a call waits for (fault:F23). */
 const MAX_RETRY_AFTER_MS = 30_000;
 const EXCERPT_LENGTH = 500;
 
-/** `cause` of every error that an HTTP status led to. */
+/** `cause` of every error that results from an HTTP status. */
 export interface HttpRefusal {
   readonly status: number;
   /** `WWW-Authenticate`; null without one. */
   readonly challenge: string | null;
 }
 
-/** The HTTP status behind an error of a transport; null where another thing was the reason. */
+/** The HTTP status behind a transport error; null if the error has another cause. */
 export function refusalOf(error: GatewayError): HttpRefusal | null {
   const cause = error.cause;
   return typeof cause === 'object' && cause !== null && 'status' in cause ? (cause as HttpRefusal) : null;
@@ -51,18 +50,17 @@ export function challengeIn(headers: ResponseHeaders): string | null {
   return headers.get('www-authenticate') ?? null;
 }
 
-/** What the words and the judgement of an error need beside the response. */
+/** Context of an error besides the response. */
 interface ErrorContext {
   readonly server: string;
-  /** Values that must not show, longest first. */
+  /** Values to redact, longest first. */
   readonly secrets: readonly string[];
   readonly wallMs: number;
 }
 
 /**
- * The error for a request that was answered with a status instead of a message. A 4xx means that the server did not
- * execute it, so nothing is in doubt (NOT_SENT), though repeating it as it is would not help. A 5xx may come from
- * before, during or behind the execution: UNKNOWN.
+ * The error for a request that got a status instead of a message. A 4xx means that the server did not execute it (NOT_SENT),
+ * though repeating it unchanged would not help. A 5xx may occur before, during or after the execution: UNKNOWN.
  */
 export function refusalError(
   context: ErrorContext,
@@ -76,7 +74,7 @@ export function refusalError(
   const words = `${server}: mcp http status ${status}${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 403) {
     const what = status === 401 ? 'asks for credentials' : 'does not accept the credentials';
-    // What the page behind a login says is the operator's to read; callers see the status.
+    // The body of a login page is for the operator; callers see only the status.
     const forCallers = `${server}: the server ${what} (mcp http status ${status})`;
     return new GatewayError('AUTH_REQUIRED', `${server}: the server ${what} (${words})`, { server, cause, forCallers });
   }
@@ -103,7 +101,7 @@ export function refusalError(
   return new GatewayError('UPSTREAM_PROTOCOL', `${words}: neither an answer nor an error`, { server, cause });
 }
 
-/** The error for a request whose response did not come, or not whole. */
+/** The error for a request without a complete response. */
 export function failureError(server: string, failure: HttpFailure, maxBytes: number): GatewayError {
   if (failure.kind === 'too_large' && failure.sent) {
     return tooLargeError(server, maxBytes, failure);
@@ -118,7 +116,7 @@ export function failureError(server: string, failure: HttpFailure, maxBytes: num
   return new GatewayError('UNKNOWN', `${words}; the request was sent and may have run`, { server, cause: failure });
 }
 
-/** What is wrong with a certificate is the operator's to know; to callers it would tell of the network behind us. */
+/** A certificate error is for the operator; it would show callers the network behind the gateway. */
 function insecureError(server: string, failure: HttpFailure): GatewayError {
   const after = failure.sent ? '; the request was sent and may have run' : '';
   return new GatewayError(failure.sent ? 'UNKNOWN' : 'NOT_SENT', `${server}: ${failure.message}${after}`, {
@@ -134,9 +132,8 @@ export function tooLargeError(server: string, maxBytes: number, cause?: unknown)
 }
 
 /**
- * Whether the body of a refusal is the server's own answer in JSON-RPC, to be handed on as it is: 2026-07-28 sends
- * errors of the protocol with 400 and 404. With statuses that a proxy or a crash produces just as well, only an answer
- * with the request's own id is believed.
+ * Whether the body of a refusal is the server's own JSON-RPC answer, to be forwarded unchanged: 2026-07-28 sends protocol
+ * errors with 400 and 404. For statuses that a proxy or a crash also produces, the answer must have the request's own id.
  */
 export function isServerAnswer(status: number, headers: ResponseHeaders, body: Buffer, request: number): boolean {
   if (status < 400 || status === 401 || status === 429 || status === 503) return false;
@@ -144,7 +141,7 @@ export function isServerAnswer(status: number, headers: ResponseHeaders, body: B
   return (status !== 403 && status < 500) || answeredRequest(body, body) === request;
 }
 
-/** What the server said, fit for one line of an error: bounded, without control characters, without our secrets. */
+/** The response body for one line of an error: bounded, without control characters, redacted. */
 function excerpt(body: Buffer, secrets: readonly string[]): string {
   let text = body.toString('utf8', 0, EXCERPT_LENGTH * 4);
   for (const secret of secrets) text = text.replaceAll(secret, '[redacted]');
@@ -152,14 +149,14 @@ function excerpt(body: Buffer, secrets: readonly string[]): string {
   return text.length > EXCERPT_LENGTH ? `${text.slice(0, EXCERPT_LENGTH)}…` : text;
 }
 
-/** `Retry-After` in milliseconds from now (RFC 9110 §10.2.3: seconds or a date); null when it is neither. */
+/** `Retry-After` in milliseconds from now (RFC 9110 §10.2.3: seconds or a date); null if it is neither. */
 export function parseRetryAfter(value: string, wallMs: number): number | null {
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
   const date = Date.parse(value);
   return Number.isNaN(date) ? null : Math.max(0, date - wallMs);
 }
 
-/** Where a redirect points to, without credentials and query. */
+/** The redirect target without credentials and query; empty if it is not an absolute HTTP URL. */
 function redirectTarget(location: string | undefined): string {
   if (location === undefined || !URL.canParse(location)) return '';
   const url = new URL(location);

@@ -5,18 +5,17 @@ import type { Clock } from '../../model/clock.ts';
 import { challengeIn } from './http-refusal.ts';
 import type { UrlTransport } from './http-wire.ts';
 
-/** A longer body is not worth the socket that it would save. */
+/** Longer bodies cost more than the connection that reading them would keep. */
 const MAX_BODY_BYTES = 64 * 1024;
 
-/** A server that says nothing to a notification is not waited for any longer. */
+/** Timeout for the response to a side request. */
 const VERDICT_MS = 30_000;
 
 type Done = (status: number, challenge: string | null) => void;
 
 /**
- * A request of which only the verdict counts: `done` is called once, after the head, or with status 0 at the failure or the
- * deadline. The body is read off and dropped so that the socket can be used again, unless the server opens an event stream,
- * which nothing would listen to.
+ * A request of which only the status counts: `done` is called once, after the head, or with status 0 on failure or timeout. The
+ * body is read and discarded so that the connection can be reused, unless the server opens an event stream, which is aborted.
  */
 class HttpStatusOnly implements ResponseHandler {
   running: ClientRequest | null = null;
@@ -37,7 +36,8 @@ class HttpStatusOnly implements ResponseHandler {
   head(status: number, headers: ResponseHeaders): BodyMode {
     this.#status = status;
     this.#challenge = challengeIn(headers);
-    // After all that was read with the head: most answers are whole then, and what `done` sends finds the socket free.
+    // Runs after everything that was read with the head: most responses are complete then, and `done` finds the connection
+    // free.
     queueMicrotask(() => this.#settle());
     if (headers.mediaType === 'text/event-stream') this.running?.abort();
     return 'stream';
@@ -61,7 +61,7 @@ class HttpStatusOnly implements ResponseHandler {
     done?.(this.#status, this.#challenge);
   }
 
-  /** `done` is not called. */
+  /** Aborts without calling `done`. */
   abort(): void {
     this.#done = null;
     this.#disarm();
@@ -71,17 +71,17 @@ class HttpStatusOnly implements ResponseHandler {
 
 const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","method":"ping"}');
 
-/** Posts without a verdict at once; a server that gives none does not get more of them. */
+/** Maximum of concurrent requests; further ones wait. */
 const MAX_RUNNING = 256;
-/** Hundreds of calls may be cancelled, or their questions answered, in one instant. */
+/** Maximum of waiting requests: hundreds of calls may be cancelled, or their requests answered, at once. */
 const MAX_WAITING = 4_096;
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
 type SideTransport = Pick<UrlTransport, 'client' | 'path' | 'heads'> & { readonly options: { readonly clock: Clock } };
 
 /**
- * What a transport posts beside its requests: notifications, answers, the session's check and its end. No call has a
- * deadline for these, so they have one here.
+ * What a transport sends besides requests: notifications, answers, the session check and the session's end. No call's deadline
+ * covers these, so they have a timeout here.
  */
 export class HttpSideRequests {
   readonly #transport: SideTransport;
@@ -96,7 +96,7 @@ export class HttpSideRequests {
     this.#transport = transport;
   }
 
-  /** `done` gets the status, 0 when there was none. */
+  /** `done`: gets the status, 0 if there is none. */
   post(body: readonly Buffer[], block: HeaderBlock, headers: readonly string[], done: Done): void {
     const request: HttpRequest = { method: 'POST', path: this.#transport.path, block, headers, body };
     if (this.#running.size < MAX_RUNNING) {
@@ -113,8 +113,8 @@ export class HttpSideRequests {
   }
 
   /**
-   * Asks the server, by a ping, whether it still knows the session. Only a clear no (400, 404) counts as one.
-   * Questions at the same time share one answer.
+   * Pings the server to check whether it still knows the session. Only 400 and 404 count as no. Concurrent checks share one
+   * answer.
    */
   checkSession(done: (alive: boolean) => void): void {
     if (this.#checks !== null) {
@@ -129,7 +129,7 @@ export class HttpSideRequests {
     });
   }
 
-  /** Waits for what is being posted and ends the session if asked to, within `limitMs`. */
+  /** Waits for requests in progress and ends the session if asked to, within `limitMs`. */
   async finish(endSession: boolean, limitMs: number): Promise<void> {
     if (!endSession && this.#running.size === 0) return;
     const { options, path, heads } = this.#transport;
@@ -144,7 +144,7 @@ export class HttpSideRequests {
     this.stop();
   }
 
-  /** Ends what still runs; no `done` is called. */
+  /** Aborts all requests; no `done` is called. */
   stop(): void {
     this.#checks = null;
     this.#waiting = [];
@@ -164,7 +164,7 @@ export class HttpSideRequests {
     side.running = this.#transport.client.request(request, side);
   }
 
-  /** Not by recursion: where nothing can be sent, each of thousands fails at once. */
+  /** A loop instead of recursion: without a connection each of thousands of requests fails at once. */
   #next(): void {
     if (this.#serving) return;
     this.#serving = true;

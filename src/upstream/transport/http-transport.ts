@@ -7,32 +7,32 @@ import { type HttpPost, MAY_HAVE_RUN, type PostReply, PostTransport } from './po
 import type { ClosedReason, NegotiatedFacts, Outgoing } from './transport.ts';
 
 /**
- * A server without a stream of its own says so to every session. One that has said it lately is asked by those only that
- * last for a moment, so that short sessions cost no request in vain.
+ * When a server last refused the GET stream (405). For a while, only connections that last a moment try it again, so that short
+ * sessions do not waste a request.
  */
 const WITHOUT_STREAM = new WeakMap<HttpSpec, number>();
 const LATELY_MS = 60_000;
 const LAST_MS = 5_000;
-/** A stream this long without a message still counts as a working one for the back-off. */
+/** A stream that was open this long, even without a message, resets the back-off. */
 const SETTLED_MS = 10_000;
-/** The server's `retry` is taken at its word, but not for more than this; less so when nothing ever comes of it. */
+/** Lower bounds of the server's `retry`; a larger one after several attempts without a message. */
 const MIN_RETRY_MS = 20;
 const BARREN_RETRY_MS = 1_000;
 const IMPATIENT_ATTEMPTS = 3;
 
 /**
- * The stateful era's GET stream: what the server says outside any request (2025-11-25, listening for messages). A
- * server that offers none (405, or anything else that is no stream) is left alone. A lost stream comes back with the
- * last event id after the server's `retry`, or with back-off; for as long as the connection lives, for there is no
- * harm in waiting and nothing else would bring it back.
+ * The stateful era's GET stream: the server's messages outside any request (2025-11-25, listening for messages). A server
+ * without one (405, or any response that is not a stream) is not asked again. A lost stream is reopened with the last event id
+ * after the server's `retry`, or with back-off, as long as the connection lives: waiting costs nothing and nothing else would
+ * reopen it.
  */
 class HttpListening extends HttpEventStream<HttpTransport> {
   #attempt = 0;
-  /** Null while it never was. */
+  /** Monotonic time of the last opening; null before the first. */
   #openedAt: number | null = null;
   readonly #gap: boolean;
 
-  /** `after`: the last event that another listener has heard; `gap`: what came since the other one is not known. */
+  /** `after`: the last event that another listener received; `gap`: events after it may have been missed. */
   constructor(transport: HttpTransport, after: string | null, gap: boolean) {
     super(transport, newCursor(after));
     this.#gap = gap;
@@ -54,7 +54,7 @@ class HttpListening extends HttpEventStream<HttpTransport> {
     this.transport.receiver.received(data, 0);
   }
 
-  /** Whatever it was, it is gone. */
+  /** Reports missed messages. */
   protected tooLarge(): void {
     this.transport.receiver.missed?.();
   }
@@ -75,24 +75,24 @@ class HttpListening extends HttpEventStream<HttpTransport> {
   }
 }
 
-/** Statuses that say nothing about whether the server has such a stream. 409: it believes that it is open elsewhere. */
+/** Statuses that do not show whether the server has such a stream. 409: the server assumes that it is open elsewhere. */
 function isTransient(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
 }
 
-/** Least time between two polls that both brought something, also with a shorter `retry` of the server. */
+/** Minimum time between two polls that both returned events, even with a shorter `retry`. */
 const MIN_POLL_MS = 20;
 
 /**
- * The rest of one reply stream whose connection ended before the answer: fetched by GET with `Last-Event-ID`, as
- * often as the server closes again (2025-11-25, resumability; servers may close at will and expect this polling).
- * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
- * long all of it may take is the caller's deadline, by `abort`.
+ * The rest of one reply stream whose connection ended before the answer: fetched by GET with `Last-Event-ID`, as often as the
+ * server closes it (2025-11-25, resumability; servers may close at will and expect this polling). The server's `retry` is
+ * respected. It fails after several reconnects in a row without a stream; the caller's deadline limits the total time, by
+ * `abort`.
  */
 class HttpResumption extends HttpEventStream<HttpTransport> {
   readonly waiting = false;
   readonly #request: number;
-  /** Reconnects in a row without a stream, and without an event. */
+  /** Failed reconnects in a row, and reconnects in a row without an event. */
   #failures = 0;
   #barren = 0;
 
@@ -152,25 +152,24 @@ const INITIALIZED = 'notifications/initialized';
 const FROM_NOW = { after: null, gap: false };
 const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
 
-/** Whether a server's session id is one we take and repeat: visible ASCII (2025-11-25, session management). */
+/** Whether a server's session id is valid: visible ASCII (2025-11-25, session management). */
 function isSessionId(text: string | undefined): text is string {
   return text !== undefined && SESSION_ID.test(text);
 }
 
 /**
- * Streamable HTTP towards one server, every revision that has it: a POST per message, its reply as JSON or as an
- * event stream of its own.
+ * Streamable HTTP client for one server, all revisions that have it: a POST per message, with the reply as JSON or as an event
+ * stream.
  *
- * Stateful era (2025-03-26 … 2025-11-25): keeps the session the server gave at `initialize`, repeats it and the
- * revision, listens on the GET stream once `notifications/initialized` was taken, polls reply streams that broke off,
- * deletes the session at `close('remove')` (at `shutdown` it is left for the gateway's next process to resume).
- * Stateless era (2026-07-28): none of that; what the wire repeats comes with each message, and abandoning a request
- * closes its stream, which is its cancellation.
+ * Stateful era (2025-03-26 … 2025-11-25): keeps the session id that the server issued at `initialize`, sends it and the
+ * revision, listens on the GET stream once `notifications/initialized` was accepted, polls broken reply streams, deletes the
+ * session at `close('remove')` (at `shutdown` the session stays for the gateway's next process). Stateless era (2026-07-28):
+ * none of that; each message carries what the wire repeats, and abandoning a request closes its stream, which cancels it.
  *
- * When the server disowns the session (404) or the credentials (401), the connection ends. Requests under way most
- * likely get the same word, which makes them safe to retry: they are waited for, briefly, and all these losses are
- * reported together at the end, so that a retry makes a new connection. Outcomes: refused with 4xx was not executed;
- * whatever else went out and brought no answer is UNKNOWN. Nothing here limits how long a call may take.
+ * When the server rejects the session (404) or the credentials (401), the connection ends. Requests in progress most likely get
+ * the same status, which makes them safe to retry: the transport waits for them briefly and reports all these losses together
+ * at the end, so that a retry opens a new connection. Outcomes: a request refused with 4xx was not executed; any other request
+ * that was sent and got no answer is UNKNOWN. The transport does not limit the duration of a call.
  */
 export class HttpTransport extends PostTransport {
   readonly kind = 'http';
@@ -178,13 +177,13 @@ export class HttpTransport extends PostTransport {
   #era: 'stateful' | 'stateless' | null = null;
   #initialized = false;
   #listening: HttpListening | null = null;
-  /** Where to begin when it listens; null while it is not to. */
+  /** Where to start listening; null if it must not listen. */
   #from: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
-  /** What waits for `notifications/initialized` to be taken; null when nothing has to wait. */
+  /** Messages that wait until `notifications/initialized` was accepted; null if none has to wait. */
   #waiting: { readonly parts: readonly Buffer[]; readonly outgoing: Outgoing }[] | null = null;
   #stopWaiting: (() => void) | null = null;
   #stopListeningLater: (() => void) | null = null;
-  /** Losses to be reported when the connection, which is disowned, ends. */
+  /** Losses to report when the connection, whose session or credentials were rejected, ends. */
   #losses: Map<number, GatewayError> | null = null;
   #stopSettling: (() => void) | null = null;
 
@@ -227,7 +226,7 @@ export class HttpTransport extends PostTransport {
     return listening?.lastEventId ?? null;
   }
 
-  /** `waited`: it has lasted for a moment by now. */
+  /** `waited`: the connection has lasted for the required moment. */
   #listen(waited = false): void {
     if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
     if (this.disowned !== null) return;
@@ -243,11 +242,11 @@ export class HttpTransport extends PostTransport {
     this.#listening.open();
   }
 
-  /** The server refused the GET stream, maybe with a status that concerns the whole connection. */
+  /** The server refused the GET stream, possibly with a status that concerns the whole connection. */
   notListening(status: number, challenge: string | null): void {
     if (status === 405) WITHOUT_STREAM.set(this.options.spec, this.options.clock.now());
     else if (status === 401) this.#disown({ kind: 'auth_required', challenge });
-    // A server without such a stream says 405, or what its router says; or the session is gone. It can tell which.
+    // A server without such a stream answers 405, or what its router answers; or the session is lost. A session check decides.
     else if ((status === 400 || status === 404) && this.hasSession) {
       this.side.checkSession((alive) => alive || this.#disown({ kind: 'session_lost' }));
     }
@@ -268,7 +267,8 @@ export class HttpTransport extends PostTransport {
     }
   }
 
-  // What must not overtake `notifications/initialized`: some servers of the stateful era refuse it (basic/lifecycle).
+  // Messages that must not overtake `notifications/initialized`: some servers of the stateful era refuse them
+  // (basic/lifecycle).
 
   #holdBack(): void {
     this.#waiting = [];
@@ -321,7 +321,7 @@ export class HttpTransport extends PostTransport {
     } else if (status === 404 && inSession) {
       this.#disownWith(post, error, { kind: 'session_lost' });
     } else if (status === 400 && inSession) {
-      // Some servers say 400 where the specification says 404: only the server itself can tell which is meant.
+      // Some servers answer 400 where the specification says 404: a session check decides.
       post.undecided = true;
       this.side.checkSession((alive) => {
         if (alive) this.#settle(post, error, answer);
@@ -355,14 +355,14 @@ export class HttpTransport extends PostTransport {
     this.#disown(reason);
   }
 
-  /** The first reason counts. */
+  /** Only the first reason counts. */
   #disown(reason: ClosedReason): void {
     if (this.state !== 'open') return;
     this.disowned ??= reason;
     this.settled();
   }
 
-  /** Each word of the server that comes gives the others more time. */
+  /** Each answer extends the time for the remaining ones. */
   protected override settled(): void {
     const reason = this.disowned;
     if (reason === null || this.state !== 'open') return;

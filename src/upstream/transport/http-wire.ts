@@ -15,22 +15,22 @@ import { failureError, refusalError } from './http-refusal.ts';
 import type { TransportReceiver } from './transport.ts';
 
 /**
- * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.
- * Connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s) are bounded by the HTTP client.
+ * Limits of the HTTP wires. None of them limits how long a call may take: only the call's deadline does. The HTTP client limits
+ * connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s).
  */
 export const HTTP_LIMITS = {
-  /** A stream that carried its answer and was not ended by the server is cut after this. */
+  /** A stream that carried its answer and was not ended by the server is closed after this. */
   lingerMs: 5_000,
-  /** After the server disowned session or credentials, the others' verdicts may be this far apart. */
+  /** After the server rejected the session or credentials, answers to the other requests may be this far apart. */
   settleMs: 250,
-  /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
+  /** Everything else waits this long for the acceptance of `notifications/initialized`. */
   initializedMs: 5_000,
-  /** DELETE of the session, and what is still being posted, at close. */
+  /** At close: time for the DELETE of the session and for side requests in progress. */
   closeMs: 2_000,
-  /** Back-off of stream reconnects where the server named no `retry`; doubled each time, with jitter. */
+  /** Back-off of stream reconnects if the server sent no `retry`; doubled each time, with jitter. */
   reconnectMs: 500,
   reconnectMaxMs: 30_000,
-  /** Reconnects of one broken reply stream in a row that bring no event. */
+  /** Failed reconnects in a row after which a broken reply stream is lost. */
   resumeAttempts: 5,
   /** 2024-11-05: from opening the stream to its `endpoint` event. */
   endpointMs: 30_000,
@@ -38,9 +38,8 @@ export const HTTP_LIMITS = {
 export type HttpLimits = Readonly<typeof HTTP_LIMITS>;
 
 /**
- * The header blocks of one connection: declared headers, what we accept, session and revision. Each is encoded when it
- * is first needed after its state changed, so that a call adds no more than its own few headers, and a connection holds
- * no block that is not used.
+ * The header blocks of one connection: declared headers, accepted types, session and revision. Each is encoded when first
+ * needed after a change, so that a call adds only its own few headers, and a connection holds no unused block.
  */
 export class HttpHeads {
   readonly #common: CommonHeaders;
@@ -63,13 +62,13 @@ export class HttpHeads {
     this.#changed();
   }
 
-  /** `MCP-Protocol-Version` of everything that follows; null for revisions that do not know the header. */
+  /** `MCP-Protocol-Version` of all later requests; null for revisions without the header. */
   revision(revision: string | null): void {
     this.#revision = revision;
     this.#changed();
   }
 
-  /** For a POST with these extra headers; a revision of its own replaces the connection's. */
+  /** For a POST with these extra headers; a revision among them replaces the connection's. */
   post(extra: readonly string[] | null): HeaderBlock {
     if (extra !== null && this.#revision !== null) {
       for (let i = 0; i < extra.length; i += 2) {
@@ -103,31 +102,31 @@ export class HttpHeads {
   }
 }
 
-/** The headers that all sessions of a definition have, encoded. */
+/** Encoded headers that all sessions of a definition share. */
 interface CommonHeaders {
   readonly post: string;
   readonly get: string;
 }
 
-/** What the transports over HTTP are built from. */
+/** Options of the transports over HTTP. */
 export interface HttpTransportOptions {
-  /** Name of the server, for the words of errors. */
+  /** Name of the server, for error messages. */
   readonly server: string;
   readonly spec: HttpSpec;
   readonly maxMessageBytes: number;
   readonly clock: Clock;
   readonly random: Random;
   /**
-   * Gives the transport a client of the origin; the transport closes it, having ended all its own requests before.
-   * Sharing one is the opener's affair (`HttpClientShare`).
+   * Opens a client of the origin; the transport closes it after it has ended its own requests. The caller may share one
+   * (`HttpClientShare`).
    */
   readonly openClient: (url: URL) => HttpClientPort;
-  /** Of the credential that its requests carry; null or absent without one. */
+  /** Lease of the credential that the requests carry; null or absent without one. */
   readonly lease?: CredentialLease | null;
   readonly limits?: Partial<HttpLimits>;
 }
 
-/** Headers that the wire itself decides on; a declaration of the same name has no effect. */
+/** Headers that the wire sets itself; declared headers with these names are ignored. */
 const OWN_HEADERS = new Set([
   'accept',
   'accept-encoding',
@@ -143,13 +142,10 @@ const OWN_HEADERS = new Set([
   'transfer-encoding',
 ]);
 
-/**
- * Definitions do not change: what is read of one is read once, however many sessions it is connected for. It has one
- * transport, and with it one `accept`.
- */
+/** Headers by definition. Definitions are immutable and have one transport, so each is encoded once for all its sessions. */
 const COMMON = new WeakMap<HttpSpec, CommonHeaders>();
 
-/** What the operator wrote, less what is the wire's own. */
+/** The declared headers, without those that the wire sets. */
 function commonHeaders(server: string, spec: HttpSpec, accept: string): CommonHeaders {
   const known = COMMON.get(spec);
   if (known !== undefined) return known;
@@ -174,7 +170,7 @@ function commonHeaders(server: string, spec: HttpSpec, accept: string): CommonHe
   }
 }
 
-/** The server's URL, or the error that says what is wrong with it (never with its query or user part). */
+/** The server's URL. Throws an error without its query or credentials. */
 function parseServerUrl(server: string, text: string): URL {
   let url: URL;
   try {
@@ -186,12 +182,12 @@ function parseServerUrl(server: string, text: string): URL {
   throw unusable(server, `the url begins with ${url.protocol}; only http: and https: are possible`);
 }
 
-/** The definition has to be corrected first. */
+/** The error for a definition that must be corrected. */
 function unusable(server: string, words: string, cause?: unknown): GatewayError {
   return new GatewayError('NOT_SENT', `${server}: ${words}`, { server, retryable: false, cause });
 }
 
-/** What the transports over HTTP have in common: the URL, the client, the headers, and the words of their errors. */
+/** Common part of the transports over HTTP: the URL, the client, the headers, and error messages. */
 export abstract class UrlTransport {
   readonly pid = null;
   readonly options: HttpTransportOptions;
@@ -202,7 +198,7 @@ export abstract class UrlTransport {
   url!: URL;
   /** Path and query of the URL. */
   path = '';
-  /** Values that must not show in errors, longest first. */
+  /** Values to redact in errors, longest first. */
   protected secrets: readonly string[];
   protected state: 'new' | 'opening' | 'open' | 'dead' | 'closed' = 'new';
 
@@ -228,7 +224,7 @@ export abstract class UrlTransport {
     }
   }
 
-  /** For a message that cannot be sent any more. */
+  /** Reports a request as lost that cannot be sent any more. */
   protected refuse(request: number): void {
     if (request === 0 || this.state !== 'dead') return;
     this.receiver.lost(request, this.error('NOT_SENT', 'the connection has ended'));
@@ -238,7 +234,7 @@ export abstract class UrlTransport {
     return '';
   }
 
-  /** The error for a status that is no success; `secret` must not show in it either. */
+  /** The error for a status that is not a success; `secret` is redacted too. */
   protected refusal(
     status: number,
     headers: ResponseHeaders,
@@ -251,7 +247,7 @@ export abstract class UrlTransport {
     return refusalError({ server, secrets, wallMs: clock.wall() }, status, headers, body);
   }
 
-  /** The error for a request whose response did not come, or not whole. */
+  /** The error for a request without a complete response. */
   failure(failure: HttpFailure): GatewayError {
     return failureError(this.options.server, failure, this.options.maxMessageBytes);
   }
@@ -269,13 +265,13 @@ interface Shared {
   stopClosing: (() => void) | null;
 }
 
-/** Connections are kept for so long after the last session: shorter than any server or device waits for an idle one. */
+/** How long connections are kept after the last session: shorter than any server or device keeps an idle one. */
 const BETWEEN_SESSIONS_MS = 200;
 
 /**
- * One pool of kept connections for all transports of a server, however many sessions it has. A lease's `close` gives
- * it back, nothing more: its holder has ended its own requests. The pool is closed a moment after its last lease, so
- * that short sessions that follow on each other do not connect anew.
+ * One pool of kept connections for all transports of a server, for any number of sessions. Closing a lease only returns it: its
+ * holder has ended its own requests. The pool is closed a moment after its last lease, so that consecutive short sessions do
+ * not reconnect.
  */
 export class HttpClientShare {
   readonly #clock: Clock;
@@ -286,8 +282,8 @@ export class HttpClientShare {
   }
 
   /**
-   * `key` names what the client is made of (a server's connection digest), `phases` whose times it takes; `open` makes it
-   * where there is none. A server that was removed and added again has phases of its own.
+   * `key`: identifies the client (a server's connection digest); `phases`: receives its times; `open`: creates it if there is
+   * none. A server that was removed and added again has new phases.
    */
   lease(key: string, phases: PhaseTimes | null, open: () => HttpClientPort): HttpClientPort {
     let shared = this.#shared.get(key);

@@ -3,18 +3,18 @@ import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 
-/** A request is known here by the digits of its id below this. */
+/** A request is identified here by its id modulo this number. */
 export const OWN_DIGITS = 1e9;
-/** Enough of a line's end for `,"jsonrpc":"2.0","id":123}` with generous white space. */
+/** Bytes at a line's end that hold `,"jsonrpc":"2.0","id":123}` with generous white space. */
 const TAIL_BYTES = 96;
-/** The id as last or last but one member: where the TypeScript SDK and others write it. */
+/** The id as last or last but one member, where the TypeScript SDK and others write it. */
 const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/;
 
 /**
- * Which request of ours a line on a shared channel answers, 0 if none: it carries `result` or `error`, no `method`, and
- * a plain integer id. It is given by the digits that it is known by. So a pipe knows what is still in flight without
- * reading messages. It looks at the envelope only and needs no whole message: `head` is the line's beginning, `tail` its
- * end; both are the line where that is at hand.
+ * The gateway's request that a line on a shared channel answers, 0 if none: an answer has `result` or `error`, no `method`, and
+ * an integer id; the request is returned as the id modulo `OWN_DIGITS`. So a pipe knows what is in flight without parsing
+ * messages. It reads the envelope only and needs no complete message: `head` is the beginning of the line, `tail` its end; for
+ * a complete line both are the line.
  */
 export function answeredRequest(head: Buffer, tail: Buffer): number {
   const end = head.length;
@@ -41,14 +41,14 @@ export function answeredRequest(head: Buffer, tail: Buffer): number {
   return isAnswer ? id : 0;
 }
 
-/** Whether these bytes are this text of ASCII characters. */
+/** Whether the bytes are this ASCII text. */
 export function isText(bytes: Buffer, start: number, end: number, text: string): boolean {
   if (end - start !== text.length) return false;
   for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;
   return true;
 }
 
-/** Our number of the request with this positive integer as id, followed by anything that ends a number; 0 for all else. */
+/** The request for this positive integer id, followed by anything that ends a number; 0 for all else. */
 function integer(bytes: Buffer, at: number): number {
   const start = at;
   let value = 0;
@@ -63,7 +63,7 @@ function idAtEnd(tail: Buffer): number {
   return match === null ? 0 : Number(match[1]) % OWN_DIGITS;
 }
 
-/** Requests without an answer so far on a channel that all messages share, known from the ids of the answers. */
+/** Unanswered requests on a channel that all messages share, tracked by the ids of the answers. */
 export class InFlight {
   readonly #requests = new ByNumber<true>();
 
@@ -71,7 +71,7 @@ export class InFlight {
     return this.#requests.size;
   }
 
-  /** 0, which is no request, is passed over. */
+  /** Ignores 0, which is not a request. */
   add(request: number): void {
     if (request > 0) this.#requests.set(request, true);
   }
@@ -80,12 +80,12 @@ export class InFlight {
     return this.#requests.has(request);
   }
 
-  /** False when it is not in flight. */
+  /** False if it is not in flight. */
   delete(request: number): boolean {
     return this.#requests.delete(request);
   }
 
-  /** What came from the server, one message or a batch: what it answers is in flight no more. */
+  /** Removes the requests that a message or batch of the server answers. */
   settle(bytes: Buffer): void {
     if (this.#requests.size === 0) return;
     if (!isBatch(bytes)) {
@@ -97,7 +97,7 @@ export class InFlight {
     for (const element of batch) this.#requests.delete(answeredRequest(element, element));
   }
 
-  /** Takes out all that are left, oldest first. */
+  /** Removes and returns all requests, oldest first. */
   takeAll(): number[] {
     const requests = this.#requests.numbers();
     this.#requests.clear();

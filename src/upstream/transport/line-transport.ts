@@ -17,44 +17,44 @@ import type {
 } from './transport.ts';
 
 export interface MessageReaderSink {
-  /** A line that may be a message: it begins and ends as a JSON object or array does. */
+  /** A line that may be a message: it begins and ends like a JSON object or array. */
   message(bytes: Buffer): void;
-  /** The answer to this request is longer than the limit. Called once per line, as soon as it is known. */
+  /** The answer to this request exceeds the limit. Called once per line, as soon as that is known. */
   tooLarge(request: number): void;
-  /** More junk than the limit; the sink hears nothing after this. */
+  /** Junk exceeded the limit; the sink gets nothing after this. */
   flooded(): void;
 }
 
-/** What a reader of a process's output needs beside the output. */
+/** Dependencies of a reader of a process's output. */
 interface MessageReaderOptions extends OutputOptions {
   readonly maxMessageBytes: number;
   readonly maxJunkBytesPerMinute?: number;
 }
 
 const MAX_JUNK_BYTES_PER_MINUTE = 64 * 1024 * 1024;
-/** An overlong line that looks like an answer is given this much to end before it counts as junk. */
+/** Bytes that an overlong line which looks like an answer may have before it counts as junk. */
 const PATIENCE_BYTES = 64 * 1024 * 1024;
-/** What the shortest line of junk counts: lines cost time, not only bytes. */
+/** Minimum bytes that a junk line counts as: lines cost time, not only bytes. */
 const LINE_WEIGHT = 64;
 const SHOWN_BYTES = 200;
 const NOTHING = Buffer.alloc(0);
 const BLANK = -1;
 
 /**
- * Finds the messages in what a server writes to its standard output, and puts up with the rest: log lines, garbage,
- * overlong lines. Those are counted and shown in the log once a second; a flood of them is reported to the sink.
+ * Extracts the messages from a server's standard output and tolerates the rest: log lines, garbage, overlong lines. The rest is
+ * counted and logged at most once a second; too much of it is reported to the sink.
  */
 export class MessageReader implements LineSink {
   readonly #sink: MessageReaderSink;
   readonly #options: MessageReaderOptions;
   readonly #lines: LineSplitter;
   readonly #limit: LogLimit;
-  /** Lines that were no messages, overlong ones included. */
+  /** Lines that were not messages, overlong ones included. */
   skippedLines = 0;
-  /** Bytes of junk, as a leaking bucket: what is tolerated in a minute fills it, and leaves it evenly within one. */
+  /** Bytes of junk, as a leaky bucket: its size is the junk tolerated per minute, and it drains evenly within a minute. */
   #junk = 0;
   #junkAt: number;
-  /** Of the overlong line under way: the request it answers, 0 while unknown; its bytes not yet counted as junk. */
+  /** The current overlong line: the request it answers, 0 if unknown; its bytes not yet counted as junk. */
   #answers = 0;
   #pending = 0;
   #plausible = false;
@@ -72,7 +72,7 @@ export class MessageReader implements LineSink {
     return this.#lines.push(chunk, from, full);
   }
 
-  /** The sink hears nothing from now on. */
+  /** The sink gets nothing from now on. */
   stop(): void {
     this.#lines.stop();
   }
@@ -135,7 +135,7 @@ export class MessageReader implements LineSink {
   }
 }
 
-/** The first byte that is no white space; BLANK where there is none. */
+/** The first byte that is not white space; BLANK if there is none. */
 function firstByte(bytes: Buffer): number {
   let at = 0;
   while (isSpace(bytes[at])) at++;
@@ -154,7 +154,7 @@ function isSpace(byte: number | undefined): boolean {
 }
 
 export interface LineTransportOptions extends OutputOptions {
-  /** The server's name, for messages. */
+  /** The server's name, for error messages. */
   readonly server: string;
   readonly maxMessageBytes: number;
 }
@@ -163,22 +163,22 @@ const TAIL_CHARACTERS = 4096;
 const LF = 0x0a;
 
 /**
- * Newline-framed messages over the standard streams of something that is started for them, wherever it runs. It is used
- * once: nothing is sent before it has started or after it has ended, and its end is waited for.
+ * Newline-framed messages over the standard streams of a process that is started for them, wherever it runs. A transport is
+ * used once: it sends nothing before the start or after the end, and `close` waits for the end.
  *
- * A request no byte of which was taken by the stream is NOT_SENT, every other one UNKNOWN. Junk and overlong lines cost
- * a line, not the connection.
+ * A request of which the stream took no byte is NOT_SENT, every other one UNKNOWN. Junk and overlong lines cost a line, not the
+ * connection.
  */
 export abstract class LineTransport implements Transport, MessageReaderSink {
   abstract readonly kind: TransportKind;
   readonly streamPerRequest = false;
-  /** `dying`: exited or unusable, its last output still being read. */
+  /** `dying`: exited; its last output is still being read. */
   protected state: 'new' | 'opening' | 'open' | 'dying' | 'dead' | 'closed' = 'new';
   protected receiver: TransportReceiver | null = null;
   readonly #options: LineTransportOptions;
   readonly #stderr: StderrTail;
   readonly #reader: MessageReader;
-  /** Requests without an answer so far, waiting ones included. */
+  /** Unanswered requests, including those in the write queue. */
   readonly #inFlight = new InFlight();
   #queue: WriteQueue | null = null;
   #opening: Promise<void> | null = null;
@@ -193,7 +193,7 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
     return null;
   }
 
-  /** Lines on standard output that were no messages. */
+  /** Lines on standard output that were not messages. */
   get skippedLines(): number {
     return this.#reader.skippedLines;
   }
@@ -247,18 +247,18 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
       this.#reader.stop();
       this.#loseAll('was stopped');
     }
-    // A start under way ends what it started, or it is ended here afterwards.
+    // A start in progress ends its own process, or `finish` ends it afterwards.
     await this.#opening?.catch(() => {});
     await this.finish(how);
   }
 
-  /** Starts it and joins its streams. Rejects with GatewayError, nothing left behind. */
+  /** Starts the process and attaches its streams. Rejects with GatewayError and leaves nothing behind. */
   protected abstract start(): Promise<void>;
 
-  /** Ends it; resolves when nothing is left. May be called again, with a more urgent reason. */
+  /** Ends the process; resolves when nothing is left of it. May be called again, with a more urgent reason. */
   protected abstract finish(how: CloseReason): Promise<void>;
 
-  /** What is sent from now on goes here, `preamble` before all. */
+  /** Messages are written to `input` from now on, `preamble` first. */
   protected begin(input: QueueOutput, preamble: Buffer | null = null): void {
     this.#queue = new WriteQueue(input, (request) => {
       if (this.#inFlight.has(request)) this.#lose(request, this.error('NOT_SENT', 'has closed its input'));
@@ -275,14 +275,14 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
     this.#stderr.push(chunk);
   }
 
-  /** It may be alive, but the conversation is over; `what` completes "the server …". */
+  /** Ends the connection to a process that may still run; `what` completes "The server …". */
   fail(what: string): void {
     if (!this.over('was given up')) return;
     this.ended({ kind: 'protocol', error: this.error('UPSTREAM_PROTOCOL', what) });
     void this.finish('interrupt');
   }
 
-  /** Nothing is read any more, and what is in flight is lost. False where it was over before. */
+  /** Stops reading and reports in-flight requests as lost. False if that was done before. */
   protected over(what: string): boolean {
     if (this.state !== 'open' && this.state !== 'dying') return false;
     this.state = 'dead';

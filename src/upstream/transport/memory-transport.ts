@@ -9,28 +9,28 @@ import type {
   TransportReceiver,
 } from './transport.ts';
 
-/** A server inside this process, one object per connection. It owns the buffers it is given. */
+/** A server inside this process, one object per connection. It owns the buffers that it receives. */
 export interface MemoryServer {
-  /** One whole message of ours. */
+  /** One complete message of the gateway. */
   receive(message: Buffer): void;
-  /** The connection has ended; nothing is received any more. */
+  /** The connection has ended; `receive` is not called any more. */
   close(): void;
 }
 
-/** The server's way back to the gateway. */
+/** The channel from the server to the gateway. */
 export interface MemoryLink {
-  /** One whole message of the server's. It is copied; the server may reuse its buffer. */
+  /** One complete message of the server. It is copied; the server may reuse its buffer. */
   deliver(message: Uint8Array | string): void;
-  /** The server ends by itself, as a process would exit; with an error, it has crashed. */
+  /** The server ends by itself, as a process exits; with an error, it has crashed. */
   exit(error?: unknown): void;
 }
 
 export type MemoryServerFactory = (link: MemoryLink) => MemoryServer;
 
 /**
- * A channel to a server in this process, for embedding and tests. It behaves as a wire would: messages are copied,
- * arrive later than the call that sent them and in order, and nothing the server throws reaches the sender; a server
- * that throws has crashed.
+ * A channel to a server in this process, for embedding and tests. It behaves like a wire: messages are copied and arrive in
+ * order, after the call that sent them has returned; exceptions of the server never reach the sender: a server that throws has
+ * crashed.
  */
 export class MemoryTransport implements Transport {
   readonly kind = 'memory';

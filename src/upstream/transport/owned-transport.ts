@@ -14,15 +14,15 @@ import type {
 interface OwnedTransportOptions {
   readonly server: string;
   readonly kind: TransportKind;
-  /** Takes what the node has to own before the process is started. Rejects with GatewayError. */
+  /** Acquires the ownership that the node needs before the process is started. Rejects with GatewayError. */
   readonly own: () => Promise<Owned>;
-  /** The transport of the process, with the epoch that it is started under. */
+  /** Creates the transport of the process, which is started under this epoch. */
   readonly make: (epoch: string) => Transport;
 }
 
 /**
- * The channel to a process that only one node of a cluster may serve: started under an epoch, and silent from the moment
- * in which it is another node's. What arrives on it is still passed on: its receiver knows whether it counts.
+ * The channel to a process that only one node of a cluster may serve: started under an epoch, and silent as soon as this node
+ * no longer owns it. Output of the process is still passed to the receiver.
  */
 export class OwnedTransport implements Transport, TransportReceiver {
   readonly kind: TransportKind;
@@ -32,7 +32,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
   #inner: Transport | null = null;
   #receiver: TransportReceiver | null = null;
   #closed = false;
-  /** By itself, before it was closed. */
+  /** The process ended by itself, before `close`. */
   #ended = false;
   #released = false;
 
@@ -102,7 +102,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
     await this.#close(how);
   }
 
-  // What the process says is passed on.
+  // Output of the process is passed on.
 
   received(bytes: Buffer, request: number): void {
     this.#receiver?.received(bytes, request);
@@ -112,14 +112,14 @@ export class OwnedTransport implements Transport, TransportReceiver {
     this.#receiver?.lost(request, error);
   }
 
-  /** It ended by itself: what it left behind is ended too. */
+  /** The process ended by itself: what it left behind is ended too. */
   closed(reason: ClosedReason): void {
     this.#receiver?.closed(reason);
     this.#ended = true;
     void this.#close('interrupt');
   }
 
-  /** What was owned is free as soon as nothing is left of its process. */
+  /** Releases the ownership when nothing is left of the process. */
   async #close(how: CloseReason): Promise<void> {
     this.#owned?.ending();
     await this.#inner?.close(how);

@@ -21,30 +21,30 @@ import type {
 const EMPTY = Buffer.alloc(0);
 export const MAY_HAVE_RUN = 'the request was sent and may have run';
 
-/** What the answer to one request comes from. */
+/** The source of the answer to one request. */
 export interface PostReply extends Flow {
-  /** Whether it is still open what the server's word on the request is. */
+  /** Whether the server's verdict on the request is still unknown. */
   readonly waiting: boolean;
   abort(): void;
 }
 
 /**
- * One request on its own POST, from sending to its end: tells JSON, event streams and refusals apart and judges what
- * is none of these. One object per call, no closure on the JSON path. Knows no session and no revision.
+ * One request on its own POST, from sending to its end: distinguishes JSON, event streams and refusals, and rejects anything
+ * else. One object per call, no closure on the JSON path. Knows no session and no revision.
  */
 export class HttpPost implements ResponseHandler, PostReply {
   readonly request: number;
   readonly method: string;
-  /** The session this POST presented. */
+  /** The session id that this POST sent. */
   readonly sessionId: string | null;
   status = 0;
   headers: ResponseHeaders | null = null;
   running: ClientRequest | null = null;
-  /** Is sent, once, if a kept connection ends before the answer; null for what may do harm twice. */
+  /** Sent once more if a kept connection ends before the answer; null if sending twice may do harm. */
   repeat: HttpRequest | null = null;
-  /** It is still being found out what a refusal means. */
+  /** A session check decides what the refusal means. */
   undecided = false;
-  /** Its answered stream was open at the last sweep. */
+  /** The answered stream was open at the last sweep. */
   swept = false;
   readonly #transport: PostTransport;
   #cursor: StreamCursor | null = null;
@@ -112,7 +112,7 @@ export class HttpPost implements ResponseHandler, PostReply {
     if (this.#events === null) {
       this.#body = chunk;
     } else if (!this.#events.push(chunk) && !this.#answered && !this.#isOver()) {
-      // The event that was dropped may have been the answer.
+      // The dropped event may have been the answer.
       this.abort();
       this.#transport.loseTooLarge(this.request);
     }
@@ -176,19 +176,19 @@ export class HttpPost implements ResponseHandler, PostReply {
     this.#transport.lose(this.request, this.#transport.error('UPSTREAM_PROTOCOL', words));
   }
 
-  /** It may have been abandoned while messages were handed out. */
+  /** The request may be abandoned while messages are delivered. */
   #isOver(): boolean {
     return this.#over;
   }
 }
 
 const NONE: readonly string[] = [];
-/** A server that closes a kept connection as one of these is sent would otherwise count as down. Both do no harm twice. */
+/** Safe to send twice, so that a server that closes a kept connection during a handshake does not count as down. */
 const HANDSHAKE: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 
 /**
- * What is the same for every server that gets each message on a POST of its own: the requests in flight and what becomes
- * of their replies. They are delivered, taken up again where the stream broke off, or lost.
+ * Common part of transports with a POST per message: the requests in flight and their replies, which are delivered, resumed if
+ * their stream broke, or lost.
  */
 export abstract class PostTransport extends UrlTransport implements Transport {
   abstract readonly kind: TransportKind;
@@ -196,10 +196,10 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   /** Whether an event stream is an acceptable reply. */
   abstract readonly takesStreams: boolean;
   protected side!: HttpSideRequests;
-  /** Why the connection is about to end; null while it is not. */
+  /** Why the connection is about to end; null if it is not. */
   protected disowned: ClosedReason | null = null;
   readonly #replies = new ByNumber<PostReply>();
-  /** Streams that carried their answer and were not ended by the server; null where there never was one. */
+  /** Streams that carried their answer and that the server did not end; null before the first. */
   #lingering: Set<HttpPost> | null = null;
   #stopSweeping: (() => void) | null = null;
   #closing: Promise<void> | null = null;
@@ -213,26 +213,26 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   abstract send(parts: readonly Buffer[], outgoing: Outgoing): void;
   abstract negotiated(facts: NegotiatedFacts): void;
 
-  /** A status instead of an answer. The post stays in flight until `take`. */
+  /** The server answered with a status. The post stays in flight until `take`. */
   abstract refused(post: HttpPost, body: Buffer): void;
 
-  /** Ends everything that runs; each of its requests is lost. */
+  /** Ends all requests and reports them as lost. */
   protected abstract stop(what: string): void;
 
-  /** The server has given a session, which is to be ended. */
+  /** Whether the server issued a session, which must be ended. */
   protected get hasSession(): boolean {
     return false;
   }
 
-  /** Fetches the rest of a reply whose stream broke off; null where there is no way to. */
+  /** Fetches the rest of a reply whose stream broke; null if that is impossible. */
   protected resumption(_request: number, _cursor: StreamCursor): PostReply | null {
     return null;
   }
 
-  /** The head of a success. */
+  /** The head of a successful response arrived. */
   began(_post: HttpPost, _headers: ResponseHeaders): void {}
 
-  /** One request fewer is in flight. */
+  /** Requests may have ended, or their verdicts have become known. */
   protected settled(): void {}
 
   abandon(request: number): void {
@@ -261,7 +261,7 @@ export abstract class PostTransport extends UrlTransport implements Transport {
     this.#release();
   }
 
-  /** Without being asked to. */
+  /** Ends the connection without a call of `close`. */
   protected end(reason: ClosedReason): void {
     if (this.state !== 'open') return;
     this.stop(reason.kind === 'session_lost' ? 'ended with its session' : 'ended with its credentials');
@@ -285,18 +285,18 @@ export abstract class PostTransport extends UrlTransport implements Transport {
     post.running = this.client.request(sent, post);
   }
 
-  /** Takes a refused post out of those in flight; false when it is not among them any more. */
+  /** Removes a post from those in flight; false if it is not among them any more. */
   protected take(post: HttpPost): boolean {
     return this.#replies.get(post.request) === post && this.#replies.delete(post.request);
   }
 
-  /** Whether the server's word on any request is still open. */
+  /** Whether the server's verdict on any request is still unknown. */
   protected get waiting(): boolean {
     for (const reply of this.#replies.values()) if (reply.waiting) return true;
     return false;
   }
 
-  /** Ends every request that is in flight, in these words. */
+  /** Reports every in-flight request as lost, with this message. */
   protected loseAll(words: string): void {
     this.state = 'dead';
     this.#stopSweeping?.();
@@ -314,8 +314,8 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   }
 
   /**
-   * The stream carried its answer but is still open. Most end in the same instant, so there is no timer per stream: one
-   * sweep, only while there are any, cuts what has been here for a whole round.
+   * The stream carried its answer but is still open. Most end in the same instant, so there is no timer per stream: one sweep,
+   * which runs only while there are any, closes those that were open for a whole round.
    */
   lingers(post: HttpPost): void {
     this.#lingering ??= new Set();
@@ -367,9 +367,9 @@ export abstract class PostTransport extends UrlTransport implements Transport {
 }
 
 /**
- * Plain JSON-RPC over POST, the least a server can offer: one POST per message, a JSON reply or none, no session, no
- * stream, nothing of the server's own accord. Any status but a success is a loss with the words
- * `mcp http status N: body`. Credentials that are not accepted (401) end the connection.
+ * Plain JSON-RPC over POST, the minimum a server can offer: one POST per message, a JSON reply or none, no session, no stream,
+ * no messages of the server's own. Any status but a success is a loss with the message `mcp http status N: body`. Rejected
+ * credentials (401) end the connection.
  */
 export class JsonTransport extends PostTransport {
   readonly kind = 'json';
@@ -382,7 +382,7 @@ export class JsonTransport extends PostTransport {
     else this.side.post(parts, this.heads.post(headers), headers ?? [], () => {});
   }
 
-  /** This wire has no session to resume. The revision is repeated where it is one that asks for it. */
+  /** This wire has no session to resume. Stateless revisions are repeated in a header. */
   negotiated(facts: NegotiatedFacts): void {
     if (this.state === 'open' && facts.era === 'stateless') this.heads.revision(facts.revision);
   }

@@ -16,9 +16,8 @@ import type {
 } from './transport.ts';
 
 /**
- * The URL of an `endpoint` event (2024-11-05, basic/transports), relative or absolute; or, in words, what is wrong
- * with it. It must be of the stream's own origin: a server must not be able to make us send the declared credentials
- * elsewhere.
+ * The URL of an `endpoint` event (2024-11-05, basic/transports), relative or absolute; or a message that says what is wrong
+ * with it. It must have the stream's origin: a server must not make the gateway send the declared credentials elsewhere.
  */
 export function parseEndpoint(text: string, stream: URL): URL | string {
   if (text === '' || !URL.canParse(text, stream.href)) return 'the endpoint event names no URL';
@@ -30,9 +29,9 @@ export function parseEndpoint(text: string, stream: URL): URL | string {
 
 const EMPTY = Buffer.alloc(0);
 
-/** A message on its way to a 2024-11-05 server. The answer comes on the event stream; here only a refusal counts. */
+/** A POST to a 2024-11-05 server. The answer arrives on the event stream; here only a refusal counts. */
 class SsePost implements ResponseHandler {
-  /** 0 for what gets no answer. */
+  /** 0 for a message without an answer. */
   readonly request: number;
   readonly #transport: SseTransport;
   running: ClientRequest | null = null;
@@ -89,10 +88,10 @@ class SessionStream extends HttpEventStream<SseTransport> {
 }
 
 /**
- * HTTP+SSE of revision 2024-11-05 (basic/transports): one event stream on which the server says everything, answers
- * included, and a URL it names there for our POSTs. All messages share the stream, so what is in flight is known from
- * the ids of the answers. The stream is the session: its loss ends the connection, and what was in flight is UNKNOWN.
- * The stream may live and be silent for any time.
+ * HTTP+SSE of revision 2024-11-05 (basic/transports): one event stream for all messages of the server, answers included, and a
+ * URL for POSTs, which the server sends on it. All messages share the stream, so the transport tracks requests in flight by the
+ * ids of the answers. The stream is the session: its loss ends the connection, and in-flight requests are UNKNOWN. The stream
+ * may be silent for any time.
  */
 export class SseTransport extends UrlTransport implements Transport {
   readonly kind = 'sse';
@@ -103,7 +102,7 @@ export class SseTransport extends UrlTransport implements Transport {
   /** Settles `open`. */
   readonly #opened = Promise.withResolvers<void>();
   #stopTimer: (() => void) | null = null;
-  /** Where to POST. */
+  /** Path of the POSTs. */
   #path = '';
 
   async open(receiver: TransportReceiver): Promise<void> {
@@ -133,7 +132,7 @@ export class SseTransport extends UrlTransport implements Transport {
     );
   }
 
-  /** A server may answer the POST only with the answer itself: that is not awaited any more. */
+  /** Some servers answer the POST only when they answer the request: aborts the POST too. */
   abandon(request: number): void {
     if (!this.#inFlight.delete(request)) return;
     for (const post of this.#posts) {
@@ -162,7 +161,7 @@ export class SseTransport extends UrlTransport implements Transport {
     }
   }
 
-  /** The event is gone, and with it perhaps an answer: which request lost it is known only where one is in flight. */
+  /** The dropped event may have been an answer: which request lost it is known only if exactly one is in flight. */
   tooLarge(): void {
     if (this.state !== 'open' || this.#inFlight.size !== 1) return;
     const [request] = this.#inFlight.takeAll();
@@ -178,7 +177,7 @@ export class SseTransport extends UrlTransport implements Transport {
     this.#end({ kind: 'unreachable', error: this.error('NOT_SENT', words) });
   }
 
-  /** Only the first one counts: a later one would move a running session elsewhere. */
+  /** Only the first endpoint counts: a later one would move a running session elsewhere. */
   #endpoint(text: string): void {
     if (this.state !== 'opening') return;
     const endpoint = parseEndpoint(text, this.url);
@@ -187,7 +186,7 @@ export class SseTransport extends UrlTransport implements Transport {
       return;
     }
     this.#path = endpoint.pathname + endpoint.search;
-    // Its query names the session, so it is a secret.
+    // The query identifies the session, so it is a secret.
     const values = [...endpoint.searchParams.values()].filter((value) => value.length >= 4);
     this.secrets = [...values, ...this.secrets];
     this.state = 'open';
@@ -200,7 +199,7 @@ export class SseTransport extends UrlTransport implements Transport {
     switch (end.kind) {
       case 'refused': {
         const error = this.refusal(end.status, end.headers, end.body);
-        // Only a GET went out: with any status, no call is in doubt.
+        // Only a GET was sent: no call is in doubt, whatever the status.
         if (error.outcome !== 'UNKNOWN') return error;
         return new GatewayError('NOT_SENT', error.message, { server, cause: error.cause });
       }
@@ -213,7 +212,7 @@ export class SseTransport extends UrlTransport implements Transport {
     }
   }
 
-  /** It does not speak this protocol. */
+  /** The error for a server that does not speak this protocol. */
   #noServer(words: string): GatewayError {
     const { server } = this.options;
     const data = { server, outcome: 'NOT_SENT', retryable: false } as const;
@@ -222,7 +221,7 @@ export class SseTransport extends UrlTransport implements Transport {
 
   // POSTs.
 
-  /** Called before any other method for it. */
+  /** Called first when a POST has ended. */
   postEnded(post: SsePost): void {
     this.#posts.delete(post);
   }
@@ -240,7 +239,7 @@ export class SseTransport extends UrlTransport implements Transport {
 
   // The end.
 
-  /** Before it was open: `open` rejects. */
+  /** Fails before the connection is open: `open` rejects. */
   #fail(error: GatewayError): void {
     if (this.state !== 'opening') return;
     this.state = 'dead';

@@ -10,28 +10,28 @@ import type { CloseReason } from './transport.ts';
 export interface StdioTransportOptions extends LineTransportOptions {
   readonly spec: StdioSpec;
   readonly guard: ProcessGuard;
-  /** Our own environment, from which a part is inherited. */
+  /** The gateway's own environment, part of which is inherited. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly times?: Partial<StdioTimes>;
 }
 
 interface StdioTimes {
   readonly ladder: LadderTimes;
-  /** After the process's exit: how long its last words are waited for when something else keeps the pipe open. */
+  /** After the process's exit: how long to wait for its last output if something else keeps the pipe open. */
   readonly drainMs: number;
-  /** A process that closed its input and does not exit within this has ended the conversation. */
+  /** A process that closed its input and does not exit within this time ends the connection. */
   readonly brokenInputMs: number;
 }
 
 const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brokenInputMs: 250 };
 
 /**
- * A process that speaks newline-framed JSON-RPC on its standard streams: a local one, or ssh with one behind it.
+ * A process that speaks newline-framed JSON-RPC on its standard streams: a local one, or ssh with a remote one.
  *
- * Guarantees: every request gets its answer or one `lost`, whatever the process does: within 100 ms of its exit, at once
- * when it takes nothing more. The process is leader of a group of its own, registered with the
- * reaper; when the transport has ended, by `close` or by itself, nothing of the group is left. Its life is bound to
- * this object only, never to a request.
+ * Guarantees: every request gets its answer or one `lost`, whatever the process does: within 100 ms of its exit, or at once if
+ * it accepts no input. The process leads its own process group, which is registered with the reaper; when the transport has
+ * ended, by `close` or by itself, no process of the group is left. Its lifetime depends on this object only, never on a
+ * request.
  */
 export class StdioTransport extends LineTransport {
   readonly kind = 'stdio';
@@ -64,7 +64,7 @@ export class StdioTransport extends LineTransport {
     const unwanted = (): boolean => this.state !== 'opening';
     const child = await spawnChild(server, launch.spec, { guard, environment, unwanted });
     this.#child = child;
-    // What was run with the user's rights is on record, without secrets.
+    // Logs what was run with the user's rights, without secrets.
     const { command, args } = sweptDefinition(spec);
     const host = spec.ssh == null ? {} : { host: spec.ssh.host };
     logger.info('process_started', { server, pid: child.pid, command, args, ...host });
@@ -86,7 +86,7 @@ export class StdioTransport extends LineTransport {
       child.once('exit', (code, signal) => {
         if (this.state === 'open') this.state = 'dying';
         clearTimeout(this.#brokenInput);
-        // What it has left in its pipe is little, and none of it may be missed for being read in slices.
+        // The rest in its pipe is short and must not be lost because it is read in slices.
         output.flush();
         errors.flush();
         void this.#drained(child).then(() => {
@@ -113,11 +113,11 @@ export class StdioTransport extends LineTransport {
     }
   }
 
-  /** The process's last words: up to the end of both streams, or for a moment where a grandchild holds them open. */
+  /** Waits for the last output: until both streams end, or for a moment if a grandchild holds them open. */
   #drained(child: Child): Promise<void> {
     let open = 2;
     return new Promise((resolve) => {
-      // After a late timer one more round of the event loop: what is in the pipe by now is read first.
+      // After a late timer one more turn of the event loop, so that output already in the pipe is read first.
       const timer = setTimeout(() => setImmediate(resolve), this.#times.drainMs);
       const ended = (): void => {
         if (--open > 0) return;
@@ -131,13 +131,13 @@ export class StdioTransport extends LineTransport {
     });
   }
 
-  /** EPIPE. Mostly the exit follows at once; a process that lives on without an input is of no use any more. */
+  /** EPIPE. Usually the exit follows at once; a process that continues without input is of no use. */
   #inputBroken(): void {
     if (this.state !== 'open') return;
     const given = (): void => {
       if (this.state === 'open') this.fail('has closed its input');
     };
-    // A late timer comes before an exit that has happened meanwhile: one more round of the event loop, as above.
+    // A late timer may run before an exit that already happened: one more turn of the event loop, as above.
     this.#brokenInput = setTimeout(() => setImmediate(given), this.#times.brokenInputMs);
   }
 }
