@@ -13,50 +13,50 @@ import type { MemoryServerFactory } from '../upstream/transport/memory-transport
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 
 export interface AppOptions {
-  /** Where desired state comes from; `files` resolved, or a command line. */
+  /** Where the desired state comes from: resolved `files`, or a command line. */
   readonly load: LoadOptions;
   readonly logger: Logger;
   /**
-   * Where state outlives the process. `data`: in the data folder, which one gateway holds. `instance`: in a folder of its
-   * own beside it, one for each set of files, if that is free. `none`: nowhere (embedding without a folder). `look`: nowhere,
-   * but what was decided at run time holds (one-off commands).
+   * Where state outlives the process. `data`: in the data folder, which one gateway holds. `instance`: in a subfolder for its
+   * set of files, if no other gateway holds that. `none`: nowhere (embedding without a folder). `look`: nowhere, but the
+   * run-time store applies (one-off commands).
    */
   readonly state: 'data' | 'instance' | 'none' | 'look';
-  /** Becomes a node of the cluster that the configuration names although it keeps no state. */
+  /** Joins the cluster of the configuration although it keeps no state. */
   readonly joins?: boolean;
   readonly follow: boolean;
-  /** The words that start it again in the background; absent: it was not started there. */
+  /** The arguments that start it again in the background; null or absent if it does not run there. */
   readonly words?: readonly string[] | null;
   /** In-process servers by key, for definitions of type `memory`. */
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
-  /** What is desired beside the files; `App.overlaid` says that it has changed. */
+  /** Changes the desired state of the files; the caller runs `App.overlaid` when its result has changed. */
   readonly overlay?: (state: DesiredState) => DesiredState;
-  /** Joins a cluster whose nodes share this process. */
+  /** The cluster to join, instead of that of the configuration. */
   readonly cluster?: ClusterConnection;
-  /** Hears of every operation. Null and absent: none does. */
+  /** Called after every operation; null or absent for none. */
   readonly tracker?: Tracker | null;
-  /** Takes the spans of requests. Absent or null: none are made, and traces of peers pass through as they are. */
+  /** Takes the spans of requests, instead of a configured receiver. Without either, trace contexts pass through unchanged. */
   readonly spans?: SpanExporter | null;
   readonly observer?: ServerObserver;
 }
 
-/** Called for every change. It must not block, and only `beforeAuthRequired` may throw. */
+/** Called for every change. Must not block; only `beforeAuthRequired` may throw. */
 export interface ServerObserver
   extends Pick<UpstreamEvents, 'catalogChanged'>,
     Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
     Pick<UpstreamSetDeps, 'beforeAuthRequired'>,
     ConditionNews {
-  /** `desired`: it was not taken away. */
+  /** `desired`: false if the server was removed. */
   statusChanged(server: string, status: ServerStatus, desired: boolean): void;
 }
 
-/** Why a gateway could not be built. Expected, all of it: the reader is a person who can mend it. */
+/** Why a gateway could not be built; the user can correct all of these. */
 export type OpenProblem =
   | { readonly kind: 'config'; readonly problems: readonly ConfigProblem[] }
   | { readonly kind: 'bind'; readonly message: string }
-  /** The data folder cannot be written, or others may write to it. */
+  /** The data folder cannot be written, or other users may write to it. */
   | { readonly kind: 'folder'; readonly message: string; readonly remedy: string }
-  /** What was decided at run time is damaged (F35). */
+  /** The run-time store is damaged or cannot be reached (F35). */
   | { readonly kind: 'truth'; readonly file: string; readonly message: string; readonly remedy: string }
-  /** Another gateway has the data folder. */
+  /** Another gateway holds the data folder. */
   | { readonly kind: 'held'; readonly dataDir: string; readonly holder: Instance | null };

@@ -24,24 +24,24 @@ import { followHints } from './run-time-store/follow-hints.ts';
 import { unreadable } from './run-time-store/stored-secrets.ts';
 import { productVersion } from './version.ts';
 
-/** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */
+/** Load balancers poll `/readyz` about once a second and send new calls until then. */
 const NOT_READY_LEAD_MS = 2_000;
 const DRAIN_MS = 30_000;
 const DRAIN_POLL_MS = 20;
-/** A node whose cluster cannot be reached serves after so long what it may without. */
+/** The longest wait for the lease before the servers of this node start. */
 const JOIN_MS = 3_000;
-/** Clients that keep connections open and say nothing for so long are hung up on; those that ask often hear it in an answer. */
+/** While draining, idle keep-alive connections are closed after this time; busy ones are closed with their next answer. */
 const REST_MS = 2_000;
-/** How long answers already under way get to leave at the end of a drain. */
+/** Time for answers in progress to finish at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
-/** How often a gateway looks whether another process has written to the store of its data folder. */
+/** Interval of checks whether another process has written to the store of the data folder. */
 const FOLDER_MS = 2_000;
-/** Before `listen`. */
+/** The addresses before `listen`. */
 const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
 
 /**
- * One gateway: its rooms, joined, with its listeners. `listen` opens the ports and returns before any server was
- * started; `startServers` begins them; `close` ends all of it, always in the same order.
+ * One gateway: its components and its listeners. `listen` opens the ports before any server starts; `startServers` starts
+ * the servers; `close` stops everything, always in the same order.
  */
 export class App {
   readonly rooms: Rooms;
@@ -49,15 +49,15 @@ export class App {
   readonly #follower: ConfigFollower;
   readonly configuration: FollowedConfiguration;
   readonly #reconciler: Reconciler;
-  /** Null where no other node writes to the truth. */
+  /** Null if no other node writes to the run-time store. */
   readonly #storeFollower: StoreFollower | null;
-  /** Another process of the data folder may have approved or blocked something. */
+  /** Another process that uses the data folder may have changed the pins. */
   #pinsBehind = false;
   readonly #startedAt = new Date();
-  /** Ends the process of this gateway; null where that is a program's. */
+  /** Ends the process; null if the process belongs to an embedding program. */
   stopProcess: ((now: boolean) => void) | null = null;
   #listeners: Listeners | null = null;
-  /** Serves the requests of a server of the program's own. */
+  /** Serves the requests of an HTTP server of the embedding program. */
   #mounted: Listener | null = null;
   #public: PublicSubjects | null = null;
   readonly #conditions: ConditionWatch;
@@ -68,7 +68,7 @@ export class App {
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
   #unwatchFolder: () => void = () => {};
-  /** Those of the desired state in force. */
+  /** Names of the agents of the state in force. */
   #agents: ReadonlySet<string>;
 
   constructor(rooms: Rooms) {
@@ -119,21 +119,21 @@ export class App {
     return this.#follower.reload();
   }
 
-  /** Reads everything that says what should run, and makes it so: now, and not only every 30 s. Never rejects. */
+  /** Reads the desired state and applies it now, instead of within 30 s. Never rejects. */
   reconcile(): Promise<void> {
     return this.#reconciler.run();
   }
 
   /**
-   * Puts the overlay of the options over the desired state anew. Resolves when servers that are no longer desired have
-   * finished what was in flight and have ended; others may still be starting.
+   * Applies the overlay of the options again. Resolves when removed servers have finished their calls in flight and have
+   * ended; added ones may still be starting.
    */
   async overlaid(): Promise<void> {
     this.rooms.registry.refresh();
     await this.#applied;
   }
 
-  /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
+  /** Opens the listeners. Rejects with ListenError; it then closes those it opened, and may be called again. */
   async listen(): Promise<Addresses> {
     const { rooms, state } = this;
     this.#listeners = new Listeners(rooms, state, controlPlane(rooms, this));
@@ -150,21 +150,21 @@ export class App {
     return this.addresses;
   }
 
-  /** What serves requests of the program's own HTTP server. The same each time. */
+  /** Returns the listener, always the same one, that serves requests of the embedding program's HTTP server. */
   mounted(): Listener {
     const plain = { ...this.state, listen: { ...this.state.listen, tls: null } };
     this.#mounted ??= mcpListener(this.rooms, plain, this);
     return this.#mounted;
   }
 
-  /** No-op for a gateway that was stopped while its ports were being opened. */
+  /** Does nothing if the gateway was stopped while its ports were being opened. */
   startServers(): void {
     if (this.#stopping !== null) return;
     const { upstreams, downstream, logger, cluster } = this.rooms;
     if (cluster === null) upstreams.start();
     else {
       upstreams.guard();
-      // Processes are started under the epoch of their owner. Other nodes serve meanwhile.
+      // Processes start under the fencing token of this node. Until then, other nodes serve.
       cluster.start();
       void cluster.joined(JOIN_MS).then(() => this.#stopping === null && upstreams.start());
       this.#public = PublicSubjects.open(this.rooms);
@@ -195,23 +195,23 @@ export class App {
     };
   }
 
-  /** What should run and does not, or could not be read. */
+  /** Why desired servers do not run, or could not be read. */
   get #unread(): readonly string[] {
     return [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)];
   }
 
-  /** As an operator asks for it; false where the process is a program's. */
+  /** Stops the process for an operator; returns false if an embedding program owns it. */
   stop(now: boolean): boolean {
     this.stopProcess?.(now);
     return this.stopProcess !== null;
   }
 
-  /** Why this gateway takes nothing new any more; null while it does. */
+  /** Why this gateway accepts nothing new; null while it does. */
   get stopping(): string | null {
     return this.#stopping;
   }
 
-  /** What all nodes lack makes none of them unready: a balancer would refuse even the calls that succeed. */
+  /** A fault that all nodes have does not make a node unready: load balancers would refuse the calls that succeed. */
   readiness(): Readiness {
     const { cluster } = this.rooms;
     const reason = this.#stopping ?? cluster?.notReady ?? null;
@@ -221,9 +221,8 @@ export class App {
   }
 
   /**
-   * The end in good order (F33): not ready, no new sessions, calls in flight finish within `drainMs`, listening streams
-   * get their completion, servers stop, state is written. Once begun it is not begun again: a second call can only make it
-   * shorter.
+   * Shuts down gracefully (F33): reports not ready, opens no sessions, finishes calls in flight within `drainMs`, completes
+   * listening streams, stops servers and writes state. A second call can only shorten the drain.
    */
   drain(drainMs = DRAIN_MS): Promise<void> {
     const now = performance.now();
@@ -233,7 +232,7 @@ export class App {
     return this.#drained;
   }
 
-  /** Whether a proxy or balancer may be in front that sends calls elsewhere. A lone gateway on loopback has none. */
+  /** Whether a proxy or load balancer may be in front of this gateway. A lone gateway on loopback has none. */
   get #balanced(): boolean {
     return this.#listeners !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
   }
@@ -251,24 +250,24 @@ export class App {
     void this.#mounted?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
-    // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
+    // Other nodes can relay the answers to calls that wait for input of their clients.
     const ofOthers = (): number => (cluster === null ? 0 : cluster.inFlight + downstream.waitingForInput);
     const ofPrograms = (): number => ownCalls.inFlight + (this.#public?.inFlight ?? 0);
     const inFlight = (): number => downstream.inFlight + ofOthers() + ofPrograms();
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
     while (due() && asked) await pause(DRAIN_POLL_MS);
-    // Only other nodes come to this node from now on, and they may use what it owns for ever.
+    // From now on only other nodes call this node; they would never stop using what it owns.
     cluster?.handOver();
     while (due() && inFlight() > 0) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }
 
-  /** The operator does not want to wait for the drain any longer: it ends now. */
+  /** Ends the drain now, for an operator who does not wait for it. */
   hurry(): Promise<void> {
     return this.close('shutdown', LAST_WORDS_MS);
   }
 
-  /** Calls in flight are cancelled; answers already under way get `graceMs` to leave. */
+  /** Cancels calls in flight; answers in progress get `graceMs` to finish. */
   close(how: CloseReason, graceMs = 0): Promise<void> {
     this.#closed ??= this.#close(how, graceMs);
     return this.#closed;
@@ -288,7 +287,7 @@ export class App {
     await rooms.close();
   }
 
-  /** Throws where they cannot be put in force; what was in force stays then. */
+  /** Throws if the files cannot be applied; the state in force stays. */
   async #readFiles(): Promise<void> {
     if (!this.rooms.options.follow) return;
     const reload = await this.#follower.reread();
@@ -296,10 +295,10 @@ export class App {
     throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
   }
 
-  /** Reads the secrets that are stored now, and whatever definitions refer to them. Resolves when that is in force. */
+  /** Reads the stored secrets, and the definitions that refer to them. Resolves when they are in force. */
   async secretsChanged(): Promise<void> {
     await this.rooms.secrets.refresh();
-    // Also where another reading has taken the change: it may not be in force yet.
+    // Also if another reading found the change, because it may not be in force yet.
     await this.reload();
     if (await this.rooms.runTime.refresh()) this.rooms.registry.refresh();
   }
@@ -308,10 +307,10 @@ export class App {
     if (await this.rooms.secrets.refresh()) await this.reload();
   }
 
-  /** Another process of the data folder may write to its store: a command, or a gateway that a client started. */
+  /** Another process may write to the store of the data folder: a command, or a gateway that a client started. */
   #watchFolder(): void {
     this.#unwatchFolder = this.rooms.clock.after(FOLDER_MS, () => {
-      // What fails here fails for the reconciler too, which reports it.
+      // An error here also occurs in the reconciler, which reports it.
       void this.#followFolder()
         .catch(() => {})
         .then(() => this.#stopping === null && this.#watchFolder());
@@ -320,7 +319,7 @@ export class App {
 
   async #followFolder(): Promise<void> {
     const { folderStore, credentials } = this.rooms;
-    // Opens the file where the other process has made it.
+    // Opens the file if the other process has created it.
     await folderStore?.read([]);
     if (folderStore?.changedElsewhere?.() !== true) return;
     this.#pinsBehind = true;
@@ -330,7 +329,7 @@ export class App {
 
   async #readStore(): Promise<void> {
     const { runTime, registry, runTimeStore, pins, gateway } = this.rooms;
-    // Of another process of the data folder.
+    // Another process that uses the data folder may have changed them.
     if (this.rooms.folderStore !== null) await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
@@ -351,7 +350,7 @@ export class App {
     this.rooms.serverEvents.changed('drift');
   }
 
-  /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */
+  /** Returns the caller with this id and its current rights; null if the configuration does not admit it. */
   #principal(id: string): Principal | null {
     // Without a listener the only caller without a key is the program that started this process, on its pipes.
     const closed = this.#listeners === null && this.#mounted === null;
@@ -360,7 +359,7 @@ export class App {
     return this.rooms.authenticator.principal(id) ?? started;
   }
 
-  /** An agent that is taken away leaves no credentials behind: another one may get its name. */
+  /** Deletes the credentials of removed agents, because another agent may get the same name. */
   #forgetAgents(now: DesiredState['agents']): void {
     const { credentials, logins, logger } = this.rooms;
     const gone = new Set([...this.#agents].filter((name) => !now.has(name)).map((name) => `agent:${name}`));
@@ -393,7 +392,7 @@ export class App {
     this.#applied = (cluster ?? upstreams)
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));
-    // The new set is in use already; `apply` resolves when what it replaced has ended.
+    // The new servers are in use already; `apply` resolves when the replaced ones have ended.
     gateway.desiredChanged(current, updated);
   }
 }

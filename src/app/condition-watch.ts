@@ -4,10 +4,10 @@ import type { StoreFollower } from '../registry/store-follower.ts';
 import type { Rooms } from './rooms.ts';
 
 const LOOK_MS = 2_000;
-/** A server that comes back sooner is not reported: it was tried again, as it should be. */
+/** A server that recovers sooner is not reported: retries are expected. */
 const DOWN_MS = 60_000;
 const NEAR = 0.9;
-/** Whose definitions are gone through at each look, in turn: that takes as long as they are many. */
+/** Servers whose definitions one check examines, in turn; examining all of them at once would take long. */
 const SERVERS_A_LOOK = 20;
 const RETRIED: ReadonlySet<string> = new Set(['failed', 'unreachable']);
 const STUCK: ReadonlySet<string> = new Set(['misconfigured', 'defect']);
@@ -36,19 +36,19 @@ type Watched = Pick<
 >;
 
 /**
- * Watches for conditions that need an operator, and tells when each begins and ends. Levels, not edges: looked at every two
- * seconds, so that nothing that is lost on the way leaves a condition standing.
+ * Reports when conditions that need an operator begin and end. It checks levels every two seconds instead of following
+ * events, so a lost event cannot leave a condition in place.
  */
 export class ConditionWatch {
   readonly #watched: Watched;
   readonly #reconciler: Pick<Reconciler, 'alarms'>;
-  /** Null where nodes share no store. */
+  /** Null if the node shares no store. */
   readonly #store: Pick<StoreFollower, 'problem'> | null;
-  /** Those that hold. */
+  /** The conditions that hold, by name and server. */
   readonly #held = new Map<string, Condition>();
-  /** Since when servers that are tried again are down. */
+  /** Monotonic time since when servers that are retried are down. */
   readonly #downSince = new Map<string, number>();
-  /** Definitions that are withheld, of servers that have some, as of their turn. */
+  /** Number of withheld definitions at the last check of each server; only servers with some. */
   readonly #withheld = new Map<string, number>();
   #turn = 0;
   #cancel: () => void = () => {};
@@ -70,7 +70,7 @@ export class ConditionWatch {
     this.#cancel();
   }
 
-  /** Those that hold now. */
+  /** The conditions that held at the last check. */
   get held(): readonly Condition[] {
     return [...this.#held.values()];
   }
@@ -103,7 +103,7 @@ export class ConditionWatch {
     const { running, limit } = upstreams.processes;
     if (running >= NEAR * limit) yield own('processes_near_limit', `${running} of ${limit} processes (maxProcesses)`);
     const { census } = records;
-    // In a cluster the own table is a cache, which fills with sessions of all nodes.
+    // In a cluster the local table is a cache of the sessions of all nodes.
     const open = census?.count(null) ?? downstream.sessions.size;
     const max = registry.state.sessions.max * (census?.nodes ?? 1);
     if (open >= NEAR * max) yield own('sessions_near_limit', `${open} of ${max} sessions (sessions.max)`);

@@ -9,12 +9,12 @@ export type { DataFolder as GatewayFolder } from '../store/data-folder.ts';
 
 type Environment = LoadOptions['env'];
 
-/** What a gateway serves, as far as it says which gateway it is. */
+/** The options that identify a gateway. */
 export type Served = Pick<LoadOptions, 'files' | 'serves' | 'cwd' | 'env'>;
 
 /**
- * Which gateway serves these files: the same for each path that leads there, another in each git worktree. null for the user's
- * default gateway, which has no file. A file of Claude Code counts for each project folder apart.
+ * Returns the identity of the gateway for these files: the same for every path to them, another one in each git worktree. null
+ * for the user's default gateway, which has no file. For a file of Claude Code, each project folder has its own gateway.
  */
 export function placeOf({ files = [], serves = files, cwd }: Omit<Served, 'env'>): string | null {
   const places = serves.map((name) => {
@@ -24,7 +24,7 @@ export function placeOf({ files = [], serves = files, cwd }: Omit<Served, 'env'>
   return places.length === 0 ? null : places.sort().join('\n');
 }
 
-/** The file itself may be a link to one that several projects share: each has its own gateway. */
+/** Does not resolve a link at the file itself: projects that link to one file have their own gateways. */
 function realPlace(file: string): string {
   try {
     return join(realpathSync(dirname(file)), basename(file));
@@ -34,9 +34,9 @@ function realPlace(file: string): string {
 }
 
 /**
- * The data folder of a gateway: the one that is named, or one of each file in `gateways` of the user's folder. The user's
- * folder itself is the default gateway's; one that earlier versions used goes on to serve the file it served, or, where that is
- * not known, the first file that a gateway starts with (decision 073).
+ * Returns the data folder of a gateway: the named one, or one for its files in `gateways` of the user's folder. The user's
+ * folder itself belongs to the default gateway. If an earlier version used it, it stays with the file that it served or, if
+ * that is unknown, with the first file with which a gateway starts (decision 073).
  */
 export function gatewayFolder(dataDir: string | null | undefined, served: Served): DataFolder {
   if (dataDir != null) return new DataFolder(resolve(dataDir));
@@ -46,7 +46,7 @@ export function gatewayFolder(dataDir: string | null | undefined, served: Served
   if (existsSync(own.file(SERVES))) return own;
   const isOld = existsSync(root.file('lock.db')) || existsSync(root.file('truth.db'));
   const owner = ownerOf(root);
-  // A gateway without a file leaves an old folder to the first that has one.
+  // A gateway without a file does not claim an old folder, so that the first one with a file can.
   if (owner === undefined && place === null && isOld) return root;
   const isRoot = owner === place || (owner === undefined && (place === null || isOld));
   return isRoot ? new DataFolder(root.path, { place, within: null }) : own;
@@ -54,16 +54,16 @@ export function gatewayFolder(dataDir: string | null | undefined, served: Served
 
 const SERVES = 'serves.json';
 
-/** Which gateway the user's folder is of; undefined where that was not decided yet. */
+/** Returns the identity of the gateway that has the user's folder; undefined if none has claimed it. */
 function ownerOf(root: DataFolder): string | null | undefined {
   const decided = readJson<{ place: string | null }>(root.file(SERVES));
   if (decided !== null) return decided.place;
-  // Of a version that did not decide: one that runs, or was killed.
+  // An earlier version claimed nothing; this is its gateway that runs or was killed.
   const instance = readJson<Instance>(root.file('instance.json'));
   return instance === null ? undefined : placeOf({ cwd: '/', ...instance });
 }
 
-/** Readable, for who looks into the folder, and unique. */
+/** Returns a readable and unique name. */
 function nameOf(place: string | null): string {
   if (place === null) return 'default';
   const project = basename(dirname(place)).replaceAll(/[^\w.-]/g, '_');
@@ -78,7 +78,7 @@ function readJson<T>(file: string): T | null {
   }
 }
 
-/** Data folders of this user's gateways: all that are not named, and those named ones whose gateway runs. */
+/** Returns the data folders of this user's gateways: all unnamed ones, and the named ones that are announced. */
 export function knownFolders(env: Environment): readonly DataFolder[] {
   const root = new DataFolder(defaultDataDir(env));
   const own = namesIn(root.file('gateways')).map((name) => root.file(join('gateways', name)));
@@ -102,7 +102,7 @@ function readText(file: string): string {
   }
 }
 
-/** Lets commands find the gateway of a data folder that has a place of its own. The returned function ends that. */
+/** Announces a named data folder, so that commands find its gateway. The returned function withdraws that. */
 export function announceFolder(path: string, env: Environment): () => void {
   const root = defaultDataDir(env);
   if (path === root || dirname(path) === join(root, 'gateways')) return () => {};
@@ -111,12 +111,12 @@ export function announceFolder(path: string, env: Environment): () => void {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     writeFileSync(file, `${path}\n`, { mode: 0o600 });
   } catch {
-    // Its commands need --data-dir then.
+    // Commands then need --data-dir.
   }
   return () => rmSync(file, { force: true });
 }
 
-/** Where a gateway listens that was not told where. */
+/** The ports of a gateway whose configuration names none. */
 export interface UsualPorts {
   readonly port: number;
   readonly controlPort: number;
@@ -127,9 +127,8 @@ const PORTS = 'ports.json';
 const MOST = 100;
 
 /**
- * The ports of the gateway of this folder: those it had before, for clients that were linked to them, else the first pair that
- * no other gateway of the user has, running or not. `isFree` says whether they can be had; where the ones it had cannot, the
- * next are taken for this time.
+ * Returns the ports for the gateway of this folder: its earlier ones, which linked clients use, else the first free pair that
+ * no other gateway of the user has, running or not. If its earlier ports are in use, it gets the next pair for this time.
  */
 export async function usualPorts(
   folder: DataFolder,
@@ -147,7 +146,7 @@ export async function usualPorts(
   return had ?? FIRST_PORTS;
 }
 
-/** null where it never listened. The user's folder of earlier versions had the first. */
+/** Returns null if the gateway never listened. In earlier versions the user's folder had the first ports. */
 export function portsOf(folder: DataFolder, env: Environment): UsualPorts | null {
   const kept = readJson<UsualPorts>(folder.file(PORTS));
   if (kept !== null) return kept;
@@ -155,12 +154,12 @@ export function portsOf(folder: DataFolder, env: Environment): UsualPorts | null
   return isOld && !existsSync(folder.file(SERVES)) ? FIRST_PORTS : null;
 }
 
-/** Once: the ones that it had first are those that clients know. */
+/** Stores only the first ports of a gateway, because clients are linked to those. */
 export function rememberPorts(folder: DataFolder, ports: UsualPorts): void {
   try {
     folder.prepare();
     writeFileSync(folder.file(PORTS), JSON.stringify(ports), { mode: 0o600, flag: 'wx' });
   } catch {
-    // It has some already, or cannot keep any.
+    // Ports are stored already, or cannot be stored.
   }
 }

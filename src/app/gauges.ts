@@ -6,10 +6,10 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { MemoryWatch } from './memory/memory-watch.ts';
 
-/** Each sample wakes the process. What is recorded is the time since the sample before. */
+/** Each sample wakes the process, and records the time since the previous sample. */
 const LOOP_SAMPLE_MS = 50;
 
-/** Registers the gauges that mirror what the rooms hold; a scrape reads them; they cost nothing before. */
+/** Registers the gauges of the components. Scrapes read them; only the delay of the event loop is sampled all the time. */
 export function registerGauges(
   metrics: Metrics,
   upstreams: UpstreamSet,

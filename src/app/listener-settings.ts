@@ -1,7 +1,7 @@
 import type { ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 
-/** Settings of the MCP listener, or of another one on an address of its own, which speaks plain HTTP. */
+/** Returns the settings of the MCP listener; with `address`, those of another listener, which speaks plain HTTP. */
 export function listenerSettings(
   { listen }: DesiredState,
   address?: { readonly host: string; readonly port: number },
@@ -11,11 +11,11 @@ export function listenerSettings(
   const allowedHosts = [...listen.allowedHosts, ...own.map(({ host }) => host)];
   const allowedOrigins = [...listen.allowedOrigins, ...own.map(({ origin }) => origin)];
   if (address === undefined) return { ...settings, allowedHosts, allowedOrigins };
-  // Names and origins that may reach the tools may not for that reason reach the controls.
+  // Hosts and origins that may reach the tools may not thereby reach the control API.
   return { ...settings, ...address, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] };
 }
 
-/** Of the control listener: where commands of this machine reach it, and where others do, null if no others do. */
+/** Returns the settings of the control listeners: `own` for this machine, and `remote` with TLS for others; null without TLS. */
 export function controlSettings(state: DesiredState): {
   readonly own: ListenerSettings;
   readonly remote: ListenerSettings | null;
@@ -33,7 +33,7 @@ export function controlSettings(state: DesiredState): {
   };
 }
 
-/** Host and port of a listener as programs on this machine write them in URLs. */
+/** Returns host and port of a listener for URLs that programs on this machine use. */
 export function authority(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;

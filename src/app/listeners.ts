@@ -19,18 +19,18 @@ export interface Addresses {
 
 type Ready = Pick<ControlPlane, 'readiness'>;
 
-/** The listeners of a gateway: for clients, for operators, and for metrics where that has its own. All are open, or none. */
+/** The listeners of a gateway: for clients, for operators, and for metrics if configured. All are open, or none. */
 export class Listeners {
   readonly #mcp: Listener;
   readonly #control: Listener;
-  /** For other machines, with TLS; null where those have none. */
+  /** The control listener with TLS for other machines; null without one. */
   readonly #remote: Listener | null;
-  /** Null where metrics have no listener of their own. */
+  /** Null if metrics have no listener of their own. */
   readonly #metrics: Listener | null;
   readonly #metricsPage: MetricsPage;
   readonly #rates: ControlPlane['rates'];
   readonly #api: ControlApi;
-  /** Answers other nodes; null for a lone gateway. */
+  /** Answers control requests of other nodes; null for a lone gateway. */
   readonly #nodes: { close(): void } | null;
   readonly #logger: Rooms['logger'];
   readonly #pages: LoginPages;
@@ -61,12 +61,12 @@ export class Listeners {
     this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
 
-  /** Empty until they are open. */
+  /** Empty until the listeners are open. */
   get addresses(): Addresses {
     return this.#addresses;
   }
 
-  /** Rejects with ListenError; what was opened is closed again. */
+  /** Rejects with ListenError, after it has closed the listeners it opened. */
   async open(): Promise<void> {
     try {
       const [main, side] = [await this.#mcp.listen(), await this.#control.listen()];
@@ -91,18 +91,18 @@ export class Listeners {
     }
   }
 
-  /** What of the configuration may change while they are open. */
+  /** Applies the settings that may change while the listeners are open. */
   update(state: DesiredState): void {
     this.#mcp.update(listenerSettings(state));
     this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
 
-  /** No new clients; those who say nothing for `restMs` are hung up on. Resolves when none is left. */
+  /** Accepts no new clients, and closes connections idle for `restMs`. Resolves when no client can send a request. */
   stopAccepting(restMs: number): Promise<void> {
     return this.#mcp.stopAccepting(restMs);
   }
 
-  /** Answers already under way get `graceMs` to leave. */
+  /** Answers in progress get `graceMs` to finish. */
   async close(graceMs: number): Promise<void> {
     this.#rates.close();
     this.#nodes?.close();
@@ -128,7 +128,7 @@ export class Listeners {
   }
 }
 
-/** The listener for clients, which is not open yet. */
+/** Returns the listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
   const { downstream, logger, metrics, memory, bodies } = rooms;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
@@ -146,9 +146,9 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
 }
 
 /**
- * `/livez` (and `/healthz`): the event loop turns. `/readyz`: calls can be accepted; neither a dead server nor a store that all
- * nodes lack changes that, or it would take the whole gateway out of service. `/health`: counts for people, no names, and the
- * state of this node, for others that do not reach it by the bus.
+ * `/livez` (and `/healthz`): the event loop runs. `/readyz`: the gateway accepts calls, also with a failed server or a store
+ * that no node reaches, because all nodes would otherwise be out of service. `/health`: counts without names for operators,
+ * and the state of this node for nodes that do not reach it over the bus.
  */
 function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: Rooms, app: Ready): void {
   const live = {

@@ -5,21 +5,21 @@ import type { Principal } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { outsideServers } from '../upstream/error-boundary.ts';
 
-/** A client in this process goes no further with a call that asks for input once more. */
+/** Limit of the rounds of input that a client in this process answers for one call. */
 export const MAX_INPUT_ROUNDS = 8;
 
 /** The sending side of a client in this process. */
 export interface LocalClient {
-  /** One message, without a line break. */
+  /** `text`: one message without a line break. */
   send(text: string): void;
   close(): void;
-  /** Resolves when the gateway or `close` has ended it. */
+  /** Resolves when the gateway or `close` has ended the connection. */
   readonly closed: Promise<void>;
 }
 
 /**
- * Connects a client in this process over the front that serves local clients: both eras, everything a client on a
- * pipe can do. The caller's access is checked with every message, as anywhere. `received` gets each whole message.
+ * Connects a client in this process through the stdio front end; it can do what a client on a pipe can. The gateway checks
+ * the caller's access with every message. `received` gets each complete message.
  */
 export function localClient(
   downstream: Downstream,
@@ -32,7 +32,7 @@ export function localClient(
     Number.MAX_SAFE_INTEGER,
     (line) => {
       const text = line.toString();
-      // Apart from the gateway's own work: a client may well send or close from within its handler.
+      // Outside the gateway's call stack: the client may send or close in its handler.
       outsideServers(() => queueMicrotask(() => received(text)));
     },
     () => {},

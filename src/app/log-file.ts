@@ -4,10 +4,10 @@ import { formatJson, type LogEntry } from '../telemetry/log-format.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 export const LOG_FILE = 'gateway.log';
-/** Of each of the two files. */
+/** Limit of each of the two files. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
-/** What is in the log of this data folder, the older file first. */
+/** Returns the log in a data folder, older file first. */
 export function readLog(folder: string): string {
   return [`${LOG_FILE}.1`, LOG_FILE]
     .map((name) => join(folder, name))
@@ -17,8 +17,8 @@ export function readLog(folder: string): string {
 }
 
 /**
- * What the gateway logs, as a file in its data folder: for a gateway in the background, and for what was before it ended.
- * What servers write is not in it. Bounded: a full file takes the place of the one before (`gateway.log.1`).
+ * Writes the gateway's log to a file in its data folder: for gateways in the background, and for what preceded their end.
+ * Leaves out the standard error of servers. Bounded: a full file replaces the previous one (`gateway.log.1`).
  */
 export class LogFile {
   readonly #path: string;
@@ -47,7 +47,7 @@ export class LogFile {
       writeSync(this.#descriptor, line);
       this.#bytes += line.length;
     } catch {
-      // The disk is full, or the folder is gone: that must not end a call.
+      // The disk is full, or the folder was removed: that must not fail a call.
     }
   }
 

@@ -3,7 +3,7 @@ import type { Registry } from '../registry/registry.ts';
 import type { ServerObserver } from './app-options.ts';
 import type { Operations } from './operations.ts';
 
-/** The same events for the gateway, which hears them first, and for an observer. */
+/** Passes events to the gateway first, then to the observer and the tracker. */
 export function observed(
   events: UpstreamEvents,
   observer: ServerObserver,

@@ -20,12 +20,12 @@ export type OpenResult =
   | {
       readonly ok: true;
       readonly app: App;
-      /** Why nothing outlives this gateway, and what is lost by that; null where it has its data folder. */
+      /** Why the data folder is unusable, and what is lost without it; else null. */
       readonly notKept: string | null;
     }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Reads the configuration, takes the data folder and builds the gateway. Starts nothing and opens no port. */
+/** Reads the configuration, acquires the data folder and builds the gateway. Starts no server and opens no port. */
 export async function openApp(options: AppOptions): Promise<OpenResult> {
   const loaded = await readConfig(options);
   if ('problem' in loaded) return { ok: false, problem: loaded.problem };
@@ -50,13 +50,13 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
       return { ok: false, problem: foreign };
     }
     const app = new App(await buildRooms(kept, loaded, folder, connection));
-    // Another process may have changed them since the files were read.
+    // Another process may have changed the secrets since the files were read.
     const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.rooms.secrets.values);
     if (late) await app.reload();
     return { ok: true, app, notKept };
   } catch (error) {
     folder?.release();
-    // An open connection would keep a process that says why it does not start.
+    // An open connection would keep the process alive after it has reported why it does not start.
     await connection?.close();
     const problem = folderProblem(error) ?? runTimeStoreProblem(error, kept, state);
     if (problem === null) throw error;
@@ -64,7 +64,7 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   }
 }
 
-/** Problems of the store only where the files have secrets from it. `used`: all that there were then; null where none was asked for. */
+/** Opens the run-time store only if the files refer to its secrets. `used`: all its secrets; null without such a reference. */
 export async function readConfig(
   options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster' | 'logger'>,
 ): Promise<(ConfigResult & { readonly used: StoredSecrets | null }) | { readonly problem: OpenProblem }> {
@@ -85,19 +85,19 @@ export async function readConfig(
   }
 }
 
-/** What a person has to do about the data folder; null for any other error. */
+/** Returns the problem of an unusable data folder; null for any other error. */
 export function folderProblem(error: unknown): OpenProblem | null {
   return error instanceof FolderUnusable ? { kind: 'folder', message: error.message, remedy: error.remedy } : null;
 }
 
-/** One-off commands look at a configuration; they do not become nodes. */
+/** One-off commands only read a configuration; they do not become nodes. */
 async function clusterOf(options: AppOptions, { cluster }: DesiredState): Promise<ClusterConnection | null> {
   if (options.cluster !== undefined) return options.cluster;
   const joins = keepsState(options) || options.joins === true;
   return cluster === null || !joins ? null : openCluster(cluster, options.logger);
 }
 
-/** A node whose secret differs would count as ready, and a share of all requests would fail. */
+/** Returns the problem if the cluster has another secret: the node would report ready, and a share of all requests would fail. */
 async function secretProblem(
   { bus, identity }: ClusterConnection,
   { files }: DesiredState,
@@ -126,14 +126,14 @@ type Taken =
   | { readonly ok: true; readonly folder: DataFolder | null; readonly notKept: string | null }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Decision 053: a folder that was named has to be usable; the default one may be unusable as long as nothing was kept in it. */
+/** A named folder must be usable; the default one may be unusable while it holds no state (decision 053). */
 function takeFolder(options: AppOptions, state: DesiredState): Taken {
   if (!keepsState(options)) return { ok: true, folder: null, notKept: null };
   const whole = gatewayFolder(state.dataDir, options.load);
   try {
     const folder = options.state === 'data' ? whole : instanceFolder(whole, options, state);
     if (folder.acquire()) return { ok: true, folder, notKept: null };
-    // A second one for the same files, started by another client, does without remembered state.
+    // A second gateway for the same files, started by another client, keeps no state.
     if (options.state === 'instance') return { ok: true, folder: null, notKept: null };
     return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
   } catch (error) {
@@ -147,7 +147,7 @@ function takeFolder(options: AppOptions, state: DesiredState): Taken {
 const FORGETS =
   'so this gateway keeps everything in memory: sessions, approved tools and servers added at run time are lost when it stops, and commands such as `trunkline status` do not find it; to keep them, name a folder with --data-dir';
 
-/** The folder around it is checked too: what was decided at run time is kept there. */
+/** Checks the parent folder too, because the run-time store is there. */
 function instanceFolder(whole: DataFolder, { load }: AppOptions, { files }: DesiredState): DataFolder {
   whole.prepare();
   const name = createHash('sha256')

@@ -30,13 +30,13 @@ interface OpenCredentialsDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly authenticator: Authenticator;
   readonly bodies: BodyBudget;
-  /** The gateway has no listener: one for the login pages opens on a free port of this machine with the first login. */
+  /** The gateway has no listener: the first login page opens one on a free loopback port. */
   readonly pagesOnDemand: boolean;
   readonly changed: (server: string, principal: string | null, gone: boolean) => Promise<void>;
   readonly loginEnded: ConstructorParameters<typeof OAuthLogins>[2];
 }
 
-/** The credentials for servers, the logins that get them and the pages on which users begin these. */
+/** Opens the credentials for servers, the logins that obtain them, and the pages on which users start logins. */
 export async function openCredentials(deps: OpenCredentialsDeps) {
   const { clock, random, logger, registry, resolver, authenticator, bodies, guard, env } = deps;
   const changed = (server: string, principal: string | null, gone: boolean): void => {

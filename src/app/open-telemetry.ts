@@ -22,8 +22,8 @@ interface TelemetryParts {
 }
 
 /**
- * What is sent to OpenTelemetry receivers, from now until `close`, which sends the rest and takes two seconds at most. An
- * exporter of the program takes the spans in place of a receiver.
+ * Exports to OpenTelemetry receivers until `close`, which flushes for at most two seconds. An exporter of the embedding
+ * program gets the spans instead of a receiver.
  */
 export function openTelemetry(
   { state, spans = null }: Pick<AppOptions, 'state' | 'spans'>,
@@ -32,7 +32,7 @@ export function openTelemetry(
   { clock, random, logger, metrics }: TelemetryParts,
 ): { readonly tracer: Tracer | null; close(): Promise<void> } {
   const lost = metrics.counter('trunkline_otlp_lost_total', 'Spans and data points that no receiver got.', ['signal']);
-  // A command that looks at a configuration is no gateway.
+  // A command that only reads a configuration exports nothing.
   const { traces, metrics: pushed } = state === 'look' ? NOTHING : telemetry;
   if (traces === null && pushed === null) {
     return { tracer: spans === null ? null : new Tracer(spans, clock, random), close: async () => {} };

@@ -10,12 +10,12 @@ import { ServerError } from './embedding/server-error.ts';
 
 type Worker = 'start' | 'stop';
 
-/** Tells the tracker of a node what the node does. An error of the tracker goes to the log and changes nothing else. */
+/** Reports the operations of a node to its tracker. Errors of the tracker are logged and have no other effect. */
 export class Operations {
   readonly clock: Clock;
   readonly #tracker: Tracker;
   readonly #logger: Logger;
-  /** Starts and stops under way, and when they began. */
+  /** When the starts and stops in progress began, by server. */
   readonly #begun: Record<Worker, Map<string, number>> = { start: new Map(), stop: new Map() };
 
   constructor(tracker: Tracker, clock: Clock, logger: Logger) {
@@ -32,7 +32,7 @@ export class Operations {
     outsideServers(() => (async () => this.#tracker(finished))()).catch(failed);
   }
 
-  /** A request of a client or of the program. Requests on public subjects are told where they are answered. */
+  /** Reports a request of a client or of the program. `PublicSubjects` reports those on public subjects. */
   request(exchange: Exchange, { server, path }: Endpoint, outcome: Outcome, since: number): void {
     if (publicReplyOf(exchange) !== null) return;
     const { method, era } = exchange.request;
@@ -41,11 +41,11 @@ export class Operations {
     this.ended({ name, subject: path, ...(server === '' ? {} : { server }), error }, since);
   }
 
-  /** The status of a server of this node has changed. */
+  /** The status of a server of this node changed. */
   statusChanged(server: string, { state, reason }: ServerStatus): void {
     if (state === 'starting' || state === 'stopping') {
       const begun = this.#begun[state === 'starting' ? 'start' : 'stop'];
-      // A status is sent again with every counter that changes.
+      // The same state is reported again when a counter changes.
       if (!begun.has(server)) begun.set(server, this.clock.now());
     } else if (UP.has(state)) this.#done('start', server, null);
     else if (DOWN.has(state)) this.#done('start', server, new Error(reason ?? state));

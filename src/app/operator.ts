@@ -10,8 +10,8 @@ import { request } from '../protocol/compose.ts';
 const NO_CAPABILITIES = '{}';
 
 /**
- * The person at the machine, as a caller: through the control API, a command or an embedding program. May use every
- * server, and cannot be asked anything.
+ * Sends requests of callers that are no MCP clients: of the operator, an embedding program, its agents, and programs on the
+ * public subjects. Servers cannot ask such a caller for anything.
  */
 export class Operator {
   readonly profile: ClientProfile;
@@ -19,7 +19,7 @@ export class Operator {
   readonly #random: Random;
   readonly #exchange: string | null;
 
-  /** `profile`: as whom it calls. `exchange`: the id of its calls, where that says something. */
+  /** `profile`: the caller. `exchange`: the id of all its calls; null for a random id for each. */
   constructor(exchanges: Exchanges, random: Random, profile: ClientProfile, exchange: string | null = null) {
     this.#exchange = exchange;
     this.#exchanges = exchanges;
@@ -27,10 +27,7 @@ export class Operator {
     this.profile = profile;
   }
 
-  /**
-   * Sends one request to an endpoint. `emitted` gets what the server says meanwhile. `cancel` of the returned exchange calls
-   * it off.
-   */
+  /** Sends one request. `emitted` gets the notifications of the call; `exchange.cancel` cancels it. */
   send(
     endpoint: Endpoint,
     method: string,
@@ -44,7 +41,7 @@ export class Operator {
   }
 }
 
-/** A caller without capabilities. `handle`: which of its conversations this is; each has connections of its own. */
+/** Returns the profile of a caller without capabilities. `handle` names a conversation, which has its own connections. */
 export function operatorProfile(info: string, principal = OPERATOR, handle: string | null = null): ClientProfile {
   return {
     principal,
@@ -58,7 +55,7 @@ export function operatorProfile(info: string, principal = OPERATOR, handle: stri
   };
 }
 
-/** The way of calls that no client has sent: of the program around the gateway and of the operator. Counts what is under way. */
+/** Runs the calls of the embedding program and of the operator, and counts those in flight. */
 export function countedCalls(exchanges: Exchanges): Exchanges & { readonly inFlight: number } {
   const calls = {
     inFlight: 0,

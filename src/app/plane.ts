@@ -33,7 +33,7 @@ export type { CallLimits, ToolView } from '../control/control-plane.ts';
 export type { DefinitionConflict, Live, NodeEntry, NodesView } from '../control/schemas.ts';
 export type { ShownClient } from '../control/tool-schemas.ts';
 
-/** What the control API works on, of this gateway. */
+/** Returns what the control API of this gateway works on. */
 export function controlPlane(
   rooms: Rooms,
   app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration' | 'playground'> & {
@@ -127,7 +127,7 @@ export function controlPlane(
   };
 }
 
-/** The id of the session with this label; null if there is none. */
+/** Returns the id of the session with this label; null if there is none. */
 async function sessionOf(label: string, records: SessionRecords): Promise<string | null> {
   let found: string | null = null;
   await records.visit(({ id }) => {
@@ -138,7 +138,7 @@ async function sessionOf(label: string, records: SessionRecords): Promise<string
   return found;
 }
 
-/** `follow` puts in force what has changed. Rejects with RunTimeProblem where the store fails. */
+/** `follow` applies a change. All operations reject with RunTimeProblem if the store fails. */
 export function secretChanges(
   { secrets, keptKeys }: Pick<Rooms, 'secrets' | 'keptKeys'>,
   follow: () => Promise<void>,
@@ -199,7 +199,7 @@ function driftPlane({ gateway: { drift }, undecidable, serverEvents }: Rooms): D
   };
 }
 
-/** An outcome as one JSON text, with the server's result or error exactly as it wrote it. */
+/** Returns an outcome as JSON text; the server's result or error is byte for byte as the server wrote it. */
 function outcomeJson(outcome: Outcome): Buffer {
   if (outcome.kind === 'failure') {
     const { error } = outcome;

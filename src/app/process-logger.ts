@@ -3,7 +3,7 @@ import { Logger } from '../telemetry/logger.ts';
 
 export { formatPretty, frameBelow, type LogEntry, recordText } from '../telemetry/log-format.ts';
 
-/** The log of a process: lines for people on a terminal, JSON anywhere else. */
+/** Returns the logger of a process: readable lines on a terminal, JSON elsewhere. */
 export function processLogger(options: {
   readonly level: LogLevel;
   readonly json: boolean;

@@ -62,10 +62,10 @@ import { productVersion } from './version.ts';
 
 const KEY_BYTES = 32;
 
-/** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */
+/** The connected components of one gateway. */
 export type Rooms = Awaited<ReturnType<typeof buildRooms>>;
 
-/** Builds everything and joins it. `folder` is held already; null keeps state in memory only. */
+/** Builds and connects the components; listens nowhere and starts no server. `folder` is held; null keeps state in memory. */
 export async function buildRooms(
   options: AppOptions,
   loaded: Extract<ConfigResult, { ok: true }>,
@@ -77,7 +77,7 @@ export async function buildRooms(
   const [clock, random, metrics] = [systemClock, systemRandom, new Metrics()];
   const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
-  // First of all: damaged, it stops the start, and nothing else was begun.
+  // Opened first: if the store is damaged, the start fails before anything else has begun.
   const stores = await openStores(options, loaded.state, connection, clock, logger);
   const { runTimeStore, records, folderStore, shared, refusal, undecidable } = stores;
   const telemetry = openTelemetry(options, loaded.state, connection, { clock, random, logger, metrics });
@@ -86,7 +86,7 @@ export async function buildRooms(
   const recordSealing = new RecordSealing(source, random);
   const keptKeys = new KeptKeys({ source, records, sealing: recordSealing, clock, logger });
   const settled = options.state === 'data' || options.joins === true ? keptKeys.settle() : null;
-  // Other nodes may hold records for a while.
+  // In a cluster the start does not wait, because other nodes may hold records for a while.
   if (connection === null) await settled;
   const secrets = new Secrets({ records, sealing: recordSealing, clock, logger });
   await secrets.refresh();
@@ -117,7 +117,7 @@ export async function buildRooms(
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const installation = installationKey(stateFile, random);
-  // What one node of a cluster sealed, another one may have to open.
+  // Other nodes of a cluster must be able to open what this node seals.
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
   const builtAt = clock.now();
@@ -312,7 +312,7 @@ export async function buildRooms(
     registry,
     authenticator,
     records: sessionRecords,
-    /** The run-time store, whether other nodes write to it too, and why no operator can decide here; null where one can. */
+    /** `storeShared`: other nodes write to it too. `undecidable`: why operators cannot decide here; null if they can. */
     runTimeStore,
     storeShared: shared,
     folderStore,
@@ -327,14 +327,14 @@ export async function buildRooms(
     signIns,
     /** The servers of this node. */
     upstreams,
-    /** This node's part in its cluster, and how it is joined to that; null for a lone one. */
+    /** This node's part in the cluster, and its connection; null for a lone gateway. */
     cluster,
     connection,
-    /** After the listener was opened: where other nodes find it. */
+    /** Sets the addresses at which other nodes reach the listener, once it is open. */
     listensAt(mcpUrl: string, host: string): void {
       reachable = reachableAt(mcpUrl, host);
     },
-    /** All servers there are to call; on a lone node those of this node. */
+    /** The servers of all nodes; for a lone gateway those of this node. */
     everywhere,
     gateway,
     downstream,
@@ -344,14 +344,14 @@ export async function buildRooms(
     calls,
     bodies,
     ownCalls,
-    /** For the tracker; null without one. */
+    /** Reports to the tracker; null without one. */
     operations,
     operator: new Operator(ownCalls, random, operatorProfile(JSON.stringify(info))),
     memory,
     recorder,
-    /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
+    /** Writes state and releases the data folder. Called after everything that uses the components has ended. */
     async close(): Promise<void> {
-      // What this node owned is free for others without waiting for what is still to be written.
+      // In parallel: other nodes can take the claims of this node before its pending writes are stored.
       await Promise.all([sharedRecords?.close(), sharedTasks?.close(), cluster?.close()]);
       await connection?.close();
       recorder.close();
@@ -378,7 +378,7 @@ async function processRecord(file: string, logger: Logger): Promise<ProcessRecor
   return new ProcessRecord(file);
 }
 
-/** In the other file of the two: only who loses both of them starts from nothing unnoticed. */
+/** Kept in the state file, apart from the pins, so that the loss of one of the two files is noticed. */
 function trustMarks(state: StateFile): TrustMarks {
   return {
     has: (server) => state.get('trusted', server) !== null,
@@ -387,7 +387,7 @@ function trustMarks(state: StateFile): TrustMarks {
   };
 }
 
-/** Seals cursors and task ids; kept, so that they stay good over a restart. Lost with the state file, and no harm done. */
+/** Key for cursors, task ids and the owner label of containers; stored, so that they stay valid after a restart. */
 function installationKey(state: StateFile, random: Random): Buffer {
   const known = state.get('key', 'seal');
   if (known !== null && known.length === KEY_BYTES) return known;

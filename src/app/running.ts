@@ -6,18 +6,18 @@ import { gatewayFolder, knownFolders, placeOf, type Served } from './gateway-fol
 
 export { defaultDataDir } from '../store/data-folder.ts';
 
-/** A gateway that runs on this machine, and how to talk to it. */
+/** A gateway that runs on this machine, and how to reach it. */
 export interface RunningGateway {
   readonly instance: Instance;
   readonly dataDir: string;
-  /** As `placeOf` says it. */
+  /** The result of `placeOf`. */
   readonly place: string | null;
   readonly token: string;
-  /** Proves the right `servers:exec`; null where the folder has none yet. */
+  /** Grants the right `servers:exec`; null if the folder has none yet. */
   readonly execToken: string | null;
 }
 
-/** The gateway that has the data folder; null when none runs there. Touches nothing. */
+/** Returns the gateway that holds the data folder; null if none runs there. Changes nothing. */
 export function runningGateway(folder: DataFolder): RunningGateway | null {
   const instance = folder.instance();
   if (instance === null) return null;
@@ -31,12 +31,12 @@ export function runningGateway(folder: DataFolder): RunningGateway | null {
   }
 }
 
-/** All gateways of this user that run, the default one first. */
+/** Returns the running gateways of this user, the default one first. */
 export function runningGateways(env: Served['env']): readonly RunningGateway[] {
   return knownFolders(env).flatMap((folder) => runningGateway(folder) ?? []);
 }
 
-/** Whether something was added at run time to the gateway without a file, so that it may start. */
+/** Whether servers were added at run time to the gateway without a file, so that it may start. */
 export function hasStoredServers(dataDir: string | undefined, served: Pick<Served, 'cwd' | 'env'>): boolean {
   return hasRecords(gatewayFolder(dataDir, served).file('truth.db'), SERVERS);
 }

@@ -6,18 +6,18 @@ import { systemClock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 export interface BridgeOptions {
-  /** Of the running gateway's MCP endpoint. */
+  /** URL of the MCP endpoint of the running gateway. */
   readonly url: string;
   readonly env: ProxyEnvironment;
-  /** The agent's key, where the gateway has agents. */
+  /** The agent's key, if the gateway has agents. */
   readonly key: string | undefined;
   readonly logger: Logger;
 }
 
-/** What a local client may send in one line; the gateway has a limit of its own. */
+/** Limit of one line from a local client; the gateway has its own limit. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** Connects a client on a pair of streams with a gateway that runs already. */
+/** Connects a client on a pair of streams to a running gateway. */
 export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Pick<StdioBridge, 'closed' | 'drain'> {
   const url = new URL(options.url);
   return new StdioBridge(streams, {

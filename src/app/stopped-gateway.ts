@@ -17,13 +17,13 @@ import { secretChanges } from './plane.ts';
 import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 import { credentialKeys, KeptKeys } from './run-time-store/stored-secrets.ts';
 
-/** Why a change was refused, for the commands. */
+/** Why a change was refused; for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
 
-/** What was decided at run time, of a gateway that does not run: it will find it so at its next start. */
+/** The run-time store of a gateway that does not run; changes apply at its next start. */
 export interface StoppedGateway {
   readonly runTime: RunTimeServers;
-  /** Of all servers that it would have, as JSON text without secrets. */
+  /** Returns the definitions of all its servers as JSON text without secrets. */
   definitions(): string;
   close(): Promise<void>;
 }
@@ -32,7 +32,7 @@ export type StoppedResult =
   | { readonly ok: true; readonly gateway: StoppedGateway }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Takes the data folder as a gateway would, so that none starts meanwhile. Starts nothing. */
+/** Holds the data folder, so that no gateway starts meanwhile. Starts no server. */
 export async function openStopped(load: LoadOptions, logger: Logger): Promise<StoppedResult> {
   const taken = await loadAndTake(load, logger);
   if (!taken.ok) return taken;
@@ -72,7 +72,7 @@ export type RestoreResult =
   | { readonly ok: true; readonly restored: Restored; readonly file: string }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Puts the last good snapshot of what was decided at run time in its place, or nothing (F35). */
+/** Replaces the run-time store with its last good snapshot, or with an empty one (F35). */
 export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty'): Promise<RestoreResult> {
   const found = await placeOf(load);
   if ('problem' in found) return { ok: false, problem: found.problem };
@@ -90,7 +90,7 @@ export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty
   }
 }
 
-/** The secrets and keys of a gateway that does not run; in a cluster those that all nodes share. */
+/** The secrets and keys of a gateway that does not run; in a cluster with a database, those of all nodes. */
 export interface StoppedSecrets {
   readonly changes: SecretChanges;
   close(): Promise<void>;
@@ -100,7 +100,7 @@ export type StoppedSecretsResult =
   | { readonly ok: true; readonly secrets: StoppedSecrets }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Also where the configuration is refused because a secret is not there yet. */
+/** Works also if the configuration is refused because a secret is missing. */
 export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Promise<StoppedSecretsResult> {
   const place = await placeOf(load);
   if ('problem' in place) return { ok: false, problem: place.problem };
@@ -132,7 +132,7 @@ export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Pro
   }
 }
 
-/** Where the store is, whatever its secrets are. */
+/** Returns where the store is, without reading its secrets. */
 async function placeOf(load: LoadOptions): Promise<SecretsPlace | { readonly problem: OpenProblem }> {
   const places: SecretsPlace[] = [];
   const secrets: LoadOptions['secrets'] = async (place) => {

@@ -6,7 +6,7 @@ import type { ToolsPlane, ToolView } from '../control/control-plane.ts';
 import type { HiddenTool } from '../control/tool-schemas.ts';
 import type { Rooms } from './rooms.ts';
 
-/** The tools of all servers, for people. */
+/** Returns the tools of all servers, for operators. */
 export function toolsPlane(rooms: Rooms): ToolsPlane {
   const { gateway, operator, registry } = rooms;
   const catalogNow = () => gateway.catalog(operator.profile, registry.state.firstListWaitMs);
@@ -54,7 +54,7 @@ function toolView(catalog: Catalog, tool: ExposedItem): Omit<ToolView, 'lastUsed
   };
 }
 
-/** What servers list and clients do not get, with the reason. */
+/** Returns the tools that servers list and clients do not get, with the reason. */
 function notOffered(catalog: Catalog): HiddenTool[] {
   return catalog.members.flatMap(({ server, lists }) => {
     const known = catalog.catalogOf(server);

@@ -24,13 +24,13 @@ export interface TransportsDeps {
   readonly resolver?: Resolver;
   readonly guard: ProcessGuard;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What containers that are run from here are known by, over restarts. */
+  /** Label of the containers of this gateway; stays the same after a restart. */
   readonly owner: string;
   /** In-process servers by the key of their definition. */
   readonly memoryServers: ReadonlyMap<string, MemoryServerFactory>;
 }
 
-/** Makes the transport a definition asks for: the one place that knows which class serves which type. */
+/** Returns a function that creates the transport of a definition. Only this module maps types to classes. */
 export function transports(deps: TransportsDeps): OpenTransport {
   const { clock, random, env } = deps;
   const clients = new HttpClientShare(clock);
@@ -60,7 +60,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
         return new MemoryTransport(server.name, factory);
       }
       default: {
-        // All connections of a server share one pool of sockets: thousands of sessions, as many sockets as calls at once.
+        // All connections of a server share one socket pool: thousands of sessions need as many sockets as concurrent calls.
         const openClient = (url: URL): HttpClientPort =>
           clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, phases, () =>
             openHttpClient(url, { tls: spec.tls, env, resolver, phases, publicOnly: spec.publicOnly === true }),

@@ -2,35 +2,35 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** Where a gateway listens unless it was said otherwise. */
+/** The default URL of a gateway. */
 export const DEFAULT_URL = 'http://127.0.0.1:4270/mcp';
 
 /** The gateway as an entry of a client's file. */
 export interface LinkTarget {
   readonly url: string;
-  /** Key of an agent; null where the gateway asks for none. */
+  /** Key of an agent; null if the gateway needs none. */
   readonly key: string | null;
   /** The command line of `trunkline stdio`, for clients whose files take local servers only. */
   readonly bridge: readonly string[];
 }
 
-/** An MCP client of this machine, by the file in which its user has servers. */
+/** An MCP client on this machine, and the file with its servers. */
 export interface ClientApp {
   readonly id: string;
   readonly title: string;
-  /** Absolute, the first that is there counts; where none is, the first is made. */
+  /** Absolute paths. The first that exists counts; if none does, the first is created. */
   readonly files: readonly string[];
-  /** A folder or file that is there where the client is installed. */
+  /** A folder or file that exists if the client is installed. */
   readonly trace: string;
   readonly syntax: 'json' | 'toml' | 'yaml';
-  /** Where the servers are, by name. */
+  /** Path of keys to the servers in the file. */
   readonly container: readonly string[];
   /** The servers are a list of objects with a `name`. */
   readonly isList?: true;
   readonly entry: (endpoint: LinkTarget) => object;
 }
 
-/** Where programs keep what. */
+/** What determines the folders of programs. */
 export interface Places {
   readonly home: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -41,9 +41,9 @@ function headersOf({ key }: LinkTarget): { headers?: { Authorization: string } }
   return key === null ? {} : { headers: { Authorization: `Bearer ${key}` } };
 }
 
-/** All that are known, as they are on this machine. */
+/** Returns all known clients, with their paths on this machine. */
 export function clientApps({ home, env, platform }: Places): readonly ClientApp[] {
-  // An empty variable is as good as none (XDG Base Directory).
+  // An empty variable counts as unset (XDG Base Directory).
   const folder = (name: string, usual: string): string => env[name] || usual;
   const xdg = folder('XDG_CONFIG_HOME', join(home, '.config'));
   const config =
@@ -207,12 +207,12 @@ export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
   return clientApps({ home: env['HOME'] || homedir(), env, platform: process.platform });
 }
 
-/** The file of the client: the one that is there, else the one to be made. */
+/** Returns the client's file that exists, else the one to create. */
 export function fileOf({ files }: ClientApp): string {
   return files.find((file) => existsSync(file)) ?? files[0]!;
 }
 
-/** Whether there are signs of the client on this machine. */
+/** Whether the client seems to be installed on this machine. */
 export function isInstalled(client: ClientApp): boolean {
   return existsSync(client.trace) || client.files.some((file) => existsSync(file));
 }

@@ -1,17 +1,17 @@
 import type { Agent, DesiredState } from '../../model/desired-state.ts';
 
-/** How a person gives the key of an agent to a client, without that it is shown. */
+/** How a user passes the key of an agent to a client without showing it. */
 export interface ShownKey {
   readonly agent: string;
-  /** For a shell, as in `$WRITER_KEY`. */
+  /** Shell expression for the key, such as `$WRITER_KEY`. */
   readonly shell: string;
-  /** The variable that holds it; null where the key is from elsewhere. */
+  /** The environment variable that holds the key; null if none does. */
   readonly variable: string | null;
   /** Names of the other agents. */
   readonly others: readonly string[];
 }
 
-/** The commands by which clients take a server, by client. */
+/** The commands that add a server to a client, by client. */
 const COMMANDS: Readonly<Record<string, (url: string, key: ShownKey | null) => string>> = {
   'claude-code': (url, key) => `claude mcp add -t http tl ${url}${header('--header', key)}`,
   codex: (url, key) => {
@@ -26,23 +26,23 @@ function header(option: string, key: ShownKey | null): string {
   return key === null ? '' : ` ${option} "Authorization: Bearer ${key.shell}"`;
 }
 
-/** Of those clients that have a command; of Claude Code where none of them has. */
+/** Returns the commands of those clients that have one; if none has, that of Claude Code. */
 export function connectCommands(clients: readonly string[], url: string, key: ShownKey | null): readonly string[] {
   const known = clients.flatMap((id) => connectCommand(id, url, key) ?? []);
   return known.length === 0 ? [connectCommand('claude-code', url, key)!] : known;
 }
 
-/** Of one client; null where it has none. */
+/** Returns the command of one client; null if it has none. */
 export function connectCommand(client: string, url: string, key: ShownKey | null): string | null {
   return COMMANDS[client]?.(url, key) ?? null;
 }
 
-/** What a person types to run this program again. */
+/** Returns the command that runs this program again. */
 export function programWords(env: NodeJS.ProcessEnv): string {
   return env['npm_command'] === 'exec' ? 'npx trunkline' : 'trunkline';
 }
 
-/** Of the agent of this name, or that may use most; null where no key is needed. */
+/** Returns the key of the named agent, else of one that may use all servers, else of the first; null if no key is needed. */
 export function shownKey(
   { agents, unknownCallers }: Pick<DesiredState, 'agents' | 'unknownCallers'>,
   env: NodeJS.ProcessEnv,

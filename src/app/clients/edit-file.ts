@@ -9,14 +9,14 @@ import { parse as parseToml, stringify as stringifyToml } from 'smol-toml';
 import { type Document, isMap, isNode, isPair, isSeq, parseDocument, stringify as stringifyYaml } from 'yaml';
 import type { ClientApp } from './clients.ts';
 
-/** Why a file of a client is not touched. */
+/** Why a client's file cannot be edited. */
 export class NotEditable extends Error {}
 
 type Layout = Pick<ClientApp, 'syntax' | 'container' | 'isList'>;
 
 /**
- * The text with the entry under this name; null takes the entry out. Everything else stays as it is, comments and order
- * too. Returns the same text where nothing has to change. Throws NotEditable for a text that is not of its syntax.
+ * Returns the text with the entry under this name; null removes the entry. Keeps everything else, also comments and order.
+ * Returns the same text if nothing changes. Throws NotEditable for invalid syntax.
  */
 export function withEntry(text: string, layout: Layout, name: string, entry: object | null): string {
   const now = entryIn(text, layout, name);
@@ -27,7 +27,7 @@ export function withEntry(text: string, layout: Layout, name: string, entry: obj
     : yamlWith(text, layout, name, entry);
 }
 
-/** What the file has under this name; undefined for nothing. */
+/** Returns the entry under this name; undefined if there is none. */
 export function entryIn(text: string, { syntax, container, isList }: Layout, name: string): unknown {
   let at: unknown = contentOf(text, syntax);
   for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
@@ -38,7 +38,7 @@ export function entryIn(text: string, { syntax, container, isList }: Layout, nam
   return entry;
 }
 
-/** The names of all its servers. */
+/** Returns the names of all servers in the file. */
 export function namesIn(text: string, { syntax, container, isList }: Layout): readonly string[] {
   let at: unknown = contentOf(text, syntax);
   for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
@@ -66,7 +66,7 @@ function contentOf(text: string, syntax: Layout['syntax']): unknown {
   return value;
 }
 
-/** Inserts, replaces or cuts one property; no other byte changes. */
+/** Inserts, replaces or removes one property; no other byte changes. */
 function jsonWith(text: string, path: readonly string[], entry: object | null): string {
   const eol = text.includes('\r\n') ? '\r\n' : '\n';
   const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
@@ -125,7 +125,7 @@ function inserted(
   const first = object.children![0]!;
   const lead = /(?:^|\n)([ \t]*)$/.exec(text.slice(0, first.offset))?.[1];
   const comma = commaAfter(text, endOf(last));
-  // Behind the comment that may stand behind the last property.
+  // After a comment that may follow the last property.
   const from = comma ?? endOf(last);
   const rest = /^[ \t]*(?:\/\/[^\r\n]*|\/\*[^\n]*?\*\/[ \t]*(?=\r?\n))?/.exec(text.slice(from))![0].length;
   const own = lead === undefined ? ` ${property}` : `${eol}${lead}${property}`;
@@ -134,7 +134,7 @@ function inserted(
   return comma === null ? spliced(grown, endOf(last), endOf(last), ',') : grown;
 }
 
-/** Where the comma behind a property ends; null where there is none. */
+/** Returns where the comma after a property ends; null if there is none. */
 function commaAfter(text: string, end: number): number | null {
   const between = /^(?:\s|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*,/.exec(text.slice(end));
   return between === null ? null : end + between[0].length;
@@ -148,12 +148,12 @@ function cut(text: string, object: JsonNode, property: JsonNode): string {
   const without = spliced(text, property.offset - lead, comma ?? endOf(property), '');
   const before = all[at - 1];
   if (comma !== null || before === undefined) return without;
-  // It was the last one: the comma before it goes, too.
+  // It was the last property: the comma before it goes too.
   const separator = commaAfter(text, endOf(before));
   return separator === null ? without : spliced(without, separator - 1, separator, '');
 }
 
-/** A table of its own at the end; it is taken out with the lines up to the next table. */
+/** Writes the entry as a table at the end; removes one with its lines up to the next table. */
 function tomlWith(text: string, path: readonly string[], entry: object | null): string {
   const eol = text.includes('\r\n') ? '\r\n' : '\n';
   const header = path.map((key) => (/^[\w-]+$/.test(key) ? key : JSON.stringify(key))).join('.');
@@ -178,7 +178,7 @@ function tomlWith(text: string, path: readonly string[], entry: object | null): 
   }
   kept.push(...after);
   const rest = kept.join(eol);
-  // Written within another table, inline or dotted: not ours to take apart.
+  // The entry is inline or dotted in another table, which this editor does not split.
   const nested = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], parseToml(rest));
   if (nested !== undefined) throw new NotEditable(`${path.join('.')} is not a table of its own`);
   if (entry === null) return rest.replace(/(\r?\n)(?:\r?\n)+$/, '$1');
@@ -206,7 +206,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
     (item) => (isPair(item) ? String(item.key) : isMap(item) ? item.get('name') : null) === name,
   );
   const block = (isMap(node) || isSeq(node)) && node.flow !== true && items.length > 0;
-  // In block style the lines of the others stay as they are.
+  // In block style the lines of other entries stay unchanged.
   if (block && (at >= 0 || entry !== null)) {
     const starts = items.map((item) => lineAt(text, startOf(item)));
     const end = lineAfter(text, endOfItem(items.at(-1)));
@@ -243,7 +243,7 @@ function lineAt(text: string, offset: number): number {
   return text.lastIndexOf('\n', offset - 1) + 1;
 }
 
-/** The begin of the line behind this place, where that is not the begin of one already. */
+/** Returns the start of the next line, or `offset` if that is the start of a line. */
 function lineAfter(text: string, offset: number): number {
   if (text[offset - 1] === '\n') return offset;
   const at = text.indexOf('\n', offset);

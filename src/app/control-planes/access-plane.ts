@@ -3,7 +3,7 @@ import { ANONYMOUS, type ClientProfile, OPERATOR, type Principal } from '../../m
 import { operatorProfile } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
 
-/** Who may use what on this gateway: the callers that the configuration lets in, asked of the policies of calls. */
+/** Returns which callers of the configuration may use what on this gateway, as the policies of calls decide it. */
 export function accessPlane({
   gateway,
   authenticator,

@@ -5,10 +5,10 @@ import { connectCommand, programWords, type ShownKey, shownKey } from '../client
 import { withEntry } from '../clients/edit-file.ts';
 import type { Rooms } from '../rooms.ts';
 
-/** The name of the gateway in files of clients, as `link` has it. */
+/** The name of the gateway in files of clients, as `trunkline link` writes it. */
 const NAME = 'tl';
 
-/** How each client is connected to this gateway, without keys; null for an agent that there is none of. */
+/** Returns how to connect each client to this gateway, without keys; null for an unknown agent. */
 export function clientLinks(
   { registry, options }: Pick<Rooms, 'registry' | 'options'>,
   { mcpUrl: url, files }: Pick<GatewayFacts, 'mcpUrl' | 'files'>,
@@ -42,7 +42,7 @@ export function clientLinks(
   };
 }
 
-/** As `$WRITER_KEY`: the variable that holds it, or one that is named after the agent. */
+/** Returns the variable that holds the key, such as `$WRITER_KEY`, or one that is named after the agent. */
 function placeholderOf({ agent, variable }: ShownKey): string {
   return `$${variable ?? `${agent.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_KEY`}`;
 }

@@ -5,7 +5,7 @@ import { sessionLabel } from '../../telemetry/session-label.ts';
 import { askNode } from '../cluster/control-of-nodes.ts';
 import type { Rooms } from '../rooms.ts';
 
-/** The cluster as the control API works on it; null for a lone gateway. `unread`: what should run and could not be read. */
+/** Returns the cluster for the control API; null for a lone gateway. `unread`: why desired state could not be read. */
 export function clusterPlane(
   { cluster, connection, serverEvents }: Pick<Rooms, 'cluster' | 'connection' | 'serverEvents'>,
   unread: () => readonly string[],

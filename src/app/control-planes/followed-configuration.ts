@@ -16,7 +16,7 @@ export const NEED_RESTART: ReadonlySet<string> = new Set([
   'dataDir',
 ]);
 
-/** What the files of this gateway say, what of it is in force, and how that came about. */
+/** The configuration in the files, what of it is in force, and the history of its changes. */
 export class FollowedConfiguration implements ConfigurationPlane {
   readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'serverEvents'>;
   readonly #follower: ConfigFollower;
@@ -40,7 +40,7 @@ export class FollowedConfiguration implements ConfigurationPlane {
     });
   }
 
-  /** A reading of the files has ended. */
+  /** The files were read. */
   read(reload: Reload): void {
     const { warnings } = this.#follower;
     const isOther = !isDeepStrictEqual(warnings, this.#warnings);
@@ -76,7 +76,7 @@ export class FollowedConfiguration implements ConfigurationPlane {
 
   async plan(): Promise<ConfigurationPlan> {
     const { problems, warnings, secrets, change } = await this.#follower.plan();
-    // Texts that are shown go through the scrubber.
+    // Register the secrets first, because texts that are shown are redacted.
     for (const secret of secrets) this.#rooms.logger.addSecret(secret);
     if (change === null) return { problems, warnings, servers: [], settings: [], needRestart: [] };
     const { servers, settings, state } = change;

@@ -11,7 +11,7 @@ type Parts = {
   readonly downstream: { readonly sessions: Pick<Rooms['downstream']['sessions'], 'get'> };
 };
 
-/** The open sessions that this node has at hand, and how many there are. */
+/** Returns the open sessions in the records of this node, and the number of all open sessions. */
 export async function sessionViews({ records, upstreams, downstream, calls }: Parts): Promise<SessionsView> {
   const all = await records.all();
   const serversOf = new Map<string, string[]>();

@@ -3,7 +3,7 @@ import { authOf, type Server } from '../../model/server.ts';
 import type { SignInView } from '../../model/sign-in.ts';
 import type { Rooms } from '../rooms.ts';
 
-/** What is known of signing in at one server. */
+/** Returns what this gateway knows about signing in at one server. */
 export async function signInView(
   server: Server,
   { logins, signIns }: Pick<Rooms, 'logins' | 'signIns'>,

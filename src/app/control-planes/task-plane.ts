@@ -5,7 +5,7 @@ import type { TaskView } from '../../model/task-view.ts';
 import { sessionLabel } from '../../telemetry/session-label.ts';
 import type { Rooms } from '../rooms.ts';
 
-/** The tasks of all callers, for the operator. */
+/** Returns the tasks of all callers, for the operator. */
 export function taskPlane({ gateway, authenticator }: Pick<Rooms, 'gateway' | 'authenticator'>): TaskPlane {
   return {
     list: () => gateway.tasks.all().map(taskView),
@@ -13,7 +13,7 @@ export function taskPlane({ gateway, authenticator }: Pick<Rooms, 'gateway' | 'a
       const record = gateway.tasks.get(key);
       if (record === null) return null;
       const { principal: id } = record;
-      // Of an agent that was removed, the task can be cancelled all the same.
+      // The task of a removed agent can be cancelled too.
       const owner = authenticator.principal(id) ?? { ...OPERATOR, id, name: id };
       return taskView(await gateway.tasks.cancel(record, owner));
     },

@@ -18,26 +18,26 @@ import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 
 /** Each node sends more than one heartbeat in that time. */
 const LISTEN_MS = 1_500;
-/** From 60 s on nodes refuse each other's messages. */
+/** Difference of clocks that is reported. From 60 s on, nodes refuse each other's messages. */
 const APART_MS = 10_000;
 const WINDOW_MS = 120_000;
 
-/** Answers of the control API of one node. */
+/** Asks the control API of one node. */
 export type AskNode = (operation: 'listNodes' | 'getGateway') => Promise<unknown>;
 
 type GatewayAnswer = ReturnType<ControlPlane['facts']>;
 
-/** What is heard of the nodes, by peer. */
+/** What the heartbeats show about the nodes, by peer. */
 interface Heard {
-  /** How far their clocks are ahead of that of this machine. */
+  /** How far the clock of a node is ahead of the clock of this machine. */
   readonly aheadMs: ReadonlyMap<string, number>;
-  /** Why the messages of a peer are not accepted. */
+  /** Why the heartbeats of a node are refused. */
   readonly refused: ReadonlyMap<string, string>;
 }
 
 /**
- * The cluster of the configuration: NATS from here, what its nodes send, and what one of them says of all. Sends nothing but
- * questions. `own`: the gateway that runs here; null for none, then one that is heard is asked.
+ * Examines the cluster of the configuration: NATS as seen from here, the heartbeats of its nodes, and what one node reports
+ * about all. Changes nothing. `own`: asks the gateway that runs here; if null, a node with a heartbeat is asked.
  */
 export async function clusterSteps(
   settings: ClusterSettings,
@@ -106,7 +106,7 @@ function secretSteps({ aheadMs, refused }: Heard): readonly DoctorStep[] {
 
 const CLOCKS = 'set the clocks of all machines by NTP: from a minute on nodes refuse each other';
 
-/** What a node says of all. */
+/** Returns the steps from the report of one node about all. */
 async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<readonly DoctorStep[]> {
   if (ask === null) return [ok('nodes', 'none is heard')];
   let answers: readonly [NodesView, GatewayAnswer];
@@ -155,7 +155,7 @@ async function storeStep({ store: url }: ClusterSettings, store: Pick<RunTimeSto
   }
 }
 
-/** What the first of them says that answers. */
+/** Returns the answer of the first node that answers. */
 async function askedOf(bus: Bus, [peer, ...others]: readonly string[], operation: string): Promise<unknown> {
   try {
     const { body } = await askPeer(bus, peer!, { operation, name: '', query: '', body: '' }).answer;

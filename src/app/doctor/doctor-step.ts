@@ -1,12 +1,12 @@
 import type { OpenProblem } from '../app-options.ts';
 
-/** One thing that was looked at. The first that fails is the last. */
+/** The result of one examination. */
 export interface DoctorStep<S extends string = string> {
   readonly step: S;
   readonly state: 'ok' | 'warning' | 'failed';
   /** What was found. */
   readonly text: string;
-  /** What to do; null where nothing has to be done. */
+  /** What to do; null if nothing has to be done, or no remedy is known. */
   readonly fix: string | null;
 }
 
@@ -18,7 +18,7 @@ export function warning<S extends string>(step: S, text: string, fix: string): D
   return { step, state: 'warning', text, fix };
 }
 
-/** Messages that end in their remedy are taken apart. */
+/** Splits a message that ends with its remedy. */
 export function failed<S extends string>(step: S, text: string, fix: string | null = null): DoctorStep<S> {
   const [what, remedy] = splitFix(text);
   return { step, state: 'failed', text: what, fix: fix ?? remedy };
@@ -29,7 +29,7 @@ function splitFix(text: string): readonly [string, string | null] {
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + '; fix: '.length)];
 }
 
-/** The message without the name of the server, and the remedy after its `;`, if it has one. */
+/** Returns the message without the name of the server, and the remedy after its `;`, if it has one. */
 export function apart(text: string, name: string): readonly [string, string | null] {
   const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
   const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);
@@ -37,7 +37,7 @@ export function apart(text: string, name: string): readonly [string, string | nu
   return [what, remedy];
 }
 
-/** The data folder and the store, where they keep a gateway from being built. */
+/** Returns the step for a problem that prevents a gateway from being built. */
 export function ofProblem(problem: Exclude<OpenProblem, { kind: 'config' }>): DoctorStep {
   switch (problem.kind) {
     case 'bind':

@@ -13,13 +13,13 @@ import type { DoctorStep } from './doctor-step.ts';
 import { lastWords, serverSteps } from './server-steps.ts';
 
 const POLL_MS = 25;
-/** For the lists, after the start. */
+/** Time for the lists of a server, after its start. */
 const LISTS_MS = 10_000;
 
 export interface ExaminedServer {
   readonly name: string;
   readonly steps: readonly DoctorStep[];
-  /** The last lines of its standard error, where its start failed. */
+  /** The last lines of its standard error; empty if it is up. */
   readonly stderr: readonly string[];
 }
 
@@ -28,13 +28,13 @@ export type OpenDoctor =
   | { readonly ok: false; readonly problem: OpenProblem };
 
 /**
- * Starts servers as a gateway does, in a gateway of its own that has no listener and keeps nothing, and says how far each
- * comes. What it starts it ends.
+ * Starts servers in a gateway of its own, without listeners and stored state, and reports how far each start gets. `close`
+ * stops what it has started.
  */
 export class Doctor {
   readonly #app: App;
   readonly #heard: Map<string, LogEntry[]>;
-  /** Names of all servers, tried or not. */
+  /** Names of all servers, examined or not. */
   readonly known: readonly string[];
 
   private constructor(app: App, heard: Map<string, LogEntry[]>, known: readonly string[]) {
@@ -43,7 +43,7 @@ export class Doctor {
     this.known = known;
   }
 
-  /** `wanted`: names of servers, tried even if they are disabled; empty for all. */
+  /** `wanted`: names of servers to start, also disabled ones; empty for all. */
   static async open(load: LoadOptions, wanted: readonly string[]): Promise<OpenDoctor> {
     const logger = Logger.silent();
     const heard = new Map<string, LogEntry[]>();
@@ -72,7 +72,7 @@ export class Doctor {
     return this.#app.rooms.loaded.warnings;
   }
 
-  /** `own`: the gateway that runs here. Empty where the configuration is of no cluster. */
+  /** `own`: asks the gateway that runs here. Empty if the configuration has no cluster. */
   async examineCluster(own: AskNode | null): Promise<readonly DoctorStep[]> {
     const { cluster } = this.#app.state;
     return cluster === null ? [] : clusterSteps(cluster, this.#app.rooms.runTimeStore, own);
@@ -108,7 +108,7 @@ export class Doctor {
   }
 }
 
-/** Only these, and each of them at once. */
+/** Returns the state with only the wanted servers, which start at once. */
 function chosen(state: DesiredState, wanted: readonly string[]): DesiredState {
   const all = [...state.servers].filter(([name]) => wanted.length === 0 || wanted.includes(name));
   const servers = all.map(([name, server]) => {

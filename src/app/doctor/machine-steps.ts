@@ -8,12 +8,12 @@ import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 
 const DAY_MS = 86_400_000;
 
-/** What holds for whatever is configured. */
+/** Returns the steps that do not depend on the configuration. */
 export function programSteps(): readonly DoctorStep[] {
   const { versions, platform, arch, execPath } = process;
   const now = new Date();
   const time = `${now.toISOString().slice(0, 19)}Z`;
-  // Nothing that is installed comes from the future; a clock that is behind finds certificates not valid yet.
+  // A clock from before the installation is wrong, and certificates then look not valid yet.
   const installed = statSync(import.meta.filename).mtime;
   const behind = now.getTime() < installed.getTime() - DAY_MS;
   return [
@@ -24,14 +24,14 @@ export function programSteps(): readonly DoctorStep[] {
   ];
 }
 
-/** Looks whether a gateway can keep its state in the folder. Makes nothing. `named`: by a flag, a variable or the file. */
+/** Examines, without creating it, whether the folder can keep a gateway's state. `named`: by a flag, a variable or the file. */
 export function folderStep(folder: DataFolder, named: boolean): DoctorStep {
   try {
     return ok('data', `${folder.path}${folder.examine() ? '' : ', which is made at the first start'}`);
   } catch (error) {
     if (!(error instanceof FolderUnusable)) throw error;
     const { message, remedy, untrusted } = error;
-    // Without the usual one a gateway starts, as long as nothing was kept there (decision 053).
+    // Without the default folder a gateway starts, as long as that holds no state (decision 053).
     const starts = !named && !untrusted && !folder.mayHoldState;
     return starts
       ? warning('data', `${message}; a gateway keeps everything in memory then`, remedy)
@@ -39,7 +39,7 @@ export function folderStep(folder: DataFolder, named: boolean): DoctorStep {
   }
 }
 
-/** Whether the ports are free that a gateway would have. Opens each for an instant. */
+/** Examines whether the ports of the gateway are free; opens each for a moment. */
 export async function portSteps({ listen, control }: DesiredState): Promise<DoctorStep[]> {
   const ports = [
     { ...listen, flag: '--port' },

@@ -11,7 +11,7 @@ import type { HttpSpec } from '../../model/server.ts';
 
 const PROBE_MS = 5_000;
 
-/** Of programs that start others: what `--version` says; null where it says nothing. */
+/** Returns the version of a program that starts others, such as npx or ssh; null if it does not report one. */
 export function versionOf(file: string, env: Readonly<Record<string, string>>): Promise<string | null> {
   const program = basename(file);
   if (launcherOf(program) === null && program !== 'ssh') return Promise.resolve(null);
@@ -38,7 +38,7 @@ export function portOf({ port, protocol }: URL): number {
   return protocol === 'https:' ? 443 : 80;
 }
 
-/** The address that takes a connection, and after how long; null where none does. */
+/** Returns the address that accepts a connection, and after how long; null if none does. */
 export async function connectionOf(resolver: Resolver, url: URL): Promise<string | null> {
   const from = performance.now();
   const options = { host: bareHost(url.hostname), port: portOf(url), lookup: resolver.lookup, timeout: PROBE_MS };
@@ -53,7 +53,7 @@ export interface CertificateFacts {
   readonly daysLeft: number;
 }
 
-/** For whom and how long the certificate is, whether it is trusted or not: nothing is sent over that connection. */
+/** Returns the names and the validity of the certificate, trusted or not: the connection sends no data. */
 export async function certificateOf(resolver: Resolver, url: URL, { tls }: HttpSpec): Promise<CertificateFacts | null> {
   const { connect } = await import('node:tls');
   const host = bareHost(url.hostname);

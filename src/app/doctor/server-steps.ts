@@ -15,13 +15,13 @@ import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 import { addressesOf, certificateOf, connectionOf, versionOf } from './probes.ts';
 import { hasSignIn, signInSteps } from './sign-in-steps.ts';
 
-/** A certificate that has fewer days left is mentioned. */
+/** A certificate with fewer days left gets a warning. */
 const SOON_DAYS = 14;
 const SHOWN_LINES = 10;
-/** Of the stack of an exception: says nothing to who cannot change the server. */
+/** A stack frame of an exception; it only helps those who can change the server. */
 const FRAME = /^\s+at /;
 
-/** A server that the gateway of the doctor has tried to start, and what was logged of it meanwhile. */
+/** A server that the doctor's gateway has tried to start, and what the gateway logged about it. */
 export interface TriedServer {
   readonly app: App;
   readonly server: Server;
@@ -30,8 +30,8 @@ export interface TriedServer {
 }
 
 /**
- * The steps of its start, in their order, up to the one that failed. The gateway's own attempt decides which that is; the
- * rest is looked up to say more.
+ * Returns the steps of the start in their order, up to the one that failed. The gateway's own attempt decides which that is;
+ * probes only add facts.
  */
 export async function serverSteps(tried: TriedServer): Promise<readonly DoctorStep[]> {
   const { server, status } = tried;
@@ -66,7 +66,7 @@ async function failedStep({ server, status }: TriedServer, step: StartStep): Pro
   const { command, args } = sweptDefinition(server.transport);
   const byHand = command === null ? null : `see what it says when it is run by hand: ${[command, ...args].join(' ')}`;
   const [what, remedy] = apart(text, server.name);
-  // What names a thing that is not there says what to do about it.
+  // The message about a missing command or image contains the remedy.
   const advice = step === 'command' || server.transport.type === 'docker' ? remedy : (failure?.likelyCause ?? remedy);
   const fix = step === 'start' || step === 'initialize' ? [advice, byHand] : [advice];
   const challenge = Object.entries(status.authChallenge ?? {}).filter(([, value]) => value !== null);
@@ -160,7 +160,7 @@ function credentialWords({ rooms }: App, server: Server): string {
   return known ? 'its stored credential is accepted' : 'it asks for no credentials';
 }
 
-/** Of one that is up. */
+/** Returns the steps after the start of a server that is up. */
 function ofProtocol({ app, server, status, heard }: TriedServer): DoctorStep[] {
   const { revision, toolCount, promptCount, resourceCount, startedInMs } = status;
   const { upstreams, operator } = app.rooms;
@@ -187,7 +187,7 @@ function ofProtocol({ app, server, status, heard }: TriedServer): DoctorStep[] {
   ];
 }
 
-/** The last lines that a process wrote to standard error before it failed. */
+/** Returns the last lines that a process wrote to standard error before it failed. */
 export function lastWords({ lastLaunchFailure }: ServerStatus): readonly string[] {
   const text = printable(lastLaunchFailure?.stderrTail ?? '').trimEnd();
   const lines = text.split('\n').filter((line) => line.trim() !== '' && !FRAME.test(line));

@@ -14,7 +14,7 @@ import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 type Name = SignInFinding['step'];
 type Found = DoctorStep<Name>;
 
-/** Texts quote documents of others. */
+/** Texts are cut, because they quote documents of other parties. */
 const MAX_TEXT = 1_000;
 
 /** For errors without a remedy of their own. */
@@ -33,8 +33,8 @@ export function hasSignIn(server: Server): boolean {
 }
 
 /**
- * What a sign-in at the server asks before a browser opens, up to the step that fails. Registers no client and keeps nothing,
- * so a registration that is refused shows in a sign-in alone. Rejects where the server takes no tokens.
+ * Makes the requests of a sign-in up to the point where a browser opens, or to the step that fails. Registers no client and
+ * stores nothing, so only a real sign-in shows a refused registration. Rejects if the server takes no tokens.
  */
 export async function signInSteps(server: Server, credentials: ServerCredentials): Promise<readonly SignInFinding[]> {
   const { name, transport } = server;
@@ -91,7 +91,7 @@ function challengeStep(status: number, { resourceMetadata, scope }: BearerChalle
   return ok('challenge', `HTTP 401: ${place}${scope === null ? '' : `, scope ${scope}`}`);
 }
 
-/** `requests`: those for it; the last one that was answered well is the document. */
+/** `requests`: those for this document; the last successful one has it. */
 function resourceStep(requests: readonly SignInStep[], published = true): Found {
   const document = requests.findLast(({ problem }) => problem === null);
   if (document === undefined || !published) {
@@ -104,7 +104,7 @@ function resourceStep(requests: readonly SignInStep[], published = true): Found 
   return ok('resource metadata', `${document.url}: ${words}`);
 }
 
-/** A list in a document that anyone may have written. */
+/** Returns the items of a list in an untrusted document. */
 function listed(value: unknown): string {
   return (Array.isArray(value) ? value.join(' ') : '') || 'not named';
 }
@@ -116,7 +116,7 @@ function issuerStep({ metadata }: Authority, requests: readonly SignInStep[]): F
   return warning('issuer metadata', words, REMEDIES['issuer metadata']);
 }
 
-/** What a sign-in does next, each step with the words for it, which throw where it cannot be done. */
+/** Yields the further steps of a sign-in, each with a function that describes it, or throws if the step is impossible. */
 function* toCome(
   server: Server,
   { metadata }: Authority,

@@ -5,17 +5,17 @@ import type { App } from '../app.ts';
 import { Operator, operatorProfile } from '../operator.ts';
 import type { Overlay } from './overlay.ts';
 
-/** As for keys in configuration files. */
+/** The same as for keys in configuration files. */
 const SHORTEST_KEY = 16;
-/** Names of callers that are no agents: connections are kept apart by name. */
+/** Names of callers that are not agents. */
 const RESERVED: ReadonlySet<string> = new Set(['operator', 'anonymous', '']);
 
-/** Which agents the program knows beside the configured ones, and the callers that act for them (S2.28). */
+/** The agents that the program has registered, and the callers that act for agents (S2.28). */
 export class Agents {
   readonly #app: App;
   readonly #overlay: Overlay;
   readonly #registered = new Map<string, ReadonlySet<string>>();
-  /** One principal for each agent: catalogues are kept by it. */
+  /** One principal object for each agent, because catalogues are cached by it. */
   readonly #operators = new Map<string, Operator>();
 
   constructor(app: App, overlay: Overlay) {
@@ -55,8 +55,8 @@ export class Agents {
   }
 
   /**
-   * Who calls: the agent, or the program itself; `session`: in a session of a client, or in a conversation of that name.
-   * Throws GatewayError ACCESS_DENIED where the session is of another caller than the agent that is named.
+   * Returns the caller: the agent, or the program itself. `session`: the session of a client, or the name of a conversation.
+   * Throws GatewayError ACCESS_DENIED if the session belongs to another caller than the named agent.
    */
   operator(name: string | undefined, session?: string): Operator {
     const { ownCalls, random, operator, downstream } = this.#app.rooms;
@@ -80,7 +80,7 @@ export class Agents {
     return made;
   }
 
-  /** Null: every server, also for an agent that is neither registered nor configured. */
+  /** Returns null for every server, also for an agent that is neither registered nor configured. */
   #allowed(name: string): ReadonlySet<string> | null {
     return this.#registered.get(name) ?? this.#app.state.agents.get(name)?.servers ?? null;
   }

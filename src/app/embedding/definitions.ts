@@ -2,7 +2,7 @@ import { loadConfig } from '../../config/load-config.ts';
 import type { ConfiguredServer } from './gateway-options.ts';
 import { ConfigError } from './open-errors.ts';
 
-/** Reads one definition as it would be read in a file. Throws ConfigError; places are lines of the definition as JSON. */
+/** Reads one definition as in a file. Throws ConfigError; its positions are lines of the definition as JSON. */
 export async function readDefinition(
   name: string,
   definition: ConfiguredServer,

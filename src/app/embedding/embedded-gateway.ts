@@ -33,7 +33,7 @@ export interface GatewayParts {
 
 const SETTLE_MS = 60_000;
 
-/** The rooms of one `App` behind the interface for programs; see `Gateway`. */
+/** Returns the interface of an `App` for programs; see `Gateway`. */
 export function embeddedGateway({ app, overlay, servers, agents, watch, log }: GatewayParts): Gateway {
   const { rooms } = app;
   const { downstream, clock, cluster, gateway, logger, registry } = rooms;
@@ -53,7 +53,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
   const close = ({ drainMs }: { readonly drainMs?: number } = {}): Promise<void> =>
     end(drainMs === undefined ? app.close('shutdown') : app.drain(drainMs));
   let drainAsked = false;
-  /** An operator drained this node: it ends by itself, as the command does. The program gets an event. */
+  /** An operator drains this node: it drains and closes by itself, and the program gets an event. */
   const drain = (): void => {
     if (drainAsked) return;
     drainAsked = true;
@@ -200,7 +200,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
   };
 }
 
-/** `localClient` as a transport of the SDK. */
+/** Returns a `localClient` as a transport of the MCP SDK. */
 function connectClient(downstream: Downstream, principal: Principal, endpoint: Endpoint): SdkTransport {
   const client = localClient(downstream, principal, endpoint, (text) => transport.deliver(text));
   const transport = new ObjectTransport(client);

@@ -15,13 +15,13 @@ import type { CallOptions } from './operator-calls.ts';
 import type { ListenAddress } from './overlay.ts';
 import type { Router } from './router.ts';
 
-/** Who asks, and in which conversation. Left out, it is the program itself, which may use everything. */
+/** The caller and its conversation. By default the program itself, which may use everything. */
 export interface AsAgent {
-  /** Name of an agent; it sees and reaches its allowed servers only (S2.28). */
+  /** Name of an agent; it sees and reaches only its allowed servers (S2.28). */
   readonly agent?: string;
   /**
-   * The conversation that the call belongs to (S1.16): calls of one session share connections and the state of processes,
-   * others do not. The id of `handleInitialize` or of `sessions`, whose client the servers then see, or a text of your own.
+   * The conversation of the call (S1.16): calls of one session share connections and the state of processes. Either the id of
+   * `handleInitialize` or of `sessions`, whose client the servers then see, or any other text.
    */
   readonly session?: string;
 }
@@ -31,14 +31,14 @@ export interface GatewayTool {
   /** The exposed name, at most 64 characters of A-Z a-z 0-9 _ - (S2.2). */
   readonly name: string;
   readonly server: string;
-  /** The server's own name for it. */
+  /** The name of the tool at its server. */
   readonly tool: string;
   readonly title?: string;
   readonly description?: string;
   readonly inputSchema: mcp.OpenObject;
-  /** Everything its server says of it. */
+  /** The complete definition of its server. */
   readonly definition: mcp.Tool;
-  /** The same as text, byte for byte. */
+  /** The definition as text, byte for byte. */
   readonly raw: string;
 }
 
@@ -48,26 +48,26 @@ export type GatewayServerStatus = StatusView;
 export interface GatewayEvents {
   /** State, reason or counters of a server that runs at this node changed; null: it is no longer registered here. */
   serverChanged: (name: string, status: GatewayServerStatus | null) => void;
-  /** The tools of a server are others than before, gone because it is down, or back because it is up again (S4.11). */
+  /** The tools of a server changed, are gone because it is down, or are back because it is up again (S4.11). */
   toolsChanged: (server: string) => void;
-  /** A restart that was asked for begins or ends; `reason` says why it failed. */
+  /** A requested restart begins or ends; `reason` says why it failed. */
   recovery: (name: string, step: RecoveryStep, reason: string | null) => void;
-  /** An item of the server's lists is left out, because clients could not use a list with it; once in each run of the server. */
+  /** The gateway leaves out an item of a list, because clients could not use the list with it; once per run of the server. */
   listItemInvalid: (name: string, invalid: InvalidItem) => void;
   /**
-   * A server asks for a login: of the principal, or (null) of the one that all callers share. `advice`: the command that does
-   * it; null once the server has taken the credential.
+   * A server asks for a login of the principal, or (null) of the one that all callers share. `advice`: the command for it; null
+   * once the server has accepted the credential.
    */
   loginNeeded: (server: string, principal: string | null, advice: string | null) => void;
   /**
-   * A condition that needs an operator has begun (`reason`), or is over (null): a server is down for a minute or for good, asks
-   * for a login or lists what has to be approved; a node, the bus or the store is gone; disk, memory or a limit runs out.
-   * `server`: null for the gateway itself.
+   * A condition that needs an operator began (`reason`) or ended (null): a server is down for a minute or until it is corrected,
+   * asks for a login, or has definitions to approve; a node, the bus or the store is lost; the configuration cannot be read;
+   * disk, memory or a limit runs out. `server`: null for the gateway itself.
    */
   condition: (condition: ConditionName, server: string | null, reason: string | null) => void;
   /**
-   * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
-   * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.
+   * An operator drains this node of a cluster (`trunkline drain`). The node drains and closes by itself, within half a minute;
+   * `Gateway.closed` resolves when it has ended. It waits for calls that the program still makes.
    */
   drainAsked: () => void;
 }
@@ -76,16 +76,16 @@ export interface GatewayLogins {
   /** The credentials that the gateway holds, without their tokens. */
   list(): Promise<readonly CredentialView[]>;
   /**
-   * Begins a login: a browser has to open `url` within ten minutes and comes back to `redirectUri`, an address of the
-   * program; null for a login with a user code (RFC 8628). INVALID_REQUEST for a server that takes no login.
-   * `principal`, as `agent:<name>`: whose credential it will be where each caller has its own; the operator's by default.
+   * Begins a login: a browser must open `url` within ten minutes and returns to `redirectUri`, an address of the program; null
+   * for a login with a user code (RFC 8628). Rejects with INVALID_REQUEST if the server takes no login. `principal`, such as
+   * `agent:<name>`: the owner of the credential if each caller has its own; by default the operator.
    */
   begin(server: string, redirectUri: string | null, principal?: string | null): Promise<StartedLogin>;
-  /** Ends a login with the address that the browser came back to. The server is started then. */
+  /** Completes a login with the URL to which the browser returned, and starts the server. */
   finish(url: string): Promise<CredentialView>;
-  /** Resolves when the login of this id has ended well; asks the authorization server meanwhile where there is a user code. */
+  /** Resolves when the login with this id has succeeded; with a user code, polls the authorization server meanwhile. */
   ended(id: string): Promise<CredentialView>;
-  /** Revokes and forgets the credential; its connections end. False where there was none. */
+  /** Revokes and deletes the credential, and ends its connections. False if there was none. */
   revoke(server: string, principal?: string | null): Promise<boolean>;
 }
 
@@ -97,11 +97,11 @@ export interface Listening {
 }
 
 /**
- * A gateway inside this program (S2.25): what `trunkline` runs, without a process or a port of its own. All methods
- * that ask servers reject with GatewayError (NOT_SENT, UNKNOWN, REFUSED; see docs/errors.md), or with ServerError where
- * the server itself answered with a JSON-RPC error. Several gateways may live in one program.
+ * A gateway inside this program (S2.25): what `trunkline` runs, without a process or a port of its own. Methods that ask
+ * servers reject with GatewayError (NOT_SENT, UNKNOWN, REFUSED; see docs/errors.md), or with ServerError if the server
+ * answered with a JSON-RPC error. A program may have several gateways.
  *
- * It has to be closed, by `close` or `await using`: until then it may own processes.
+ * It must be closed, by `close` or `await using`: until then it may own processes.
  */
 export interface Gateway extends AsyncDisposable {
   /** The gateway's own name and version (S2.13). */
@@ -112,36 +112,36 @@ export interface Gateway extends AsyncDisposable {
   readonly router: Router;
   /** Where it listens; null before `listen`. */
   readonly listening: Listening | null;
-  /** Resolves when the gateway has ended: it was closed, or drained because somebody asked for that. Never rejects. */
+  /** Resolves when the gateway has ended, because it was closed or an operator drained it. Never rejects. */
   readonly closed: Promise<void>;
 
   /**
-   * All servers, those of the other nodes of a cluster too, sorted by name; failed ones with the reason (S2.26). Of a server
-   * that runs elsewhere what its node tells: no connections, no last launch.
+   * All servers, also those of other nodes of a cluster, sorted by name; failed ones with the reason (S2.26). The status of a
+   * server at another node has no connections and no last launch.
    */
   servers(): readonly GatewayServerStatus[];
-  /** Names of the servers that are to run here, sorted (S0.16). */
+  /** Sorted names of the servers that should run here (S0.16). */
   activeServers(): readonly string[];
-  /** null where there is none of that name, and of a singleton while no node runs it. */
+  /** null if there is no server of that name, or while no node runs the singleton. */
   server(name: string): GatewayServerStatus | null;
-  /** What the server said it can do when it was met last; null before that. A copy. */
+  /** The capabilities of the server from its last handshake; null before the first. A copy. */
   capabilities(name: string): mcp.Capabilities | null;
-  /** One server as a client; null where there is none of that name (S2.5). */
+  /** One server as a client; null if there is none of that name (S2.5). */
   client(name: string): AgentClient | null;
   /**
-   * Resolves when every server of this gateway's own that starts by itself (or those named, of any node) is up and listed
-   * or has failed, at the latest after `timeoutMs` (default 60 000). Never rejects: the statuses tell.
+   * Resolves when the named servers, of any node, or all eager servers of this gateway, are up and listed or have failed; at
+   * the latest after `timeoutMs` (default 60 000). Never rejects; the statuses show failures.
    */
   ready(options?: {
     readonly servers?: readonly string[];
     readonly timeoutMs?: number;
   }): Promise<readonly GatewayServerStatus[]>;
 
-  /** All tools, sorted as clients get them. Waits a moment for servers that were never listed. */
+  /** All tools, in the order that clients get. Waits a moment for servers that were never listed. */
   tools(options?: AsAgent): Promise<readonly GatewayTool[]>;
   /**
-   * Calls a tool by its exposed name, or by server and own name. `raw` of the answer is the result to the digit; the
-   * server's own failure is `isError`, not a rejection.
+   * Calls a tool by its exposed name, or by server and name. `raw` of the answer is the result as the server wrote it; a
+   * failure that the tool reports is `isError`, not a rejection.
    */
   callTool(
     tool: string | { readonly server: string; readonly tool: string },
@@ -164,65 +164,64 @@ export interface Gateway extends AsyncDisposable {
   ): Promise<mcp.Answer<mcp.CompleteResult>>;
 
   /**
-   * Adds a server (S2.26). Resolves with its status when it is up and listed, or its first start has failed: it then
-   * stays, with the reason, and is tried again. A singleton may do so at another node. Rejects with ConfigError for a
-   * definition that is none, and with GatewayError: INVALID_PARAMS for a name that is taken here or would be confused with
-   * another, CANCELLED when it is unregistered meanwhile, NOT_SENT for a singleton that no node has begun to run within a
-   * minute; it stays registered.
+   * Adds a server (S2.26). Resolves with its status when it is up and listed, or when its first start has failed: it then
+   * stays, with the reason, and is retried. A singleton may run at another node. Rejects with ConfigError for an invalid
+   * definition, and with GatewayError: INVALID_PARAMS for a name that is taken here or confusable with another, CANCELLED if
+   * it is unregistered meanwhile, NOT_SENT if no node has started a singleton within a minute; it stays registered.
    */
   registerServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
   /**
-   * The same, but a server of that name, a configured one too, is replaced (S0.13): the new one is started, takes over,
-   * and the one before finishes its calls. There is no moment without one; the same definition changes nothing.
+   * As `registerServer`, but replaces a server of that name, also a configured one (S0.13), without a gap: the new one starts
+   * and takes over, and the old one finishes its calls. An equal definition changes nothing.
    */
   startServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
   /**
-   * Takes a server away, a configured one too (S2.27): calls in flight finish, then it is stopped and gone (S0.14). Its
-   * tools are gone at once. False when there is none of that name.
+   * Removes a server, also a configured one (S2.27): its tools are gone at once, calls in flight finish, then it stops (S0.14).
+   * False if there is none of that name.
    */
   unregisterServer(name: string): Promise<boolean>;
   /**
-   * The same with all of them at once (S0.15): calls in flight finish, or are cancelled after half a minute. Resolves
-   * when no process is left; `close` does it too.
+   * Removes all servers (S0.15): calls in flight finish, or are cancelled after half a minute. Resolves when no process is
+   * left; `close` does this too.
    */
   unregisterServers(): Promise<void>;
   /**
-   * Sets the deadline of a server's calls in seconds (S4.14); 0 or less: 60 s. Holds from the next call on, outlives
-   * readings of the configuration, and may be said before the server is registered. A tool's own deadline goes before.
+   * Sets the timeout of a server's calls in seconds (S4.14); 0 or less: 60 s. Applies from the next call on, survives reloads
+   * of the configuration, and may be set before the server is registered. A timeout of a tool takes precedence.
    */
   setTimeout(name: string, seconds: number): Promise<void>;
   /**
    * Stops and starts a server at every node that runs it; resolves with its status when it is up or has failed. Rejects with
-   * GatewayError where a node could not do that; the others have done it.
+   * GatewayError if a node could not restart it; the other nodes have.
    */
   restart(name: string): Promise<GatewayServerStatus>;
 
   /**
-   * Stops the server at this node (S3.8): its processes end, and calls end NOT_SENT until `restart`. Resolves when they
-   * have ended.
+   * Stops the server at this node (S3.8): its processes end, and calls end NOT_SENT until `restart`. Resolves when the
+   * processes have ended.
    */
   stopServer(name: string): Promise<GatewayServerStatus>;
-  /** As `stopServer`, until `resumeServer`: a changed definition or a restart does not start it either. */
+  /** Stops the server until `resumeServer`; neither a changed definition nor a restart starts it. */
   suspendServer(name: string): Promise<GatewayServerStatus>;
   /** Starts a suspended server; resolves with its status when it is up or its start has failed. */
   resumeServer(name: string): Promise<GatewayServerStatus>;
   /**
-   * Closes one pooled connection, named as in `ConnectionStatus` (`server`, and `key` as `session`): its process ends,
-   * and calls in flight on it end UNKNOWN. Its session gets another one with its next call. False where there is none.
+   * Closes one pooled connection, named as in `ConnectionStatus` (`server`, and `key` as `session`): its process ends, and its
+   * calls in flight end UNKNOWN. The next call of its session opens another one. False if there is none.
    */
   closeConnection(connection: ConnectionKey): boolean;
 
-  /** Logins at servers that ask for one. All reject with GatewayError. */
+  /** Logins at servers that ask for one. All methods reject with GatewayError. */
   readonly logins: GatewayLogins;
 
   /**
-   * Says which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means
-   * none. With a key (at least 16 characters), the agent may also come in over HTTP, and others may not any more.
+   * Sets which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means none.
+   * With a key (at least 16 characters), the agent may connect over HTTP too; callers without a key then may not by default.
    */
   registerAgent(name: string, servers: readonly string[], options?: { readonly key?: string }): Promise<void>;
-  /** False when there was none of that name. */
+  /** False if there was none of that name. */
   unregisterAgent(name: string): Promise<boolean>;
-  /** null: all (S2.28). */
+  /** null means all servers (S2.28). */
   allowedServers(agent: string): readonly string[] | null;
 
   /** Opens a session as `initialize` over HTTP does, and returns its id with the answer (S2.29). */
@@ -236,8 +235,8 @@ export interface Gateway extends AsyncDisposable {
     params?: { readonly cursor?: string },
   ): Promise<mcp.Answer<mcp.ToolsListResult>>;
   /**
-   * As clients of the stateful revisions get it over HTTP (S2.31): a failure of the gateway is an `isError` result in
-   * words; a JSON-RPC error of the server itself rejects with ServerError.
+   * Answers as over HTTP to clients of the stateful revisions (S2.31): a failure of the gateway is an `isError` result with
+   * text; a JSON-RPC error of the server rejects with ServerError.
    */
   handleToolsCall(
     params: mcp.ToolCallParams,
@@ -250,38 +249,38 @@ export interface Gateway extends AsyncDisposable {
   ): Promise<mcp.Answer<mcp.ToolCallResult>>;
 
   /**
-   * The client's end of a new connection to the gateway in this process, for an MCP SDK `Client`: to all servers, or to
-   * one under its own names. The servers may ask such a client (sampling, elicitation, roots).
+   * Returns the client's end of a new connection to the gateway in this process, for an MCP SDK `Client`: to all servers, or
+   * to one under its own names. Servers may ask such a client (sampling, elicitation, roots).
    */
   connect(options?: AsAgent & { readonly server?: string }): SdkTransport;
 
   /**
-   * Opens the MCP listener and the control listener, once. Rejects with ListenError, or OpenError where it would be open
-   * to other machines without keys and TLS; may then be tried again.
+   * Opens the MCP listener and the control listener, once. Rejects with ListenError, or with OpenError if other machines could
+   * connect without keys and TLS; may then be called again.
    */
   listen(address?: ListenAddress): Promise<Listening>;
   /**
-   * Serves the requests of an HTTP server of the program's own (S2.34, S2.36), with the paths and checks of `listen`:
-   * `/mcp`, `/servers/{name}/mcp`, `/sse`, `/message` and the probes. Encryption is that server's; hosts other than
-   * loopback and `listen.host` have to be named in `listen.allowedHosts`. A request may not be read before.
+   * Serves the requests of an HTTP server of the program (S2.34, S2.36), with the paths and checks of `listen`: `/mcp`,
+   * `/servers/{name}/mcp`, `/sse`, `/message` and the probes. That server handles encryption; `listen.allowedHosts` must name
+   * hosts other than loopback and `listen.host`. The program must not read the request before.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
   /** The open sessions of HTTP+SSE (S2.36). */
   readonly sse: {
     readonly sessionCount: number;
-    /** Sends a notification to each of them; returns to how many. */
+    /** Sends a notification to each session; returns their number. */
     broadcast(method: string, params?: mcp.OpenObject): number;
   };
 
-  /** Reads the configuration's files again. True when they were good; otherwise the old ones stay in force. */
+  /** Reads the files of the configuration again. False if they are invalid; the old configuration then stays in force. */
   reload(): Promise<boolean>;
-  /** Returns what ends the subscription. */
+  /** Returns a function that ends the subscription. */
   on<E extends keyof GatewayEvents>(event: E, listener: GatewayEvents[E]): () => void;
-  /** From now on the log goes there (S2.25); null is ignored. */
+  /** Sets the receiver of the log (S2.25); null is ignored. */
   setLogger(sink: LogSink | null): void;
   /**
-   * Ends it: calls in flight are cancelled, or given `drainMs` to finish, servers stop, state is written. Resolves when
-   * nothing is left. Idempotent.
+   * Ends the gateway: cancels calls in flight, or gives them `drainMs` to finish, stops servers, and writes state. Resolves
+   * when it has ended. Idempotent.
    */
   close(options?: { readonly drainMs?: number }): Promise<void>;
 }

@@ -8,31 +8,30 @@ import type { Rooms } from '../rooms.ts';
 import type { Answer, Capabilities, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import { ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 
-/** A start may fetch a package first. */
+/** Long enough for a start that fetches a package first. */
 const START_MS = 60_000;
 
 /**
- * One MCP server as a client of it, whatever its transport and revision (S2.5). The gateway makes one for each of its
- * servers (`Gateway.client`), `connectServer` makes one that stands alone, and programs may write their own for a
- * `Router`.
+ * A client of one MCP server, whatever its transport and revision (S2.5). `Gateway.client` returns one for each server,
+ * `connectServer` returns a standalone one, and programs may implement it for a `Router`.
  */
 export interface AgentClient {
   readonly name: string;
   /** Whether the server is up and has been listed. */
   readonly isInitialized: boolean;
-  /** As it names itself; null before it was initialized. */
+  /** Name and version of the server; null before it was initialized. */
   readonly serverInfo: ServerInfo | null;
-  /** What the last `refreshTools` found; a failed one changes nothing. In the server's own order. */
+  /** The tools as listed last, in the server's order; a failed `refreshTools` changes nothing. */
   readonly tools: readonly Tool[];
-  /** Starts the server if need be, agrees on a revision and lists its tools. Again: does nothing. */
+  /** Starts the server if necessary, negotiates a revision and lists the tools. Further calls do nothing. */
   initialize(): Promise<ServerInfo>;
   /** Lists the tools, all pages of them. */
   refreshTools(): Promise<readonly Tool[]>;
-  /** `tool` is the server's own name. Rejects with GatewayError or ServerError; `isError` is the tool's own failure. */
+  /** `tool` is its name at the server. Rejects with GatewayError or ServerError; `isError` is a failure that the tool reports. */
   callTool(tool: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>>;
 }
 
-/** A server of the gateway, at whichever node it runs, as `AgentClient` (S2.5): all transports and revisions through the same door. */
+/** An `AgentClient` for a server of the gateway, at whichever node that runs (S2.5). */
 export class GatewayClient implements AgentClient {
   readonly name: string;
   readonly #rooms: Rooms;
@@ -52,7 +51,7 @@ export class GatewayClient implements AgentClient {
     return text === null ? null : (JSON.parse(text) as ServerInfo);
   }
 
-  /** As the server declared them; null before it was met. */
+  /** As the server declared them; null before its first handshake. */
   get capabilities(): Capabilities | null {
     const text = this.#catalog()?.handshake.capabilities;
     return text === undefined ? null : (JSON.parse(text) as Capabilities);
@@ -60,7 +59,7 @@ export class GatewayClient implements AgentClient {
 
   get tools(): readonly Tool[] {
     const catalog = this.#catalog();
-    // A newer catalogue than the one at our own listing: the server said that its tools have changed.
+    // The catalogue is newer than the last `refreshTools`: the server announced changed tools.
     if (this.#listed === null || this.#listed.catalog !== catalog) {
       const items = catalog?.lists.tools.items ?? [];
       this.#listed = { catalog, tools: items.map(({ bytes }) => JSON.parse(bytes.toString()) as Tool) };
@@ -89,7 +88,7 @@ export class GatewayClient implements AgentClient {
     return parsed(await ask(this.#rooms.operator, question, options));
   }
 
-  /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */
+  /** Sends `ping`, or `server/discover` to a stateless server. Resolves with the milliseconds it took. */
   async ping(): Promise<number> {
     const { operator, random, gateway } = this.#rooms;
     const stateless = this.#catalog()?.handshake.era === 'stateless';

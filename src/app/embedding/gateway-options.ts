@@ -19,43 +19,40 @@ export type StdioDefinition = ConfiguredServer & { readonly command: NonNullable
 export type RemoteDefinition = ConfiguredServer & { readonly url: string };
 
 /**
- * How a server is reached: the union of S2.22, as it stands in a configuration file, or a server in this process. It
- * is validated when it is used, with everything that is wrong with it at once.
+ * How to reach a server: the union of S2.22, as in a configuration file, or a server in this process. Validated on use; the
+ * error lists all problems at once.
  */
 export type ServerDefinition = ConfiguredServer | InProcessServer;
 
-/** The transports of S2.21, and our own. */
+/** The transports of S2.21, and further ones. */
 export type TransportType = TransportKind;
 
 export interface GatewayOptions {
-  /** Files (relative to `cwd`), or the content of one. Nothing is looked for where it is left out. */
+  /** Files (relative to `cwd`), or the content of one. By default no file is read. */
   readonly config?: string | readonly string[] | GatewayConfig;
   /** Further servers, by name. */
   readonly servers?: Readonly<Record<string, ServerDefinition>>;
-  /**
-   * Where sessions, known catalogues and era verdicts outlive the process; only one gateway may have it. By default
-   * nothing is kept.
-   */
+  /** Folder for sessions, catalogues and other state that outlives the process; one gateway holds it. By default none. */
   readonly dataDir?: string;
   /** Reads the configuration's files again when they change. Default false. */
   readonly follow?: boolean;
   /**
-   * What is wrong with one server of the configuration rejects `createGateway`, as every other problem does. Default false: that
+   * Whether a problem with one server of the configuration rejects `createGateway`, as other problems do. Default false: that
    * server is `misconfigured`, and the others start.
    */
   readonly strict?: boolean;
-  /** Takes the log. By default nothing is written. */
+  /** Receives the log. By default nothing is logged. */
   readonly logger?: LogSink;
   /** Least level that is logged. Default: the configuration's, which is `info` by default. */
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
   /**
-   * Called with the status of a server that asks for credentials, and with what it says of how to get them, before its
-   * state becomes `auth_required` and before `serverChanged` tells it. What the hook throws goes to the log.
+   * Called with the status of a server that asks for credentials, and with its challenge, before its state becomes
+   * `auth_required` and before `serverChanged`. Exceptions of the hook are logged.
    */
   readonly beforeAuthRequired?: (status: StatusView, challenge: AuthChallenge) => void;
-  /** What relative paths mean. Default: the working directory. */
+  /** Base of relative paths. Default: the working directory. */
   readonly cwd?: string;
-  /** What `${NAME}` means and what local servers inherit of. Default: the process's environment. */
+  /** Environment for `${NAME}` and for local servers. Default: that of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -64,9 +61,9 @@ export interface StoredServer {
   readonly definition: ServerDefinition;
 }
 
-/** Where the definitions of servers are kept: a database, for example. */
+/** A store of server definitions, such as a database. */
 export interface ServerStore {
-  /** A page of definitions. `cursor`: null for the first page, then `next` of the page before, until that is null. */
+  /** Returns a page of definitions. `cursor`: null for the first page, then `next` of the previous one, until that is null. */
   list(cursor: string | null): StorePage | Promise<StorePage>;
 }
 
@@ -78,12 +75,12 @@ export interface StorePage {
 export interface NodeOptions extends Omit<GatewayOptions, 'servers' | 'strict'> {
   /** Read once, all pages, when the node opens. Add and remove servers later with `registerServer` and `unregisterServer`. */
   readonly store: ServerStore;
-  /** Reaches the other nodes. The node closes it, also where `openNode` rejects. */
+  /** Reaches the other nodes. The node closes it, also if `openNode` rejects. */
   readonly messenger: Messenger;
   /** Called after every operation. Default: none. */
   readonly tracker?: Tracker | null;
-  /** Name of this node for people. Default: that of the machine. */
+  /** Name of this node for operators. Default: the name of the machine. */
   readonly node?: string;
-  /** The agent that programs on NATS are who show no key. Default: they are refused. */
+  /** The agent of programs on NATS that send no key. By default they are refused. */
   readonly publicPrincipal?: string;
 }

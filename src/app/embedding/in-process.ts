@@ -6,27 +6,27 @@ import { outsideServers } from '../../upstream/error-boundary.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 
-/** As in a configuration file; what is left out has the same defaults. */
+/** The settings of a configuration file, with the same defaults. */
 export interface InProcessOptions {
   readonly description?: string;
-  /** Deadline of a call. Default 60 000. */
+  /** Timeout of a call in milliseconds. Default 60 000. */
   readonly timeoutMs?: number;
-  /** Whose connection a call may use. By default one per client session. */
+  /** Which callers share a connection. By default one per client session, or one for all with a stateless server. */
   readonly isolation?: 'shared' | 'session' | 'principal';
   readonly start?: 'eager' | 'lazy';
-  /** What the server says of its tools is believed. Default false. */
+  /** Whether the gateway trusts what the server states about its tools. Default false. */
   readonly trusted?: boolean;
-  /** Its answers are kept for as long as it says. Default true. */
+  /** Whether the gateway caches answers for as long as the server allows. Default true. */
   readonly cache?: boolean;
 }
 
-/** A server that lives in this process. Made by `inProcess` or `inProcessBytes`. */
+/** A server in this process. Made by `inProcess` or `inProcessBytes`. */
 export class InProcessServer {
   readonly factory: MemoryServerFactory;
   readonly options: InProcessOptions;
 
   constructor(factory: MemoryServerFactory, options: InProcessOptions) {
-    // The server is the program's: what it throws in callbacks of its own is the program's too.
+    // The server belongs to the program, and so do exceptions in its callbacks.
     this.factory = (link) => {
       const server = outsideServers(() => factory(link));
       return {
@@ -39,9 +39,9 @@ export class InProcessServer {
 }
 
 /**
- * A server in this process over a transport as the MCP SDK has them: `inProcess((transport) => makeServer().connect(transport))`.
- * `connect` is called for every connection and has to make a server of its own each time. If it throws or rejects, the
- * server has crashed, and its status says why.
+ * Returns a server in this process on a transport of the MCP SDK: `inProcess((transport) => makeServer().connect(transport))`.
+ * `connect` is called for every connection and must create a new server each time. If it throws or rejects, the server has
+ * crashed, and its status shows the reason.
  */
 export function inProcess(
   connect: (transport: SdkTransport) => unknown,
@@ -59,14 +59,14 @@ export function inProcess(
 }
 
 /**
- * A server in this process that reads and writes messages as bytes, without loss. `factory` is called for every
- * connection with a link back to the gateway, and returns what takes the gateway's messages.
+ * Returns a server in this process that reads and writes messages as bytes, without loss. `factory` is called for every
+ * connection with a link back to the gateway, and returns the receiver of the gateway's messages.
  */
 export function inProcessBytes(factory: MemoryServerFactory, options: InProcessOptions = {}): InProcessServer {
   return new InProcessServer(factory, options);
 }
 
-/** The definition of an in-process server. `key` names its factory. Throws GatewayError INVALID_PARAMS for a bad name. */
+/** Returns the definition of an in-process server. `key` names its factory. Throws GatewayError INVALID_PARAMS for a bad name. */
 export function inProcessDefinition(name: string, key: string, options: InProcessOptions): Server {
   if (!SERVER_NAME_PATTERN.test(name)) {
     throw new GatewayError('INVALID_PARAMS', `${JSON.stringify(name)} cannot be the name of a server`);

@@ -2,17 +2,17 @@ import { type LogEntry, plain } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { outsideServers } from '../../upstream/error-boundary.ts';
 
-/** Takes what the gateway logs. Secrets are masked already. Must not throw. */
+/** Receives the log, with secrets masked. Must not throw. */
 export type LogSink = (entry: LogEntry) => void;
 
-/** The gateway's log on its way to the program; where it goes can be changed at any time. */
+/** Passes the gateway's log to the program; `sink` may be replaced at any time. */
 export class LogOutlet {
   readonly logger: Logger;
   sink: LogSink | null;
 
   constructor(sink: LogSink | null, level: 'debug' | 'info' | 'warn' | 'error') {
     this.sink = sink;
-    // As text, because it is the text that secrets are masked in.
+    // Entries become text first, because secrets are masked in text.
     this.logger = new Logger({
       level,
       format: (entry) => JSON.stringify(entry, plain),

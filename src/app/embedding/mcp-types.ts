@@ -1,15 +1,15 @@
 /**
- * Shapes of the wire for programs that embed the gateway. They name what the specification names; everything a server
- * adds passes through and can be read under `[key: string]` (S2.14, S2.17). Numbers beyond 2^53 lose digits once
- * JSON is parsed: where that matters, read the `raw` text that stands beside parsed answers.
+ * Protocol types for programs that embed the gateway. They name the members of the specification; other members pass through
+ * under `[key: string]` (S2.14, S2.17). Numbers beyond 2^53 lose digits when JSON is parsed: if that matters, read the `raw`
+ * text of the answer.
  */
 
-/** Free-form part of an object of the wire. */
+/** An object with any members. */
 export interface OpenObject {
   readonly [key: string]: unknown;
 }
 
-/** An implementation's name for itself (S2.13; schema `Implementation`). Titles and icons pass through. */
+/** Name and version of an implementation (S2.13; schema `Implementation`). Titles and icons pass through. */
 export interface Implementation extends OpenObject {
   readonly name: string;
   readonly version: string;
@@ -33,7 +33,7 @@ export interface ResourcesCapability extends OpenObject {
 /** S2.6 */
 export type PromptsCapability = ToolsCapability;
 
-/** What a server offers, as it says at the handshake (S2.6; schema `ServerCapabilities`). */
+/** What a server declares at the handshake (S2.6; schema `ServerCapabilities`). */
 export interface Capabilities extends OpenObject {
   readonly tools?: ToolsCapability;
   readonly resources?: ResourcesCapability;
@@ -43,9 +43,9 @@ export interface Capabilities extends OpenObject {
 /** One block of a tool's result or a prompt's message, of any type (S2.14; schema `ContentBlock`). */
 export interface Content extends OpenObject {
   readonly type: string;
-  /** Of type `text`. */
+  /** For type `text`. */
   readonly text?: string;
-  /** Of types `image` and `audio`: base64. */
+  /** For types `image` and `audio`: base64. */
   readonly data?: string;
   readonly mimeType?: string;
 }
@@ -66,7 +66,7 @@ export interface ToolCallParams {
   readonly _meta?: OpenObject;
 }
 
-/** S2.19; schema `CallToolResult`. `isError` is the tool's own word for its failure. */
+/** S2.19; schema `CallToolResult`. `isError`: the tool reports a failure. */
 export interface ToolCallResult extends OpenObject {
   readonly content: readonly Content[];
   readonly structuredContent?: unknown;
@@ -77,7 +77,7 @@ export interface ToolCallResult extends OpenObject {
 /** S2.19; schema `ListToolsResult`. */
 export interface ToolsListResult extends OpenObject {
   readonly tools: readonly Tool[];
-  /** Where the list goes on; absent on its last page. */
+  /** Cursor of the next page; absent on the last one. */
   readonly nextCursor?: string;
 }
 
@@ -127,19 +127,19 @@ export interface CompleteResult extends OpenObject {
   readonly completion: { readonly values: readonly string[]; readonly total?: number; readonly hasMore?: boolean };
 }
 
-/** What a completion is about (schema `PromptReference`, `ResourceTemplateReference`). */
+/** What a completion is for (schema `PromptReference`, `ResourceTemplateReference`). */
 export type CompletionReference =
   | { readonly type: 'ref/prompt'; readonly name: string }
   | { readonly type: 'ref/resource'; readonly uri: string };
 
-/** How far a call has come (schema `ProgressNotificationParams`). */
+/** Progress of a call (schema `ProgressNotificationParams`). */
 export interface Progress extends OpenObject {
   readonly progress: number;
   readonly total?: number;
   readonly message?: string;
 }
 
-/** Arguments of a tool: an object, or the text of a JSON object, which reaches the server to the digit (S2.12). */
+/** Arguments of a tool: an object, or the text of a JSON object, which reaches the server unchanged (S2.12). */
 export type ToolArguments = OpenObject | string;
 
 /** A parsed answer with the text it was parsed from, exactly as the server wrote it. */

@@ -1,19 +1,19 @@
 /**
- * A message channel of parsed JSON-RPC messages, with the members that transports of the MCP SDK (1.x and 2.x) have,
- * so that an SDK `Client` or `McpServer` connects to it. Numbers beyond 2^53 lose digits on the SDK's side of it.
+ * A channel of parsed JSON-RPC messages, with the members of transports of the MCP SDK (1.x and 2.x), for an SDK `Client` or
+ * `McpServer`. Numbers beyond 2^53 lose digits on the SDK's side.
  */
 export interface SdkTransport {
-  /** To be called once the callbacks are in place; what arrives before it waits. */
+  /** Call it after the callbacks are set; earlier messages wait. */
   start(): Promise<void>;
   send(message: object, options?: object): Promise<void>;
   close(): Promise<void>;
   onmessage?: ((message: object, extra?: object) => void) | undefined;
-  /** Called once, whichever side ended it. */
+  /** Called once, whichever side closes the channel. */
   onclose?: (() => void) | undefined;
   onerror?: ((error: Error) => void) | undefined;
 }
 
-/** The other side of it: whole messages as JSON text. */
+/** The other end of the channel: complete messages as JSON text. */
 export interface TextWire {
   send(text: string): void;
   /** The transport's user closed it. */
@@ -51,7 +51,7 @@ export class ObjectTransport implements SdkTransport {
     this.ended();
   }
 
-  /** A whole message for the transport's user. Exceptions of the user's handler go to its `onerror`. */
+  /** Delivers a complete message to the transport's user. Exceptions of the user's handler go to its `onerror`. */
   deliver(text: string): void {
     if (this.#state === 'new') this.#early.push(text);
     if (this.#state !== 'open') return;
@@ -62,7 +62,7 @@ export class ObjectTransport implements SdkTransport {
     }
   }
 
-  /** The wire has ended by itself. */
+  /** The wire has ended. */
   ended(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

@@ -1,7 +1,7 @@
 import { type ConfigProblem, renderProblem } from '../../config/problem/problem.ts';
 import type { OpenProblem } from '../app-options.ts';
 
-/** An invalid configuration or definition; `problems` says everything that is wrong, each with its place. */
+/** An invalid configuration or definition; `problems` lists all faults, each with its position. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
 
@@ -12,11 +12,11 @@ export class ConfigError extends Error {
   }
 }
 
-/** The configuration is good, and the gateway cannot be opened all the same. */
+/** The gateway cannot be opened although the configuration is valid. */
 export class OpenError extends Error {
   /**
-   * `bind`: it would listen where it must not. `held`: another gateway has the data folder. `folder`: the data folder cannot be
-   * written, or others may write to it. `truth`: what was decided at run time is damaged.
+   * `bind`: it would listen where it must not. `held`: another gateway holds the data folder. `folder`: the data folder cannot
+   * be written, or other users may write to it. `truth`: the run-time store is damaged or cannot be reached.
    */
   readonly reason: 'bind' | 'held' | 'folder' | 'truth';
 

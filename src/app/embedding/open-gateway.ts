@@ -16,18 +16,18 @@ import { Overlay } from './overlay.ts';
 import { ServerWatch } from './server-watch.ts';
 import { Servers } from './servers.ts';
 
-/** Without its cluster a node serves what it may, and goes on trying. */
+/** The longest wait for the lease; without it a node serves calls that need no owner, and retries. */
 const JOIN_MS = 3_000;
 
-/** What `openNode` gives beside the options of a gateway. */
+/** The options that `openNode` adds to those of a gateway. */
 type NodeParts = Pick<NodeOptions, 'messenger' | 'tracker' | 'node' | 'publicPrincipal'> & {
   readonly stored: readonly StoredServer[];
 };
 
 /**
- * Opens a gateway inside this program (S2.25). Resolves as soon as calls can be made; servers that start by themselves
- * are starting then (`Gateway.ready` waits for them). Rejects with ConfigError, OpenError, or GatewayError for an
- * in-process server's name; nothing is left behind.
+ * Opens a gateway inside this program (S2.25). Resolves when it accepts calls; eager servers may still be starting
+ * (`Gateway.ready` waits for them). Rejects with ConfigError, OpenError, or GatewayError for the name of an in-process
+ * server, and then leaves nothing behind.
  *
  * ```ts
  * await using gateway = await createGateway({ servers: { files: { command: 'npx', args: ['-y', '…'] } } });
@@ -38,7 +38,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
   return (await openGateway(options)).gateway;
 }
 
-/** As `createGateway` and `openNode`, with the rooms behind it. */
+/** As `createGateway` and `openNode`, but also returns the components of the gateway. */
 export async function openGateway(
   options: GatewayOptions,
   node?: NodeParts,
@@ -80,7 +80,7 @@ export async function openGateway(
     await app.close('shutdown');
     throw error;
   }
-  // Before the others hear of this node: they may ask it to drain.
+  // Before other nodes learn of this node: they may drain it.
   const gateway = embeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
   app.startServers();
   await app.rooms.cluster?.joined(JOIN_MS);

@@ -13,9 +13,9 @@ import { ConfigError } from './open-errors.ts';
 import { openGateway } from './open-gateway.ts';
 
 /**
- * Opens a node of a cluster inside this program, on a store and a messenger of the program's choice (S0.12). It serves the
- * servers of the store on the public subjects too. A definition that is wrong, and a server that does not start, are reported
- * and skipped. A store that fails rejects this with the store's error. Of a `cluster` in `config` only `store` is used.
+ * Opens a node of a cluster inside this program, with a store and a messenger of the program (S0.12). Serves the servers of
+ * the store on the public subjects too. Reports and skips invalid definitions and servers that do not start. Rejects with the
+ * error of a store that fails. Of a `cluster` in `config` it uses only `store`.
  */
 export async function openNode(options: NodeOptions): Promise<Gateway> {
   const { store, messenger } = options;
@@ -60,8 +60,8 @@ export type NatsMessengerSettings = Pick<
 >;
 
 /**
- * A messenger over NATS. Resolves after the first attempt to connect; it goes on trying. Rejects with ConfigError. `logger`
- * takes what the connection logs.
+ * Connects a messenger to NATS. Resolves after the first attempt, and retries if that failed. Rejects with ConfigError.
+ * `logger` receives the log of the connection.
  */
 export async function natsMessenger(cluster: NatsMessengerSettings, logger: LogSink | null = null): Promise<Messenger> {
   const inline = [{ label: '<natsMessenger>', text: JSON.stringify({ cluster }, null, 2) }];
@@ -72,7 +72,7 @@ export async function natsMessenger(cluster: NatsMessengerSettings, logger: LogS
   return openNats(loaded.state.cluster!, log);
 }
 
-/** Messengers of nodes that share this process: each call of the returned function is one for a further node. */
+/** Returns a function that creates the messenger of each further node in this process. */
 export function memoryMessengers(): () => Messenger {
   const hub = new MemoryHub();
   const state = new MemorySharedState(systemClock);

@@ -16,7 +16,7 @@ import { ServerError } from './server-error.ts';
 export interface CallOptions {
   /** Cancels the request: it rejects with GatewayError CANCELLED, and the server gets a cancellation. */
   readonly signal?: AbortSignal;
-  /** A deadline shorter than the server's own, which holds in any case. Rejects with GatewayError TIMEOUT. */
+  /** A timeout shorter than that of the server, which applies too. Rejects with GatewayError TIMEOUT. */
   readonly timeoutMs?: number;
   /** Called for every progress notification of this call. */
   readonly onProgress?: (progress: Progress) => void;
@@ -34,7 +34,7 @@ export async function ask(operator: Operator, question: Question, options: CallO
   return resultOf(await send(operator, question, options), question);
 }
 
-/** The body of a result. Throws GatewayError or ServerError for what is none. */
+/** Returns the body of a result. Throws GatewayError or ServerError for a failure. */
 export function resultOf(outcome: Outcome, question: Question): Buffer {
   if (outcome.kind === 'failure') throw outcome.error;
   const message = inClientWords(question, outcome);
@@ -47,7 +47,7 @@ export async function answered(operator: Operator, question: Question, options: 
   return inClientWords(question, await send(operator, question, options));
 }
 
-/** The outcome as it is; never rejects, unless it is cancelled before it begins. */
+/** Resolves with the outcome. Rejects only if it is cancelled before it begins. */
 export async function send(
   operator: Operator,
   { endpoint, method, params }: Question,
@@ -77,7 +77,7 @@ export async function send(
   }
 }
 
-/** A program's parameters are held against the same rules as a client's: what they mean is the same for every reader. */
+/** Checks the parameters of a program by the same rules as those of a client: all parsers must read them alike. */
 function refuseParams(method: string, params: string): GatewayError | null {
   const scanned = scanMessage(request(method, '1', params, 'stateful').bytes, 'stateful', 'strict');
   return isScanFailure(scanned) ? new GatewayError(scanned.code, scanWords(scanned)) : null;
@@ -97,7 +97,7 @@ function progressTo(onProgress: (progress: Progress) => void, profile: ClientPro
   };
 }
 
-/** More pages than any honest list has. */
+/** Limit of pages; an endless list is a fault of the server. */
 const MAX_PAGES = 1_000;
 
 export function parsed<T>(body: Buffer): Answer<T> {
@@ -105,7 +105,7 @@ export function parsed<T>(body: Buffer): Answer<T> {
   return { ...(JSON.parse(raw) as T), raw };
 }
 
-/** The bodies of all pages of a list. Throws GatewayError UPSTREAM_PROTOCOL when they do not come to an end. */
+/** Yields the bodies of all pages of a list. Throws GatewayError UPSTREAM_PROTOCOL if the pages do not end. */
 export async function* pages(
   operator: Operator,
   question: Omit<Question, 'params'>,
@@ -142,7 +142,7 @@ export async function listAll<T>(
   return items;
 }
 
-/** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */
+/** Returns the arguments as JSON text; text stays unchanged. Throws GatewayError INVALID_PARAMS. */
 function argumentsText(args: ToolArguments | undefined): string {
   if (args === undefined || args === null) return '{}';
   let value: unknown = args;
@@ -157,7 +157,7 @@ function argumentsText(args: ToolArguments | undefined): string {
   return typeof args === 'string' ? args : JSON.stringify(args);
 }
 
-/** Params of `tools/call`. It has a progress token when the program wants progress. */
+/** Returns the params of `tools/call`, with a progress token if the program wants progress. */
 export function callParams(tool: string, args: ToolArguments | undefined, withProgress: boolean): string {
   const meta = withProgress ? ',"_meta":{"progressToken":1}' : '';
   return `{"name":${JSON.stringify(tool)},"arguments":${argumentsText(args)}${meta}}`;

@@ -1,7 +1,7 @@
 import type { Agent, DesiredState } from '../../model/desired-state.ts';
 import type { Server } from '../../model/server.ts';
 
-/** Where the listeners of an embedded gateway are to be opened. */
+/** Where an embedded gateway opens its listeners. */
 export interface ListenAddress {
   readonly host?: string;
   readonly port?: number;
@@ -9,8 +9,8 @@ export interface ListenAddress {
 }
 
 /**
- * What a program wants beside its configuration: servers added or taken away, agents with keys, listener addresses.
- * It outlives readings of the configuration; where both know a server, the program's definition holds.
+ * The changes of a program to the configuration: added and removed servers, agents with keys, listener addresses. They survive
+ * reloads; a definition of the program overrides that of the configuration.
  */
 export class Overlay {
   readonly servers = new Map<string, Server>();
@@ -18,7 +18,7 @@ export class Overlay {
   /** Configured servers that the program has unregistered. */
   readonly hidden = new Set<string>();
   readonly suspended = new Set<string>();
-  /** Deadlines of calls by server, in milliseconds; also of servers that are not registered yet (S4.14). */
+  /** Timeouts of calls by server, in milliseconds; also of servers that are not registered yet (S4.14). */
   readonly timeouts = new Map<string, number>();
   address: ListenAddress = {};
 

@@ -5,7 +5,7 @@ import type { AgentClient } from './gateway-client.ts';
 import type { Answer, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import type { CallOptions } from './operator-calls.ts';
 
-/** What became of one client's `refreshTools`. */
+/** The result of `refreshTools` of one client. */
 export type Refreshed =
   | { readonly name: string; readonly ok: true; readonly tools: readonly Tool[] }
   | { readonly name: string; readonly ok: false; readonly error: unknown };
@@ -13,13 +13,13 @@ export type Refreshed =
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Clients by name, and their tools as one list (S2.35). Names are exposed as the gateway exposes them, and calls are
- * routed by that table: a call of a tool that no client has reaches no client.
+ * Clients by name, and their tools as one list (S2.35). It exposes names as the gateway does, and routes calls by the same
+ * table: a call of an unknown tool reaches no client.
  */
 export class Router {
   readonly #clients = new Map<string, AgentClient>();
 
-  /** Throws GatewayError INVALID_PARAMS for what is no client, and for a name that is taken unless `replace` is set. */
+  /** Throws GatewayError INVALID_PARAMS for an invalid client, and for a name that is taken unless `replace` is set. */
   addClient(client: AgentClient, options: { readonly replace?: boolean } = {}): void {
     const missing = missingIn(client);
     if (missing !== null) throw new GatewayError('INVALID_PARAMS', `addClient: the client lacks ${missing}`);
@@ -43,7 +43,7 @@ export class Router {
     return [...this.#clients.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Asks all clients at once; one that fails does not hide the others' answers. */
+  /** Asks all clients at once; the failure of one does not affect the results of the others. */
   refreshTools(): Promise<readonly Refreshed[]> {
     return Promise.all(
       this.clients().map(async (client): Promise<Refreshed> => {
@@ -58,11 +58,11 @@ export class Router {
   }
 
   /**
-   * All tools, by client and then in its order, under exposed names, with `[name] ` before the description and the
-   * tool's own name as title where it has none.
+   * All tools, by client and then in its order, under exposed names, with `[name] ` before the description. A tool without a
+   * title gets its name as title.
    */
   aggregatedTools(): readonly Tool[] {
-    // The first one counts where a name is there twice, as in the table.
+    // Of two tools of one name the first counts, as in the table.
     const tools = new Map(
       this.clients().map((client) => [
         client.name,
@@ -76,7 +76,7 @@ export class Router {
     });
   }
 
-  /** Rejects with GatewayError INVALID_PARAMS for a name that leads nowhere, and as the client does. */
+  /** Rejects with GatewayError INVALID_PARAMS for an unknown name, and with the errors of the client. */
   async routeToolCall(name: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>> {
     const target = this.#table().find(name);
     if (target === null) throw this.#unknown(name);
@@ -105,7 +105,7 @@ export class Router {
   }
 }
 
-/** The first member of a client that a program has left out; null when it is complete enough to be called. */
+/** Returns the first required member that a client lacks; null if it has all. */
 function missingIn(client: AgentClient): string | null {
   if (typeof client?.name !== 'string' || client.name === '') return '`name`, a text that is not empty';
   if (!Array.isArray(client.tools)) return '`tools`, an array';

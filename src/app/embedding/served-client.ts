@@ -8,8 +8,8 @@ import type { AgentClient } from './gateway-client.ts';
 import { ServerError } from './server-error.ts';
 
 /**
- * A client that a program added to the gateway's router (an A2A adapter, for example), as an MCP server of this
- * process: clients of the gateway list its tools and call them (S2.33, S2.35). Arguments and results pass as text.
+ * A client that a program added to the gateway's router (an A2A adapter, for example), as an MCP server in this process:
+ * clients of the gateway list and call its tools (S2.33, S2.35). Arguments and results pass as text.
  */
 export class ServedClient {
   readonly #client: AgentClient;
@@ -19,7 +19,7 @@ export class ServedClient {
     this.#client = client;
   }
 
-  /** One connection of the gateway to it. */
+  /** Opens a connection of the gateway to the client. */
   readonly connect = (link: MemoryLink): MemoryServer => {
     const calls = new Map<string, AbortController>();
     this.#links.add(link);
@@ -37,7 +37,7 @@ export class ServedClient {
     };
   };
 
-  /** Its tools may be others than before. */
+  /** Announces that the tools of the client may have changed. */
   changed(): void {
     const { bytes } = notification('notifications/tools/list_changed', null, 'stateful');
     for (const link of this.#links) link.deliver(bytes);
@@ -61,7 +61,7 @@ export class ServedClient {
     }
   }
 
-  /** The result as JSON text; null for a method that such a client does not have. */
+  /** Returns the result as JSON text; null for a method that is not supported. */
   async #body(request: Message, signal: AbortSignal): Promise<string | null> {
     const client = this.#client;
     switch (request.method) {
@@ -90,7 +90,7 @@ export class ServedClient {
   }
 }
 
-/** A member of the params as it was written; empty where it is absent. */
+/** Returns a member of the params as it was written; empty if it is absent. */
 function member({ body }: Message, key: string): string {
   const found = field(body, 0, body.length, key);
   return found === null ? '' : text(body, found);

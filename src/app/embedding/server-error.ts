@@ -1,4 +1,4 @@
-/** A JSON-RPC error that a server answered with: its own words, not a failure of the gateway (that is GatewayError). */
+/** A JSON-RPC error that a server answered with, in its own words; a failure of the gateway is a GatewayError. */
 export class ServerError extends Error {
   /** JSON-RPC error code. */
   readonly code: number;

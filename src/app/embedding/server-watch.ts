@@ -7,12 +7,12 @@ import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 
-/** What another node does causes no event here: code that waits for it polls at this interval. */
+/** Changes at another node cause no event here: code that waits for them polls at this interval. */
 const LOOK_MS = 100;
 
 type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 
-/** Tells programs what happens to servers and to the gateway, and lets the gateway wait for servers. */
+/** Reports events of servers and of the gateway to programs, and lets the gateway wait for servers. */
 export class ServerWatch implements ServerObserver {
   readonly #listeners: Listeners = {
     serverChanged: new Set(),
@@ -25,7 +25,7 @@ export class ServerWatch implements ServerObserver {
   };
   readonly #hook: GatewayOptions['beforeAuthRequired'];
   readonly #waiting = new Set<() => void>();
-  /** Servers that were up and listed, and whether they are. */
+  /** Servers that have offered tools, and whether they are up. */
   readonly #offering = new Map<string, boolean>();
 
   constructor(beforeAuthRequired: GatewayOptions['beforeAuthRequired']) {
@@ -40,7 +40,7 @@ export class ServerWatch implements ServerObserver {
 
   statusChanged(name: string, status: ServerStatus, desired: boolean): void {
     this.#look();
-    // A server that was taken away has had its last word, though it is still stopping.
+    // `removed` was the last event of a removed server, although that is still stopping.
     if (!desired) return;
     this.#emit('serverChanged', () => [name, statusView(status)]);
     this.#withdrawn(name, status);
@@ -80,7 +80,7 @@ export class ServerWatch implements ServerObserver {
     this.#emit('drainAsked', () => []);
   }
 
-  /** Resolves when `condition` holds, or after `timeoutMs`. `elsewhere`: other nodes may bring it about too. */
+  /** Resolves when `condition` holds, or after `timeoutMs`. `elsewhere`: other nodes may make it hold, too. */
   until(condition: () => boolean, timeoutMs: number, elsewhere: boolean): Promise<void> {
     if (condition()) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -101,12 +101,12 @@ export class ServerWatch implements ServerObserver {
     for (const look of [...this.#waiting]) look();
   }
 
-  /** The tools of a server go when it does, and come when it comes back (S4.11). */
+  /** Reports that the tools of a server are gone when it goes down, or back when it is up again (S4.11). */
   #withdrawn(name: string, { initialized, toolCount }: ServerStatus): void {
     const before = this.#offering.get(name);
     if (toolCount === 0 || initialized === before || (before === undefined && !initialized)) return;
     this.#offering.set(name, initialized);
-    // Those of its first start are reported when they are listed.
+    // `catalogChanged` reports the tools of its first start.
     if (before !== undefined) this.#toolsChanged(name);
   }
 
@@ -114,7 +114,7 @@ export class ServerWatch implements ServerObserver {
     this.#emit('toolsChanged', () => [server]);
   }
 
-  /** Listeners run apart from what they hear of: what one throws is the program's, and breaks nothing here. */
+  /** Runs listeners outside the work for a server: their exceptions belong to the program and break nothing here. */
   #emit<E extends keyof GatewayEvents>(event: E, args: () => Parameters<GatewayEvents[E]>): void {
     const emit = (): void => {
       for (const listener of [...this.#listeners[event]]) (listener as (...all: unknown[]) => void)(...args());
@@ -123,7 +123,7 @@ export class ServerWatch implements ServerObserver {
   }
 }
 
-/** Whether a start has come to an end, good or bad; a lazy server has none until it is first called. */
+/** Whether a start has succeeded or failed; also true for a lazy server that was not called yet. */
 export function isSettled({ state, definition, nextRetryAt, startedInMs }: ServerStatus): boolean {
   switch (state) {
     case 'unknown':

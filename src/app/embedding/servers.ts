@@ -28,18 +28,18 @@ export interface ServersDeps {
 
 const REGISTER_MS = 60_000;
 
-/** The servers of an embedded gateway, and what a program does with them while it runs; in a cluster those of all nodes. */
+/** The servers of an embedded gateway, in a cluster those of all nodes, and the operations of a program on them. */
 export class Servers {
   readonly #deps: ServersDeps;
   readonly #router = new GatewayRouter(this);
-  /** Clients of other making in the router, by name: they are served, and have no status of a server (S2.33). */
+  /** Clients that the program added to the router, by name. They are served, but have no status of a server (S2.33). */
   readonly #served = new Map<string, ServedClient>();
   readonly #clients = new Map<string, GatewayClient>();
   #lastKey = 0;
 
   constructor(deps: ServersDeps) {
     this.#deps = deps;
-    // After the rooms have heard of it.
+    // Registered after the listeners of the gateway's own components, so that those run first.
     deps.app.rooms.registry.onChange(({ servers }) => {
       for (const name of servers.removed) deps.watch.removed(name);
       this.#follow();
@@ -69,7 +69,7 @@ export class Servers {
     return status === null ? null : copyOf(status);
   }
 
-  /** Waits for the named servers, or all that this gateway has itself. */
+  /** Waits for the named servers, or for all of this gateway. */
   async settled(names: readonly string[] | null, timeoutMs: number): Promise<readonly GatewayServerStatus[]> {
     const wanted = (): readonly string[] => names ?? [...this.#deps.app.state.servers.keys()];
     await this.#settled(wanted, timeoutMs);
@@ -80,7 +80,7 @@ export class Servers {
   async #settled(wanted: () => readonly string[], timeoutMs: number): Promise<void> {
     await this.#until(() => wanted().every((name) => this.#isSettled(name)), timeoutMs);
     const { upstreams, everywhere, operator, registry } = this.#deps.app.rooms;
-    // What another node lists is known here once it has been asked for, as a list of the tools would.
+    // This node knows the lists of a server at another node only after it has asked for them.
     const unknown = wanted().filter((name) => {
       const up = upstreams.status(name) === null && everywhere.status(name)?.initialized === true;
       return up && everywhere.knownCatalog(name, operator.profile) === null;
@@ -93,17 +93,17 @@ export class Servers {
     const { state, rooms } = this.#deps.app;
     const status = rooms.everywhere.status(name);
     if (status !== null) return isSettled(status);
-    // A singleton that no node has claimed yet; one of them will.
+    // No node has claimed the singleton yet; one of them will.
     return state.servers.get(name)?.enabled !== true;
   }
 
-  /** Nothing is waited for by a gateway that ends: it hears of other nodes no more. */
+  /** A gateway that stops ends all waits, because it gets no more events of other nodes. */
   #until(condition: () => boolean, timeoutMs: number): Promise<void> {
     const { app, watch } = this.#deps;
     return watch.until(() => app.stopping !== null || condition(), timeoutMs, app.rooms.cluster !== null);
   }
 
-  /** Adds in-process servers before anything was started. */
+  /** Adds in-process servers before servers start. */
   async addInProcess(servers: ReadonlyMap<string, InProcessServer>): Promise<void> {
     const { app, overlay } = this.#deps;
     for (const [name, server] of servers) {
@@ -113,7 +113,7 @@ export class Servers {
     if (servers.size > 0) await app.overlaid();
   }
 
-  /** Adds the servers of a store before anything was started. What is wrong with one is reported, and the others are added. */
+  /** Adds the servers of a store before servers start. Reports and skips invalid ones. */
   async addStored(stored: readonly StoredServer[]): Promise<void> {
     const { app, overlay } = this.#deps;
     const { logger, clock, operations } = app.rooms;
@@ -136,7 +136,7 @@ export class Servers {
     await app.overlaid();
   }
 
-  /** Those that are to run, sorted. */
+  /** Sorted names of the servers that should run. */
   active(): readonly string[] {
     return [...this.#deps.app.state.servers.values()]
       .filter(({ enabled }) => enabled)
@@ -152,14 +152,14 @@ export class Servers {
     this.#refuseTaken(name, mayReplace);
     const { app, overlay } = this.#deps;
     const before = app.state.servers.get(name);
-    // Taken away later, the configured one does not come back.
+    // The configured server stays removed when the program removes the new one later.
     if (before !== undefined && !overlay.servers.has(name)) overlay.hidden.add(name);
     const status = await this.#put(name, server);
     if (before?.transport.type === 'memory') this.#deps.memoryServers.delete(before.transport.key);
     return status;
   }
 
-  /** Serves a client that the program has put into the router; throws GatewayError INVALID_PARAMS for its name. */
+  /** Serves a client that the program added to the router; throws GatewayError INVALID_PARAMS if its name is bad or taken. */
   serve(client: AgentClient, replace: boolean): void {
     const { name } = client;
     this.refuseClosed();
@@ -171,12 +171,12 @@ export class Servers {
     this.#applied(this.#deps.app.overlaid());
   }
 
-  /** It is no longer in the router. */
+  /** The client was removed from the router. */
   withdraw(name: string): void {
     if (this.#served.delete(name)) this.#applied(this.#takeAway([name]));
   }
 
-  /** The clients of other making have been asked for their tools anew. */
+  /** The router has listed the tools of its clients again. */
   refreshed(): void {
     for (const served of this.#served.values()) served.changed();
   }
@@ -207,7 +207,7 @@ export class Servers {
     throw new GatewayError('NOT_SENT', `${name} is registered, and no node runs it`, { server: name });
   }
 
-  /** False when there was none of them. */
+  /** Returns false if there was none of them. */
   async #takeAway(names: readonly string[]): Promise<boolean> {
     const { app, overlay, memoryServers } = this.#deps;
     const servers = names.map((name) => app.state.servers.get(name)).filter((server) => server !== undefined);
@@ -221,7 +221,7 @@ export class Servers {
     return true;
   }
 
-  /** 0 or less is the default. Rejects with GatewayError INVALID_PARAMS for what is no time. */
+  /** 0 or less sets the default. Rejects with GatewayError INVALID_PARAMS for NaN and for more than the limit. */
   async setTimeout(name: string, seconds: number): Promise<void> {
     const { app, overlay } = this.#deps;
     const timeoutMs = seconds <= 0 ? DEFAULTS.timeoutMs : Math.max(1, Math.round(seconds * 1000));
@@ -287,7 +287,7 @@ export class Servers {
   }
 
   #inProcess(name: string, { factory, options }: InProcessServer): Server {
-    // A key of its own each time: a connection of an earlier server of this name is none of this one.
+    // A new key each time, so that no connection of an earlier server of this name is reused.
     const key = `${name} ${++this.#lastKey}`;
     const server = inProcessDefinition(name, key, options);
     this.#deps.memoryServers.set(key, factory);
@@ -302,7 +302,7 @@ export class Servers {
     }
   }
 
-  /** Clients of servers that are gone, are gone; those of the others stay who they were. */
+  /** Removes the clients of removed servers, and adds those of new ones; other clients stay the same objects. */
   #follow(): void {
     const { state, rooms } = this.#deps.app;
     const names = new Set([...state.servers.keys(), ...rooms.everywhere.servers().map(({ name }) => name)]);
@@ -320,7 +320,7 @@ export class Servers {
   }
 }
 
-/** The router of a gateway: a client of other making that is put into it is served to the gateway's clients (S2.35). */
+/** The router of a gateway, which serves the clients that a program adds to it to its own clients (S2.35). */
 class GatewayRouter extends Router {
   readonly #servers: Servers;
 
@@ -355,7 +355,7 @@ class GatewayRouter extends Router {
   }
 }
 
-/** A copy of another node's report for each listener, because listeners may change it. */
+/** Returns a copy, because callers may change it. */
 function copyOf(status: ServerStatus): GatewayServerStatus {
   return statusView(structuredClone(status));
 }

@@ -3,16 +3,13 @@ import { totalmem } from 'node:os';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 
 const MIB = 1024 * 1024;
-/** Where what is young lives; it has a limit of its own. */
+/** The young generation, which has its own limit. */
 const YOUNG_SPACES = new Set(['new_space', 'new_large_object_space']);
 
-/**
- * Kept from those who ask: to finish what is in hand, or to let go of it, takes memory, too. A thousand calls that are
- * cancelled at once take 3 MiB.
- */
+/** Reserved, because finishing and cancelling calls takes memory too: a thousand calls cancelled at once take 3 MiB. */
 const RESERVE_BYTES = 8 * MIB;
 
-/** The part of what the heap's old generation may offer that is taken, garbage included: 0 to 1, and more in the reserve. */
+/** Returns the used share of the old generation without its reserve, garbage included: 0 to 1, more in the reserve. */
 export function heapShare(): number {
   let used = 0;
   for (const { space_name, space_used_size } of getHeapSpaceStatistics()) {
@@ -22,8 +19,8 @@ export function heapShare(): number {
 }
 
 /**
- * What V8 lets the old generation have, beyond which it ends the process. It tells the sum of both generations only; the
- * young one follows from the memory of the machine, unless a flag says what either is.
+ * Returns the limit of the old generation, beyond which V8 ends the process. V8 reports only the sum of both generations; the
+ * size of the young one follows from the memory of the machine, unless a flag sets either.
  */
 export function oldLimitBytes(flags: string, heapLimitBytes: number, machineBytes: number): number {
   const flagValue = (name: string): number | null => {
@@ -34,7 +31,7 @@ export function oldLimitBytes(flags: string, heapLimitBytes: number, machineByte
   return flagValue('max-old-space-size') ?? heapLimitBytes - 3 * semiSpace;
 }
 
-/** Of a limit that is no more than the gateway itself needs, something is left to measure by. */
+/** The limit without the reserve, but at least half of the limit. */
 export function offeredBytes(oldLimit: number): number {
   return Math.max(oldLimit - RESERVE_BYTES, oldLimit / 2);
 }
@@ -50,7 +47,7 @@ const OFFERED_BYTES = offeredBytes(
 const BODIES_PART = 1 / 8;
 const MIN_BODIES_BYTES = 32 * MIB;
 
-/** For request bodies in receipt: a part of what the heap may offer, and always enough for two of the longest. */
+/** Returns the budget for request bodies in receipt: a share of the old generation, but enough for two maximum bodies. */
 export function bodyBudgetBytes(maxBodyBytes: number, offered = OFFERED_BYTES): number {
   return Math.max(offered * BODIES_PART, 2 * maxBodyBytes, MIN_BODIES_BYTES);
 }
@@ -59,7 +56,7 @@ type Read = (path: string) => string;
 
 const readText: Read = (path) => readFileSync(path, 'latin1');
 
-/** Where the two versions of control groups tell what a group may take, takes, and could give back at once. */
+/** Where the two versions of control groups report the limit, the usage and the reclaimable memory of a group. */
 const VERSIONS = [
   {
     controller: '',
@@ -76,13 +73,13 @@ const VERSIONS = [
     reclaimable: /^total_(?:in)?active_file (\d+)$/gm,
   },
 ] as const;
-/** More than any machine has means no limit. */
+/** A value above the memory of any machine means no limit. */
 const NO_LIMIT = 2 ** 50;
 
 /**
- * The part of its control group's memory that is taken, by this process and those beside it in the group, without the
- * pages of files, which the kernel takes back before it ends anybody: in a group that reads many files they fill what
- * is free, and would be held against its callers for ever. Null where there is no limit. Linux only.
+ * Returns a reader of the used share of the control group's memory, by all its processes. It leaves out pages of files: the
+ * kernel reclaims them before it kills a process, and they fill the free memory of a group that reads many files. Null
+ * without a limit. Linux only.
  */
 export function groupShareReader(read: Read = readText): (() => number) | null {
   for (const { controller, mount, limit, used, reclaimable } of VERSIONS) {
@@ -98,14 +95,14 @@ export function groupShareReader(read: Read = readText): (() => number) | null {
         share();
         return share;
       } catch {
-        // Not this version, or not to be seen from here.
+        // The group has another version, or is not visible here.
       }
     }
   }
   return null;
 }
 
-/** The group itself, and the root of what a container sees of it. */
+/** Returns the folder of the group, and the root that a container sees. */
 function foldersOf(controller: string, mount: string, read: Read): string[] {
   try {
     const line = read('/proc/self/cgroup')

@@ -4,26 +4,25 @@ import { groupShareReader, heapShare } from './memory-limit.ts';
 
 export interface MemoryWatchOptions {
   readonly logger: Logger;
-  /** Empties caches; called again and again while memory is scarce. */
+  /** Empties caches; called with each sample while memory is scarce. */
   readonly shrink: () => void;
   readonly heapShare?: () => number;
-  /** Null where only the heap has a limit. */
+  /** Null if only the heap has a limit. */
   readonly groupShare?: (() => number) | null;
   readonly collect?: () => void;
   readonly now?: () => number;
 }
 
 const SAMPLE_MS = 250;
-/** A reading is good for so long, however often it is asked for. */
+/** `look` returns a reading of this age without another one. */
 const FRESH_MS = 10;
 const COLLECT_EVERY_MS = 10_000;
-/** At most this part of the time is spent on collecting. */
+/** The largest share of the time for garbage collection. */
 const COLLECT_SHARE = 0.02;
 
 /**
- * How short memory is (F40), of the heap or of the control group, whichever is worse. The heap counts with its garbage:
- * before that is held against anybody, it is collected, though not more often than every 10 s. Until then too much is
- * believed to be taken rather than too little.
+ * Measures how scarce memory is (F40), in the heap or the control group, whichever is worse. The heap includes garbage: a
+ * reading above `ample` collects it first, at most every 10 s. In between, readings are too high rather than too low.
  */
 export class MemoryWatch {
   readonly #options: Required<MemoryWatchOptions>;
@@ -46,17 +45,17 @@ export class MemoryWatch {
     this.#timer.unref();
   }
 
-  /** As of the last sample. */
+  /** The level of the last reading. */
   get level(): MemoryLevel {
     return this.#level;
   }
 
-  /** The part that is taken: 0 to 1, and more in the reserve of the heap. */
+  /** The used share: 0 to 1, more in the reserve of the heap. */
   get share(): number {
     return this.#share;
   }
 
-  /** As of now. */
+  /** Reads the heap again, unless the last reading is fresh; the control group is as of the last sample. */
   look(): MemoryLevel {
     if (this.#options.now() - this.#lookedAt >= FRESH_MS) this.#look();
     return this.#level;

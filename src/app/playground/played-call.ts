@@ -8,7 +8,7 @@ import { CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY } from '
 import { editMembers, envelope, oneLine, splice } from '../../protocol/splice.ts';
 import { type LocalClient, localClient, MAX_INPUT_ROUNDS } from '../local-client.ts';
 
-/** What is called, as which client. JSON texts are sent as they are. */
+/** The request, and the client that sends it. JSON texts are sent unchanged. */
 export interface PlayedRequest {
   readonly method: string;
   /** A JSON object. */
@@ -18,7 +18,7 @@ export interface PlayedRequest {
   readonly capabilities: string;
 }
 
-/** How a call of the playground ended. The word of an answer that is an error is the gateway's own, where it has one. */
+/** How a call of the playground ended. For an error of the gateway, the outcome that is in the answer. */
 type PlayedOutcome = 'RESULT' | 'NOT_SENT' | 'UNKNOWN' | 'REFUSED' | 'CANCELLED';
 
 interface PlayedMessage {
@@ -27,7 +27,7 @@ interface PlayedMessage {
   readonly params?: object;
   readonly result?: {
     readonly resultType?: string;
-    /** Failures of tool calls that a model is to see are results. */
+    /** Failures of tool calls that a model should see are results. */
     readonly _meta?: { readonly 'trunkline/error'?: { readonly outcome?: PlayedOutcome } };
     readonly inputRequests?: Readonly<Record<string, { readonly method: string; readonly params?: object }>>;
   };
@@ -38,8 +38,8 @@ const CLIENT_INFO = { name: 'trunkline-playground', version: '1' };
 const PROGRESS_TOKEN = 'playground';
 
 /**
- * One call of an MCP client that exists for it alone: a real session of its revision through the front that serves
- * local clients. `tell` gets every message that goes either way, and every question that the call waits for.
+ * One call of an MCP client that exists only for it: a real session of its revision through the stdio front end. `tell` gets
+ * every message in both directions, and every question that the call waits for.
  */
 export class PlayedCall {
   /** The last step, as JSON text. Never rejects. */
@@ -48,7 +48,7 @@ export class PlayedCall {
   readonly #tell: TellStep;
   readonly #client: LocalClient;
   readonly #begun = performance.now();
-  /** What the call waits for, by the key of the question; takes the answer: `result` or `error` as JSON text. */
+  /** Takes the answer to each question that the call waits for, by key: `result` or `error` as JSON text. */
   readonly #questions = new Map<string, (member: 'result' | 'error', json: string) => void>();
   #resolve!: (step: string) => void;
   #id = 0;
@@ -73,7 +73,7 @@ export class PlayedCall {
     else this.#initialize();
   }
 
-  /** False where the call does not wait for an answer to this. `json`: the answer as a client would write it. */
+  /** Returns false if the call does not wait for this answer. `json`: the answer as a client would write it. */
   answer(question: string, member: 'result' | 'error', json: string): boolean {
     const take = this.#questions.get(question);
     this.#questions.delete(question);
@@ -81,7 +81,7 @@ export class PlayedCall {
     return take !== undefined;
   }
 
-  /** Tells the server, and ends. */
+  /** Sends a cancellation to the server, and ends the call. */
   cancel(reason: string): void {
     const params = JSON.stringify({ requestId: this.#id, reason });
     this.#send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
@@ -102,7 +102,7 @@ export class PlayedCall {
     this.#send(`{"jsonrpc":"2.0","id":${this.#id},"method":${JSON.stringify(method)},"params":${params}}`);
   }
 
-  /** The params with what the revision wants in `_meta`, and a token that asks for progress. */
+  /** Returns the params with a progress token and the `_meta` members that the revision requires. */
   #withMeta(): string {
     const bytes = this.#params;
     const { revision, capabilities } = this.#request;
@@ -177,7 +177,7 @@ export class PlayedCall {
     for (const [key, { method, params }] of Object.entries(asked)) {
       this.#question(key, method, params, (member, json) => {
         if (member === 'error') {
-          // The revision has no answer that is an error: the client does not go on.
+          // The revision has no error as an answer: the client cancels the call.
           this.cancel('the question was not answered');
           return;
         }

@@ -7,16 +7,16 @@ import { envelope } from '../../protocol/splice.ts';
 import type { Rooms } from '../rooms.ts';
 import { PlayedCall } from './played-call.ts';
 
-/** At once, of all pages. */
+/** Limit of concurrent calls, of all pages. */
 const MAX_CALLS = 64;
-/** What the client of a call says that it can do, unless the request says something else. A console has no folders to share. */
+/** Default capabilities of the client of a call. Without roots, because a console has no folders to share. */
 const CAPABILITIES = JSON.stringify({
   elicitation: { form: {}, url: {} },
   sampling: {},
   extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } },
 });
 
-/** Calls that people make from the console, as clients of any revision. */
+/** Calls of operators at the console, as clients of any revision. */
 export class Playground implements PlaygroundPlane {
   readonly #rooms: Rooms;
   readonly #open = new Map<string, PlayedCall>();
@@ -51,7 +51,7 @@ export class Playground implements PlaygroundPlane {
     return true;
   }
 
-  /** The call at this node; the last step where it cannot be made. */
+  /** Starts the call; returns the last step if that is impossible. */
   #play(body: Buffer, tell: TellStep): PlayedCall | string {
     const { method, server, principal: name, revision } = JSON.parse(body.toString()) as PlayBody;
     const { downstream } = this.#rooms;
@@ -85,7 +85,7 @@ type Given =
       readonly json: string;
     };
 
-/** The body was checked. */
+/** The caller has checked the body. */
 function answerOf(body: Buffer): Given {
   const { question = '', cancel } = JSON.parse(body.toString()) as { question?: string; cancel?: string };
   if (cancel !== undefined) return { cancel };
@@ -95,14 +95,14 @@ function answerOf(body: Buffer): Given {
     : { question, member: 'result', json: result };
 }
 
-/** In the body or its params, of which the first would be sent and the last was checked. */
+/** Returns a duplicate key in the body or its params: its first value would be sent, but its last one was checked. */
 function repeatedKey(body: Buffer): string | null {
   const { start, end } = envelope(body);
   const params = field(body, start, end, 'params');
   return duplicateKey(body, start, end) ?? (params === null ? null : duplicateKey(body, params.start, params.end));
 }
 
-/** A member of a JSON object as it was written. */
+/** Returns a member of a JSON object as it was written. */
 function member(body: Buffer, key: string): string | null {
   const object = envelope(body);
   const found = field(body, object.start, object.end, key);

@@ -1,7 +1,7 @@
 import type { Wire } from '../../bus/wire.ts';
 import type { Clock } from '../../model/clock.ts';
 
-/** After an outage of NATS programs come back one by one, and NATS keeps nothing for those that are not there yet. */
+/** After an outage of NATS, programs reconnect one by one, and NATS stores nothing for those that are still missing. */
 const OUTAGE_OVER_MS = 15_000;
 const AGAIN_MS = 250;
 const GIVE_UP_MS = 10_000;
@@ -12,15 +12,15 @@ export interface Answer {
 }
 
 interface Posted extends Answer {
-  /** NATS says here that the answer had no receiver. */
+  /** Subject on which NATS reports that the answer had no receiver. */
   readonly subject: string;
-  /** Until then it is published again when it had no receiver. */
+  /** Until then, the answer is published again if it had no receiver. */
   readonly until: number;
 }
 
 /**
  * Publishes answers to programs, and keeps each until NATS has confirmed it: the connection may be dead before this node
- * notices. After an outage an answer without a receiver is published again until its program is back.
+ * notices. After an outage it publishes an answer without a receiver again, for at most 10 s.
  */
 export class AnswerPost {
   readonly #wire: Wire;
@@ -28,14 +28,14 @@ export class AnswerPost {
   readonly #heardBy: string;
   readonly #taken: (reply: string) => boolean;
   readonly #unconfirmed = new Set<Posted>();
-  /** Those of them that were published since NATS was last asked for a confirmation. */
+  /** Unconfirmed answers published since the last flush. */
   #fresh: Posted[] = [];
-  /** Those that NATS was asked to report when they have no receiver, by subject. */
+  /** Answers for which NATS reports a missing receiver, by the subject of the report. */
   readonly #reported = new Map<string, Posted>();
   #carefulUntil = Number.NEGATIVE_INFINITY;
   #number = 0;
 
-  /** `taken`: another node answers instead; asked before an answer is published again, which it ends. */
+  /** `taken`: whether another node answers instead; asked before an answer is published again. If so, it is dropped. */
   constructor(wire: Wire, clock: Clock, peer: string, taken: (reply: string) => boolean) {
     this.#wire = wire;
     this.#clock = clock;
@@ -54,8 +54,8 @@ export class AnswerPost {
   }
 
   /**
-   * Asks NATS to confirm what was published since the last call. Resolves with the answers that it has passed on; with
-   * none, or never, when the connection is lost.
+   * Flushes what was published since the last call. Resolves with the answers that NATS has processed; with none, or never,
+   * if the connection is lost.
    */
   async confirmed(): Promise<readonly Answer[]> {
     const asked = this.#fresh;
@@ -71,7 +71,7 @@ export class AnswerPost {
     return asked.filter((posted) => this.#unconfirmed.delete(posted));
   }
 
-  /** The connection is lost. Returns the answers that are not confirmed; from now on the caller keeps them. */
+  /** Called when the connection is lost. Returns the unconfirmed answers, which the caller then keeps. */
   takeBack(): readonly Answer[] {
     const lost = [...this.#unconfirmed];
     this.#unconfirmed.clear();

@@ -1,24 +1,24 @@
 const NOTHING = (): void => {};
 
-/** What becomes of a call that no node has in hand any more: it is answered so, or run again where that is safe. */
+/** What to do with an orphaned call: publish this answer, or run it again if that is safe. */
 export type WhenOrphaned = Buffer | (() => void);
 
 /** The calls on one reply subject. A program may use one subject for several. */
 export class OpenCall {
-  /** Requests that came, less those that were answered. Below 0: the answer was heard of first. */
+  /** Requests received less requests answered; below 0 if the report of an answer arrived before its request. */
   requests = 0;
-  /** How many of them this node has in hand. */
+  /** Number of these calls that this node handles. */
   held = 0;
-  /** How many of these this node has answered, and NATS has not confirmed. */
+  /** Number of handled calls whose published answer NATS has not confirmed. */
   sent = 0;
-  /** When it last did. */
+  /** When this node last published an answer. */
   sentAt = 0;
-  /** This node has them from one that is gone. */
+  /** This node has taken the calls over from a lost node. */
   adopted = false;
-  /** Another node answers, or has answered, what this node has in hand. */
+  /** Another node answers, or has answered, the calls that this node handles. */
   lost = false;
   heardAt: number;
-  /** Some node has said that it has it in hand. */
+  /** A node has reported that it handles the call. */
   known = false;
   asked = false;
   orphaned: WhenOrphaned = NOTHING;
@@ -28,13 +28,13 @@ export class OpenCall {
   }
 }
 
-/** A call that another node took, and that runs at this one. */
+/** A call that another node received and that runs at this node. */
 export interface PassedCall {
   readonly by: string;
-  /** 0 while it runs. */
+  /** Monotonic time of its end; 0 while it runs. */
   endedAt: number;
-  /** Null: it was not begun here. */
+  /** Null while it runs, and if it did not begin here. */
   answer: Buffer | null;
-  /** The node that took it is gone, and this one answers. */
+  /** The node that received it is lost, and this node answers. */
   adopted: boolean;
 }

@@ -9,32 +9,32 @@ import { OpenCall, type PassedCall, type WhenOrphaned } from './open-call.ts';
 
 const SUBJECT = 'trunkline.public.calls';
 const TICK_MS = 50;
-/** A node repeats this often which calls it has in hand. */
+/** Interval at which a node repeats which calls it handles. */
 const HELD_EVERY_MS = 500;
-/** A call that no node has had in hand for so long is answered by another one; shortly before, its end is asked about. */
+/** Silence about a call after which a node asks whether it is answered, and after which it takes the call over. */
 const ASK_MS = 1_200;
 const ORPHAN_MS = 1_500;
-/** The witnesses answer in this order, the first unless it is gone too. */
+/** Delay for each rank: a witness acts only if those before it are lost too. */
 const RANK_MS = 150;
-/** A tick that comes later than this says that this process stood still, and nothing of the others. */
+/** A tick that is later than this shows a pause of this process, and nothing about the other nodes. */
 const STALL_MS = 400;
-/** After it stood still or lost its connection a node waits so long to hear which of its calls were answered by others. */
+/** How long a node waits, after a pause or an outage, for reports of its calls that other nodes answered. */
 const SETTLE_MS = 500;
-/** An answer whose request has not come by then never brings it. */
+/** A report of an answer is forgotten if its request does not arrive within this time. */
 const REQUEST_LATE_MS = 10_000;
 const MAX_OVER = 4_096;
 const MAX_PER_MESSAGE = 100;
 
-/** What nodes tell each other of public calls, each by its reply subject. */
+/** Reports about public calls between nodes, by reply subject. */
 interface CallNews {
-  /** The sender has them in hand. */
+  /** The sender handles these calls. */
   readonly held?: readonly string[];
   readonly answered?: readonly string[];
-  /** The sender has them in hand now, because the node that had them is gone. */
+  /** The sender has taken these calls over from a lost node. */
   readonly adopted?: readonly string[];
-  /** The sender wants to know whether they are over. */
+  /** The sender asks whether these calls are answered. */
   readonly asked?: readonly string[];
-  /** They are; the node tells peers that have them in hand, or ask. */
+  /** These calls are answered; sent to peers that handle them or ask. */
   readonly over?: readonly string[];
 }
 
@@ -49,25 +49,25 @@ interface OpenCallsDeps {
 }
 
 /**
- * Which public calls are open, and at which node: so that the death of a node leaves no caller without an answer. NATS
- * brings each request to one node of the queue group, which runs it, and to all others as witnesses. Nodes repeat what they
- * have in hand; the first witness answers what no node has in hand for 1.5 s (decision 048). Nothing is written, and nothing
- * waits for another node.
+ * Tracks which public calls are open, and which node handles each, so that every caller gets an answer if a node dies. NATS
+ * delivers each request to one node of the queue group, which runs it, and to all nodes as witnesses. Nodes repeat which calls
+ * they handle; the first witness answers a call that no node has reported for 1.5 s (decision 048). Nothing is stored, and
+ * calls wait for other nodes only after a pause or an outage.
  */
 export class OpenCalls {
   readonly #deps: OpenCallsDeps;
   readonly #post: AnswerPost;
   readonly #open = new Map<string, OpenCall>();
   readonly #passed = new Map<string, PassedCall>();
-  /** Reply subjects of calls that were answered. */
+  /** Reply subjects of answered calls. */
   #over = new LruMap<true>(MAX_OVER);
-  /** What is sent with the next tick. */
+  /** Reports for the next tick. */
   #news: Partial<Record<keyof CallNews, string[]>> = {};
-  /** Answers that wait until it is known whether another node was first. */
+  /** Answers held back until it is known whether another node has answered. */
   #late: Answer[] = [];
   #connectedAt = Number.NEGATIVE_INFINITY;
   #heldAt = Number.NEGATIVE_INFINITY;
-  /** What NATS had for this node then has come: it answered a ping of that time. */
+  /** When the last ping that NATS answered was sent: everything from before has arrived. */
   #heardAllAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
   #ticking = false;
@@ -86,7 +86,7 @@ export class OpenCalls {
     });
   }
 
-  /** Where this node stands among those that witness calls. Null: a node of an earlier version does not say what it has. */
+  /** The rank of this node among the witnesses; null if a node of an earlier version does not report its calls. */
   get #rank(): number | null {
     let rank = 0;
     for (const { peer, publicCalls } of this.#deps.cluster.peers.others()) {
@@ -96,14 +96,14 @@ export class OpenCalls {
     return rank;
   }
 
-  /** Whether other nodes can have answered calls of this node without its having heard of it. */
+  /** Whether other nodes may have answered calls of this node and it does not know that yet. */
   get #unsettled(): boolean {
     const { wire, clock, cluster } = this.#deps;
-    // What happened while this process stood still is heard within that time.
+    // Reports from the time of a pause arrive within this time.
     return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || cluster.loop.stoodStill(SETTLE_MS);
   }
 
-  /** A request has come, to this node or to another. */
+  /** A request arrived, at this node or another. */
   seen(reply: string, orphaned: WhenOrphaned): void {
     const call = this.#of(reply);
     call.orphaned = orphaned;
@@ -112,18 +112,18 @@ export class OpenCalls {
     this.#forgetEnded(reply, call);
   }
 
-  /** Calls that this node has in hand. */
+  /** Number of calls that this node handles. */
   get inHand(): number {
     let count = 0;
     for (const { held } of this.#open.values()) count += held;
     return count;
   }
 
-  /** This node has the call in hand. Null: it may begin. Resolves with false where another node has answered it meanwhile. */
+  /** This node handles the call. Returns null if it may begin; else resolves with false if another node has answered it. */
   take(reply: string): Promise<boolean> | null {
     const call = this.#of(reply);
     call.held++;
-    // What was sent to this process while it stood still comes all at once when it moves again.
+    // Everything that was sent to this process during a pause arrives at once after it.
     return this.#unsettled ? this.#confirmed(reply, call) : null;
   }
 
@@ -134,7 +134,7 @@ export class OpenCalls {
     return !call.lost;
   }
 
-  /** Ends what this node has in hand. */
+  /** Answers a call that this node handles. */
   answer(reply: string, answer: Buffer): void {
     const call = this.#open.get(reply);
     if (this.#unsettled) this.#late.push({ reply, answer });
@@ -142,7 +142,7 @@ export class OpenCalls {
     else this.#deliver(reply, answer);
   }
 
-  /** A call that the node `by` took runs here. The returned function hears the answer; null where it was not begun here. */
+  /** A call that node `by` received runs here. The returned function takes the answer; null if it did not begin here. */
   passed(reply: string, by: string): (answer: Buffer | null) => void {
     const passed: PassedCall = { by, endedAt: 0, answer: null, adopted: false };
     this.#passed.set(reply, passed);
@@ -155,7 +155,7 @@ export class OpenCalls {
     };
   }
 
-  /** The node that took it is gone: from now on it is this node's call. */
+  /** The node that received the call is lost: this node handles it from now on. */
   #adopt(reply: string, passed: PassedCall): void {
     this.#passed.delete(reply);
     passed.adopted = true;
@@ -181,7 +181,7 @@ export class OpenCalls {
     return call;
   }
 
-  /** The call stays in hand until NATS has confirmed the answer. */
+  /** The call stays held until NATS has confirmed the answer. */
   #deliver(reply: string, answer: Buffer): void {
     const call = this.#of(reply);
     call.sent++;
@@ -201,7 +201,7 @@ export class OpenCalls {
     this.#tell('answered', reply);
   }
 
-  /** Another node answers a call whose answer from here waits for its receiver. */
+  /** Whether another node answers a call whose answer from here has had no receiver. If so, drops it here. */
   #taken(reply: string): boolean {
     const call = this.#open.get(reply);
     if (call?.lost !== true) return false;
@@ -210,7 +210,7 @@ export class OpenCalls {
     return true;
   }
 
-  /** This node does not answer what it had in hand. */
+  /** This node does not answer the call any more. */
   #drop(reply: string, call: OpenCall): void {
     call.held--;
     this.#forgetEnded(reply, call);
@@ -238,7 +238,7 @@ export class OpenCalls {
     for (const reply of news.over ?? []) this.#endedElsewhere(reply);
     for (const reply of news.adopted ?? []) {
       const call = this.#open.get(reply);
-      // Of two that adopt a call at the same time, one answers it.
+      // If two nodes adopt a call at the same time, the one with the lower peer id answers it.
       if (call !== undefined && call.held > 0) call.lost = !call.adopted || from < this.#deps.bus.peer;
     }
     for (const reply of [...(news.held ?? []), ...(news.adopted ?? [])]) {
@@ -272,7 +272,7 @@ export class OpenCalls {
     this.#late.push(...lost);
   }
 
-  /** This node missed what peers said meanwhile. A peer that was not connected either is not late. */
+  /** This node missed reports of its peers: it waits for new ones, because a peer without a connection is not late. */
   #connected(): void {
     const now = this.#deps.clock.now();
     this.#connectedAt = now;
@@ -298,7 +298,7 @@ export class OpenCalls {
     const now = clock.now();
     const late = now - this.#tickedAt - TICK_MS;
     this.#ticking = false;
-    // What could not be heard while this process stood still, or had no connection, does not count.
+    // Time in which this process was paused, or had no connection, does not count as silence.
     const unheardMs = wire.connected ? (late > STALL_MS ? late : 0) : now - this.#tickedAt;
     for (const call of this.#open.values()) call.heardAt = Math.min(now, call.heardAt + unheardMs);
     if (wire.connected) {
@@ -331,7 +331,7 @@ export class OpenCalls {
     for (const [reply, call] of [...this.#open]) {
       if (call.held > 0) {
         call.heardAt = now;
-        // An answer just sent is confirmed in a moment, unless it waits for its receiver.
+        // An answer that was just sent is confirmed soon, unless it waits for its receiver.
         if (tellsHeld && (call.held > call.sent || now - call.sentAt > TICK_MS)) this.#tell('held', reply);
         continue;
       }
@@ -350,7 +350,7 @@ export class OpenCalls {
     if (asks) this.#ping(now);
   }
 
-  /** A connection may be dead before this node notices: then it hears no other node, and must not judge any. */
+  /** The connection may be dead before this node notices: it then gets no reports, and must not take calls over. */
   #ping(now: number): void {
     const answered = (): void => {
       this.#heardAllAt = Math.max(this.#heardAllAt, now);
@@ -358,7 +358,7 @@ export class OpenCalls {
     void this.#deps.wire.flush().then(answered, () => {});
   }
 
-  /** `allTell`: a node that has it in hand would have said so. */
+  /** `allTell`: every node reports the calls that it handles. */
   #orphan(reply: string, call: OpenCall, allTell: boolean): void {
     if (this.#passed.has(reply)) return;
     if (!call.known && !allTell) {
@@ -385,7 +385,7 @@ export class OpenCalls {
   #flush(): void {
     const kinds = Object.entries(this.#news);
     this.#news = {};
-    // Who was cut off has to ask before heartbeats say who is there.
+    // A node that was cut off has to ask before heartbeats show its peers.
     this.#hadPeers ||= this.#deps.cluster.peers.others()[Symbol.iterator]().next().done !== true;
     if (!this.#hadPeers) return;
     const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));

@@ -20,19 +20,18 @@ import { readListRequest, readToolRequest, type ToolRequest } from './tool-reque
 
 const KEY_HEADER = 'Trunkline-Key';
 const TIMEOUT_HEADER = 'Trunkline-Timeout-Ms';
-/** Calls at once; what comes above is REFUSED (S0.21). */
+/** Limit of concurrent calls; further ones are REFUSED (S0.21). */
 const CONCURRENCY = 256;
 
 /**
- * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
- * of its own name, so that exactly one node answers; a conversation finds its connection again from whichever node that
- * is. Callers are agents, by key; other callers are refused. All other nodes hear each request too, in case the one that takes it
- * dies (`OpenCalls`). Programs are told of servers that come and go (S0.3, S0.4).
+ * Serves `mcp.{name}.execute` and `mcp.{name}.list-tools` to programs in any language (S0.1, S0.2). Each subject has a queue
+ * group of the same name, so that one node answers; any node finds the connection of a conversation. Callers are agents, by
+ * key. All nodes get each request too, in case the node that runs it dies (`OpenCalls`). Announces servers (S0.3, S0.4).
  */
 export class PublicSubjects {
   readonly #rooms: Rooms;
   readonly #wire: Wire;
-  /** The agent of callers who show no key; null: there is none. */
+  /** The agent of callers without a key; null if they are refused. */
   readonly #publicPrincipal: string | null;
   readonly #calls: OpenCalls;
   readonly #announcements: ServerAnnouncements;
@@ -41,7 +40,7 @@ export class PublicSubjects {
   #running = 0;
   #closed = false;
 
-  /** Those of a node whose configuration wants them, which are served from now on; null for others. */
+  /** Serves the public subjects from now on. Returns null if the configuration does not enable them. */
   static open(rooms: Rooms): PublicSubjects | null {
     const { cluster, connection } = rooms;
     if (cluster === null || connection?.publicSubjects === undefined) return null;
@@ -64,15 +63,15 @@ export class PublicSubjects {
     return this.#calls.inHand;
   }
 
-  /** The cluster may serve others than before. */
+  /** The servers of the cluster may have changed. */
   sync(): void {
     this.#serveAll();
     this.#announcements.look();
   }
 
   /**
-   * Takes no more calls; those that run go on. Servers are not announced any more. Resolves when every call that was sent to
-   * this node has come.
+   * Accepts no more calls and ends the announcements; running calls go on. Resolves when all calls that NATS sent to this node
+   * have arrived.
    */
   async close(): Promise<void> {
     this.#unsubscribe();
@@ -83,19 +82,19 @@ export class PublicSubjects {
     await Promise.all(closing);
   }
 
-  /** A program that hears of a server may call it at once. */
+  /** Serves a server before it announces it, because programs may call it at once. */
   #changed({ servers }: RegistryChange): void {
     this.sync();
     this.#announcements.changed(new Set([...servers.added, ...servers.changed, ...servers.updated]));
   }
 
-  /** A call that the node `by` took runs here. */
+  /** A call that node `by` received runs here. The returned function takes its outcome. */
   #passed(reply: string, server: string, by: string): (outcome: Served) => void {
     const ended = this.#calls.passed(reply, by);
     return (outcome) => ended(passedReply(outcome, server, this.#wire.maxPayload));
   }
 
-  /** Serves the servers that there are now, and no others. What is the same goes on without a gap. */
+  /** Serves exactly the current servers; subscriptions of unchanged ones continue without a gap. */
   #serveAll(): void {
     if (this.#closed) return;
     const names = new Set(this.#rooms.everywhere.servers().map(({ name }) => name));
@@ -125,7 +124,7 @@ export class PublicSubjects {
     ];
   }
 
-  /** A request without a reply subject runs nothing: no program would hear how it ended. */
+  /** Ignores a request without a reply subject, because no program would get its outcome. */
   async #answer(
     message: WireMessage,
     server: string,
@@ -176,14 +175,14 @@ export class PublicSubjects {
     return listReply(tools);
   }
 
-  /** A caller in one of its conversations, for the call whose answer goes to `reply`. */
+  /** Returns the caller in one of its conversations, for the call that is answered at `reply`. */
   #caller(principal: Principal, conversation: string, reply: string): Operator {
     const { gateway, random, operator } = this.#rooms;
     const profile = operatorProfile(operator.profile.info ?? '{}', principal, `bus ${conversation}`);
     return new Operator(gateway, random, profile, publicCallId(reply));
   }
 
-  /** A wrong key is not the same as none: a program that shows one wants to be that agent and no other. */
+  /** Refuses a wrong key also with a public principal: a program with a key wants to act as that agent. */
   #principal(message: WireMessage): Principal {
     const { authenticator } = this.#rooms;
     const key = message.header(KEY_HEADER);
@@ -204,7 +203,7 @@ function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly 
   return said > 0 && said < 2 ** 31 ? { timeoutMs: said } : {};
 }
 
-/** The answer to a call that another node took and that ran here; null where it did not begin here. */
+/** Returns the answer to a call that another node received and that ran here; null if it did not begin here. */
 function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
   if (outcome.kind === 'elsewhere') return null;
   try {

@@ -3,9 +3,9 @@ import { elements, field, type Range, stringValue } from '../../protocol/fields.
 import type { ServerError } from '../embedding/server-error.ts';
 
 /**
- * The answers of the public subjects, in the words of the seeds (S0.7, S0.8): `result` or `error`, flat. Beside them, for
- * programs that want all of it: `mcp` is the server's whole result, to the byte; `outcome` is how the call ended in one of
- * four words; `failure` says why where that was not RESULT. Always JSON, whatever happens (S0.9).
+ * Replies on the public subjects, in the format of the seeds (S0.7, S0.8): a flat `result` or `error`. In addition, `mcp` is
+ * the server's complete result, byte for byte; `outcome` is one of four words; `failure` is the reason if that is not RESULT.
+ * Always JSON (S0.9).
  */
 export function toolReply(result: Buffer): Buffer {
   const text = texts(result).join('\n');
@@ -18,7 +18,7 @@ export function toolReply(result: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`{${flat},"outcome":"RESULT","mcp":`), result, CLOSE]);
 }
 
-/** The tools as their server describes them, from all pages. */
+/** `tools`: as their server describes them, from all pages. */
 export function listReply(tools: readonly Buffer[]): Buffer {
   const parts: Buffer[] = [Buffer.from('{"tools":[')];
   for (const [at, tool] of tools.entries()) parts.push(...(at === 0 ? [tool] : [COMMA, tool]));

@@ -11,8 +11,8 @@ import type { Operations } from '../operations.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
 
 /**
- * What one node drops another may just have been given, and nodes hear of each other's servers within a fraction of this.
- * A node that was away knows the others by then.
+ * Delay of announcements. Within it nodes learn each other's servers: whether another node now has a server that one removed,
+ * and, after an outage, which other nodes there are.
  */
 const SETTLED_MS = 1_000;
 
@@ -20,25 +20,25 @@ interface ServerAnnouncementsDeps {
   readonly clock: Clock;
   readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
   readonly registry: { readonly state: Pick<DesiredState, 'servers'> };
-  /** All that the cluster serves, those included whose nodes may be back. */
+  /** All servers of the cluster, also those whose lost nodes may return. */
   readonly everywhere: Pick<Upstreams, 'servers'>;
   readonly known: Pick<KnownServers, 'instances' | 'against'>;
   readonly logger: Pick<Logger, 'redact'>;
-  /** Null: no tracker. */
+  /** Null without a tracker. */
   readonly operations: Operations | null;
 }
 
 /**
- * Tells programs of servers (S0.3, S0.4). A node that has the server sends `created`: only such a node knows its facts. When
- * the cluster no longer serves it, every node sends `deleted`, because the node that had it last may be gone.
+ * Announces servers to programs (S0.3, S0.4). A node that has the server sends `created`, because only such a node knows its
+ * definition. When no node serves it any more, every node sends `deleted`, because the last node that had it may be lost.
  */
 export class ServerAnnouncements {
   readonly #deps: ServerAnnouncementsDeps;
-  /** Served, or gone and not announced yet. */
+  /** Servers that are served, or removed and not announced yet. */
   readonly #known: Set<string>;
-  /** Gone a moment ago. The functions end the waiting. */
+  /** Removed servers that are not announced yet, with the function that cancels the timer. */
   readonly #gone = new Map<string, () => void>();
-  /** Announced since this node has its connection to NATS. */
+  /** Servers that this node has announced on its current connection to NATS. */
   readonly #announced = new Set<string>();
   readonly #unsubscribe: () => void;
   #disarm: () => void = () => {};
@@ -53,7 +53,7 @@ export class ServerAnnouncements {
     if (deps.wire.connected) this.#connected();
   }
 
-  /** The cluster may serve others than before. */
+  /** The servers of the cluster may have changed. */
   look(): void {
     if (this.#closed) return;
     const served = new Set(this.#names());
@@ -65,12 +65,12 @@ export class ServerAnnouncements {
     }
   }
 
-  /** These of this node's servers are new, or others than before. */
+  /** Announces those of these servers that this node has; they are new or changed. */
   changed(names: ReadonlySet<string>): void {
     for (const server of this.#own()) if (names.has(server.name)) this.#created(server);
   }
 
-  /** Nothing is announced any more; what is due is announced now. */
+  /** Announces pending removals now, and nothing afterwards. */
   close(): void {
     this.#closed = true;
     this.#unsubscribe();
@@ -82,7 +82,7 @@ export class ServerAnnouncements {
     this.#gone.clear();
   }
 
-  /** Announcements before the connection were lost: repeats those that no other node can have sent. */
+  /** Announcements without a connection were lost: repeats those that no other node can have sent. */
   #connected(): void {
     for (const [name, disarm] of this.#gone) {
       disarm();
@@ -101,12 +101,12 @@ export class ServerAnnouncements {
     return this.#deps.everywhere.servers().map(({ name }) => name);
   }
 
-  /** For programs a suspended or disabled server is gone, with its subjects. */
+  /** Leaves out suspended and disabled servers: programs cannot call them. */
   #own(): readonly Server[] {
     return [...this.#deps.registry.state.servers.values()].filter(({ enabled }) => enabled);
   }
 
-  /** Whether another node that is there has the same server, and none has another one by its name. */
+  /** Whether another live node has the same server, and none has another definition of its name. */
   #sameElsewhere(server: Server): boolean {
     const { known } = this.#deps;
     return known.instances(server.name).length > 0 && known.against(server).length === 0;
@@ -114,7 +114,7 @@ export class ServerAnnouncements {
 
   #arm(name: string): void {
     const over = (): void => {
-      // Kept until NATS is connected.
+      // Stays pending until NATS is connected.
       if (!this.#deps.wire.connected) return;
       this.#gone.delete(name);
       this.#known.delete(name);
@@ -147,8 +147,8 @@ export class ServerAnnouncements {
 }
 
 /**
- * A server as programs on the bus hear of it (S0.3): the members that the seed's row has and we have too. Variables and
- * headers are left out; other secrets are masked, or their reference is shown. `redact` masks every known secret.
+ * Returns the `created` event of a server (S0.3): the members of the seed's row that exist here. Leaves out variables and
+ * headers; masks other secrets, or shows their references. `redact` masks every known secret.
  */
 export function createdEvent({ name, description, transport }: Server, redact: (text: string) => string): Buffer {
   const { command, args, url } = sweptDefinition(transport);

@@ -5,26 +5,26 @@ import { subjectExecute, subjectListTools } from './subjects.ts';
 
 /** What a program sends to an `execute` subject, or to a `list-tools` subject with an empty `tool` (S0.6). */
 export interface MCPToolRequest {
-  /** The caller's own name for a conversation; `default` where it is left out. */
+  /** The caller's name for a conversation; default `default`. */
   readonly session_id?: string;
   readonly tool: string;
   readonly args?: Readonly<Record<string, unknown>> | null;
   readonly timeout_ms?: number;
 }
 
-/** How a call ended, beside what the seeds' replies say. */
+/** The outcome of a call, in addition to the members of the seeds' replies. */
 export interface MCPReplyOutcome {
   readonly error?: string;
   readonly outcome?: 'RESULT' | FailureOutcome;
   readonly failure?: { readonly code: number; readonly name: ErrorCode; readonly retryable?: boolean };
-  /** A JSON-RPC error of the server's own. */
+  /** The JSON-RPC error of the server. */
   readonly mcp_error?: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 
 /** The reply of an `execute` subject (S0.7). */
 export interface MCPToolReply extends MCPReplyOutcome {
   readonly result?: unknown;
-  /** The server's whole result. */
+  /** The complete result of the server. */
   readonly mcp?: ToolCallResult;
 }
 
@@ -33,7 +33,7 @@ export interface MCPToolListReply extends MCPReplyOutcome {
   readonly tools: readonly Tool[] | null;
 }
 
-/** What is published when a server is gone (S0.5). */
+/** The event that a server was removed (S0.5). */
 export interface MCPDeletedEvent {
   readonly name: string;
 }
@@ -48,9 +48,9 @@ export interface ToolConnection<Headers> {
 }
 
 export interface ToolClientOptions<Headers> {
-  /** The `cluster.name` of the nodes, where they have one. */
+  /** The `cluster.name` of the nodes, if they have one. */
   readonly cluster?: string;
-  /** The conversation: calls of one agent with the same one share the server's state. Default: `default`. */
+  /** The conversation: calls of one agent with the same value share the server's state. Default: `default`. */
   readonly sessionId?: string;
   /** How long a call may take. Default: a minute. */
   readonly timeoutMs?: number;
@@ -59,17 +59,17 @@ export interface ToolClientOptions<Headers> {
 }
 
 const TIMEOUT_MS = 60_000;
-/** The gateway says itself that the time is over; only where that does not arrive does the client say so. */
+/** The gateway reports a timeout itself; the client does so only if that answer does not arrive. */
 const GRACE_MS = 2_000;
-/** What did not begin is sent again for so long: a node that is lost is replaced within that time. */
+/** Calls that did not begin are sent again for this time, within which the cluster replaces a lost node. */
 const RETRY_MS = 5_000;
 const PAUSE_MS = 100;
 
-/** A call did not bring a result. `outcome` says whether it may have run. */
+/** A call had no result. `outcome` says whether it may have run. */
 export class ToolCallError extends Error {
-  /** RESULT: the tool ran, and says that it failed. UNKNOWN: it may have run. NOT_SENT and REFUSED: it did not. */
+  /** RESULT: the tool ran, and reported a failure. UNKNOWN: it may have run. NOT_SENT and REFUSED: it did not. */
   readonly outcome: 'RESULT' | FailureOutcome;
-  /** Null where no node has answered. */
+  /** Null if no node answered. */
   readonly reply: MCPReplyOutcome | null;
 
   constructor(message: string, outcome: ToolCallError['outcome'], reply: MCPReplyOutcome | null, cause?: unknown) {
@@ -81,8 +81,8 @@ export class ToolCallError extends Error {
 }
 
 /**
- * Calls tools of a cluster over NATS, whichever node has the server and the conversation. What certainly did not run is
- * sent again for five seconds; what may have run never is, unless it is a list.
+ * Calls tools of a cluster over NATS, whichever node has the server and the conversation. Repeats calls that certainly did
+ * not run for five seconds; does not repeat calls that may have run, except lists.
  */
 export class ToolClient<Headers = unknown> {
   readonly #connection: ToolConnection<Headers>;
@@ -93,7 +93,7 @@ export class ToolClient<Headers = unknown> {
     this.#options = options;
   }
 
-  /** Rejects with ToolCallError, also where the tool says that it failed. */
+  /** Rejects with ToolCallError, also if the tool reports a failure. */
   call(server: string, tool: string, args: MCPToolRequest['args'] = {}): Promise<MCPToolReply> {
     return this.#ask<MCPToolReply>(subjectExecute(server), tool, args, false);
   }
@@ -156,7 +156,7 @@ function isWorthwhile({ outcome, reply }: ToolCallError, repeatable: boolean): b
   return reply === null || reply.failure?.retryable === true;
 }
 
-/** NATS says that no node serves the subject, or the client was closed before: then nothing ran. */
+/** NOT_SENT if no node serves the subject, or the client was closed before: then nothing ran. */
 function unanswered(subject: string, cause: unknown): ToolCallError {
   const { name, message } = cause as Error;
   const chain = `${name} ${((cause as Error).cause as Error | undefined)?.name ?? ''}`;
@@ -179,12 +179,12 @@ interface PublicReply {
   readonly error?: string;
 }
 
-/** The result in the reply of an `execute` subject; throws what it says went wrong, or that it is no reply (S0.9). */
+/** Returns the result in the reply of an `execute` subject; throws the error in it, or that it is invalid (S0.9). */
 export function decodeToolReply(data: Uint8Array): unknown {
   return decoded(data, 'tool').result;
 }
 
-/** The tools in the reply of a `list-tools` subject (S0.10). */
+/** Returns the tools in the reply of a `list-tools` subject (S0.10). */
 export function decodeListToolsReply(data: Uint8Array): readonly Tool[] {
   return decoded(data, 'list-tools').tools ?? [];
 }

@@ -2,15 +2,15 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { duplicateKey, field } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 
-/** What a program asks for (S0.6). */
+/** A request of a program (S0.6). */
 export interface ToolRequest {
-  /** The caller's own isolation key, of whatever it takes for a conversation; `default` where it says none. */
+  /** The caller's key of a conversation; `default` if it sends none. */
   readonly sessionId: string;
   /** Empty for a list. */
   readonly tool: string;
-  /** JSON text, as the caller wrote it, to the digit. */
+  /** JSON text exactly as the caller wrote it. */
   readonly args: string;
-  /** What the caller still has, if it says so; beside `timeout_ms` also in the header `Trunkline-Timeout-Ms`. */
+  /** From `timeout_ms`; null without it, and then the header `Trunkline-Timeout-Ms` applies. */
   readonly timeoutMs: number | null;
 }
 
@@ -19,9 +19,9 @@ const DEFAULT_SESSION = 'default';
 const HEAD = Buffer.from('{"jsonrpc":"2.0","id":1,"method":"m","params":');
 const TAIL = Buffer.from('}');
 
-/** Reads a call. Throws GatewayError for what is none. */
+/** Parses a call. Throws GatewayError for an invalid one. */
 export function readToolRequest(payload: Buffer): ToolRequest {
-  // What is passed on has to be as sound as what comes over HTTP: well-formed UTF-8, nested within reason.
+  // The same checks as for requests over HTTP: well-formed UTF-8, limited nesting.
   const scanned = scanMessage(Buffer.concat([HEAD, payload, TAIL]), 'stateful', 'strict');
   const request = isScanFailure(scanned) ? null : readObject(payload);
   if (request === null) throw new GatewayError('PARSE_ERROR', 'the request is not a sound JSON object');
@@ -36,7 +36,7 @@ export function readToolRequest(payload: Buffer): ToolRequest {
   return { ...conversation(request), tool, args: argsText(payload) };
 }
 
-/** Reads a request for a list. Nothing in it is needed, so that nothing is wrong with it: empty, invalid, anything. */
+/** Parses a request for a list; its payload may be empty or invalid. Throws GatewayError only for a long `session_id`. */
 export function readListRequest(payload: Buffer): ToolRequest {
   return { ...conversation(readObject(payload) ?? {}), tool: '', args: '{}' };
 }
@@ -52,7 +52,7 @@ function conversation(request: Readonly<Record<string, unknown>>): Pick<ToolRequ
   };
 }
 
-/** The arguments as bytes stand, not as JavaScript would write them; `{}` for none and null. */
+/** Returns the bytes of the arguments unchanged; `{}` for none and null. */
 function argsText(payload: Buffer): string {
   const range = field(payload, 0, payload.length, 'args');
   const text = range === null ? 'null' : payload.toString('utf8', range.start, range.end);

@@ -4,39 +4,39 @@ import { MAX_REPLAY_BYTES } from '../../model/recordings.ts';
 import { type ListMethod, listMethod } from '../../protocol/methods.ts';
 import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
 
-/** In the `_meta` of all requests of the stateless era. */
+/** The key in the `_meta` of all requests of the stateless era. */
 export const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
 
-/** A request with the answer it got last: where it was made again with what the server asked for, the last of them. */
+/** A request with its last answer: after rounds of input, that of the last round. */
 export interface Step {
   readonly number: number;
   readonly method: string;
-  /** `tools/call echo`. */
+  /** For example `tools/call echo`. */
   readonly title: string;
   readonly request: ExactObject;
   answer: ExactObject | null;
 }
 
-/** What the server asked its client, and the answer: `{ result }` or `{ error }`. */
+/** A request of the server to its client, and the answer: `{ result }` or `{ error }`. */
 export interface RecordedAsk {
   readonly method: string;
   readonly params: ExactJson;
   answer: ExactObject | null;
 }
 
-/** What one session said to one server. */
+/** The messages between one session and one server. */
 export interface Conversation {
   readonly session: string;
   readonly revision: string;
   readonly capabilities: ExactJson;
   readonly client: ExactJson;
-  /** The answer to `initialize`; null where the recording began later, or there was none. */
+  /** The answer to `initialize`; null if the recording began later, or there was none. */
   initialize: ExactObject | null;
   readonly steps: Step[];
   readonly asks: RecordedAsk[];
-  /** What the client was asked for other servers too: answers for what its server asked before the recording knew whose it is. */
+  /** Requests on the client's wire, for any server: answers for requests that the recording does not assign to a session. */
   readonly elsewhere: RecordedAsk[];
-  /** The last lists that the client was shown at the endpoint of all servers, as far as they are this server's. */
+  /** The last lists that the client got at the endpoint of all servers, with the items of this server. */
   shown: readonly ShownList[];
 }
 
@@ -44,9 +44,9 @@ export interface ShownList {
   readonly list: ListMethod;
   /** Under the server's own names. */
   readonly items: readonly ExactObject[];
-  /** Resources that may be another server's: their URIs do not say. */
+  /** Resources that may belong to another server; their URIs do not show it. */
   readonly perhaps: readonly ExactObject[];
-  /** Of the client's request; undefined in the stateful era. */
+  /** `_meta` of the client's request; undefined in the stateful era. */
   readonly meta: ExactJson | undefined;
 }
 
@@ -64,8 +64,8 @@ interface RecordedMessage {
 type Introduction = Pick<Conversation, 'session' | 'revision' | 'capabilities' | 'client'>;
 
 /**
- * The conversations with one server in a recording; a text where there are none, or several servers to choose from. What a
- * client said at the endpoint of this server alone is taken from its own wire, the rest from the server's.
+ * Returns the conversations with one server in a recording; a text if there are none, or if `of` has to choose between servers.
+ * It reads sessions at the server's own endpoint from the client's wire, and others from the server's wire.
  */
 export function readConversations(
   jsonl: string,
@@ -102,7 +102,7 @@ function conversationOf(introduction: Introduction, entries: readonly RecordedMe
   return conversation;
 }
 
-/** `asker`: who sent the requests on this wire. */
+/** `asker`: which side sent the requests on this wire. */
 function collected(
   introduction: Introduction,
   entries: readonly RecordedMessage[],
@@ -145,7 +145,7 @@ function answered(conversation: Conversation, step: Step | RecordedAsk, message:
   conversation.steps.splice(conversation.steps.indexOf(step), 1);
 }
 
-/** The step that this request makes again with the answers to what the server asked (2026-07-28); null for a new one. */
+/** Returns the step that this request repeats with the input that the server requested (2026-07-28); null for a new one. */
 function continued(message: ExactObject, steps: readonly Step[], asks: readonly RecordedAsk[]): Step | null {
   const [responses, state] = [
     memberOf(message, 'params', 'inputResponses'),
@@ -167,7 +167,7 @@ function continued(message: ExactObject, steps: readonly Step[], asks: readonly 
   return step;
 }
 
-/** What an `input_required` result asks for, by its key. */
+/** Returns the requests in an `input_required` result, by key. */
 export function inputRequests(answer: ExactObject | null): ReadonlyMap<string, { method: string; params: ExactJson }> {
   const asked = memberOf(answer, 'result', 'inputRequests');
   const found = new Map<string, { method: string; params: ExactJson }>();
@@ -183,7 +183,7 @@ function stepOf(request: ExactObject, method: string, number: number): Step {
   return { number, method, title: `${method} ${name}`.trimEnd(), request, answer: null };
 }
 
-/** Lists where a name was shortened or made unique are left out. */
+/** Leaves out lists in which a name was shortened or made unique. */
 function shownTo(entries: readonly RecordedMessage[], server: string): readonly ShownList[] {
   const asked = new Map<string, Pick<ShownList, 'list' | 'meta'> & { readonly isFirst: boolean }>();
   const last = new Map<ListMethod, { readonly items: ExactObject[]; meta: ShownList['meta'] }>();
@@ -223,7 +223,7 @@ function shownTo(entries: readonly RecordedMessage[], server: string): readonly 
   });
 }
 
-/** With the URIs that the server itself uses (decision 056). */
+/** Returns the item with the URIs that the server itself uses (decision 056). */
 function ownItem(item: ExactObject, server: string): ExactObject {
   const text = JSON.stringify(item).replaceAll(`"trunkline://${server}/`, '"');
   return parseExact(text.replaceAll(`://trunkline/${server}/`, '://')) as ExactObject;

@@ -3,7 +3,7 @@ import { type ExactJson, isExactObject, textOf } from './exact-json.ts';
 
 type Place = Pick<Difference, 'path' | 'before' | 'after'>;
 
-/** What the protocol makes new in every session: it says nothing of a server. */
+/** Paths whose values differ in every session, whatever the server does. */
 export const VOLATILE: readonly string[] = [
   '$.result.task.taskId',
   '$.result.task.createdAt',
@@ -21,9 +21,9 @@ export const VOLATILE: readonly string[] = [
 ];
 
 /**
- * Where two JSON values differ, as paths. Numbers are the same where they are written the same; the order of members does
- * not matter, and items of lists that all have a name are compared by it. `ignored`: paths that do not count, with all that
- * is within them; `*` takes the place of any one step.
+ * Returns the paths at which two JSON values differ. Numbers are equal if their text is; the order of members does not matter;
+ * list items that all have a name are compared by name. `ignored`: paths that do not count, with everything below them; `*`
+ * matches any one step.
  */
 export function differences(before: ExactJson, after: ExactJson, ignored: readonly string[]): readonly Place[] {
   const patterns = ignored.map(patternOf);
@@ -46,7 +46,7 @@ function compare(
     differs({ path, before: written(before), after: written(after) });
     return;
   }
-  // Named items where both sides have nothing else.
+  // By name if all items of both sides have one.
   const named = left.named !== null && right.named !== null;
   const [all, others] = named ? [left.named!, right.named!] : [left.plain, right.plain];
   for (const [step, value] of all) compare(value, others.get(step), path + step, differs);
@@ -58,7 +58,7 @@ interface Parts {
   readonly named: ReadonlyMap<string, ExactJson> | null;
 }
 
-/** The members or items by the step of the path that leads to each; null for what has none. */
+/** Returns the members or items by their step in the path; null for other values. */
 function partsOf(value: ExactJson | undefined): Parts | null {
   if (Array.isArray(value)) {
     const items = value as readonly ExactJson[];
@@ -87,7 +87,7 @@ function written(value: ExactJson | undefined): string | null {
   return value === undefined ? null : JSON.stringify(value);
 }
 
-/** `$.a[*].b` and all within it. */
+/** Returns a pattern for a path such as `$.a[*].b` and everything below it. */
 export function patternOf(path: string): RegExp {
   const escaped = path.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const step = String.raw`(?:\.[\w$]+|\[(?:\d+|"(?:[^"\\]|\\.)*"|'[^']*')\])`;

@@ -8,7 +8,7 @@ interface RawNumber {
   readonly rawJSON: string;
 }
 
-/** What of `JSON` the compiler does not know yet (ECMAScript 2026, JSON.parse source text access). */
+/** Members of `JSON` that the compiler does not know yet (ECMAScript 2026, JSON.parse source text access). */
 const exact = JSON as unknown as {
   parse(
     text: string,
@@ -18,10 +18,10 @@ const exact = JSON as unknown as {
   isRawJSON(value: unknown): value is RawNumber;
 };
 
-/** What works on values calls itself for each level. */
+/** Functions on values recurse for each level. */
 const MAX_DEPTH = 1_000;
 
-/** Throws SyntaxError. `JSON.stringify` writes each number as it was. */
+/** Throws SyntaxError. `JSON.stringify` writes each number as in the text. */
 export function parseExact(text: string): ExactJson {
   if (isTooDeep(text, MAX_DEPTH)) throw new SyntaxError(`nested more than ${MAX_DEPTH} levels deep`);
   return exact.parse(text, (_key, value, { source }) =>
@@ -33,7 +33,7 @@ export function isExactObject(value: ExactJson | undefined): value is ExactObjec
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !exact.isRawJSON(value);
 }
 
-/** The member of an object; undefined where there is none. */
+/** The member of an object; undefined if there is none. */
 export function memberOf(value: ExactJson | undefined, ...path: readonly string[]): ExactJson | undefined {
   let found = value;
   for (const name of path) found = isExactObject(found) ? found[name] : undefined;

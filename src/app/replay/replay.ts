@@ -18,13 +18,13 @@ import { type ExactJson, type ExactObject, memberOf, parseExact, textOf } from '
 
 const LISTENS = 'subscriptions/listen';
 const STOPPED: ExactObject = { error: { message: 'the replay has ended' } };
-/** More than any honest list has. */
+/** Limit of pages; an endless list is a fault of the server. */
 const MAX_PAGES = 1_000;
 
 /**
- * Sends what was recorded of one server to a server of this gateway again, each session over a wire of its own as the
- * operator, one request after the other, and compares the answers. What the server asks is answered as it was. A text says
- * why nothing can be replayed. After `gone` nothing more is sent.
+ * Sends the recorded requests of one server to a server of this gateway: each session over its own wire as the operator, one
+ * request after the other. Compares the answers, and answers requests of the server as recorded. Resolves with a text if
+ * nothing can be replayed. Sends nothing more after `gone`.
  */
 export async function replay(
   jsonl: string,
@@ -63,7 +63,7 @@ class Replaying {
   readonly #conversation: Conversation;
   readonly #wire: ReplayWire;
   readonly #ignored: readonly string[];
-  /** What the server called something then, and now: tasks and pages. */
+  /** Recorded ids of tasks and cursors of pages, with those of now. */
   readonly #renamed = new Map<string, string>();
 
   constructor(conversation: Conversation, wire: ReplayWire, ignored: readonly string[]) {
@@ -74,7 +74,7 @@ class Replaying {
 
   async run(): Promise<void> {
     const { initialize, steps, asks, shown } = this.#conversation;
-    // The client's era may be another one than its server's. Both fit on one wire.
+    // Client and server may have different eras; one wire serves both.
     if (!isStateless(this.#conversation) || shown.some(({ meta }) => meta === undefined)) {
       const answer = await this.#wire.introduce(this.#conversation);
       if (initialize !== null && shown.length === 0)
@@ -128,7 +128,7 @@ class Replaying {
     }
   }
 
-  /** All pages, as the recorded ones. */
+  /** Compares all pages of a list with the recorded ones. */
   async #compareList({ list: { method, resultKey, itemKey }, items, perhaps, meta }: ShownList): Promise<void> {
     const after: ExactJson[] = [];
     let cursor: string | null = null;
@@ -151,14 +151,14 @@ class Replaying {
   }
 }
 
-/** Servers ask for roots when they like. */
+/** Servers request roots at any time, so that a missing request is no difference. */
 const ROOTS = 'roots/list';
 
 export function isStateless({ steps }: Conversation): boolean {
   return steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION) !== undefined);
 }
 
-/** Why the request is not sent again; null where it is. */
+/** Returns why the request is not replayed; null if it is. */
 export function whyNot({ method, answer }: Step): string | null {
   if (method === LISTENS) return 'it listens until it is ended';
   if (method.startsWith('tasks/') && method !== 'tasks/result') return 'the state of a task depends on the time';
@@ -170,7 +170,7 @@ export function bodyOf({ result, error }: ExactObject): ExactObject {
   return error === undefined ? { result } : { error };
 }
 
-/** A text says why a message cannot be read. */
+/** Returns a text if the message is invalid. */
 function readAnswer(line: string): ExactObject | string {
   try {
     return parseExact(line) as ExactObject;
@@ -179,17 +179,17 @@ function readAnswer(line: string): ExactObject | string {
   }
 }
 
-/** One client on a pair of pipes within this process, which answers questions as the recorded one did. */
+/** A client on a pair of pipes in this process that answers requests of the server as the recorded client did. */
 class ReplayWire {
-  /** Nothing more is sent or answered. */
+  /** Nothing is sent or answered any more. */
   closed = false;
-  /** What was asked again, and what never was. */
+  /** Recorded requests that the server has made again, and requests that are not in the recording. */
   readonly asked = new Set<RecordedAsk>();
   readonly unknown: { readonly method: string; readonly params: ExactJson }[] = [];
   readonly #input = new PassThrough();
   readonly #open = new Map<number, (answer: ExactObject) => void>();
   readonly #asks: readonly RecordedAsk[];
-  /** Those of the client for any of its servers. */
+  /** Requests that the recorded client got for any of its servers. */
   readonly #elsewhere: readonly RecordedAsk[];
   #changed: { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] = [];
   #count = 0;
@@ -224,7 +224,7 @@ class ReplayWire {
     this.#input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   }
 
-  /** The answer, after the rounds of questions that the server needs; after too many its last question. */
+  /** Resolves with the answer after the rounds of input that the server requests; after too many, with its last request. */
   async ask(method: string, params: ExactJson | undefined, rounds = MAX_INPUT_ROUNDS): Promise<ExactObject> {
     if (this.closed) return STOPPED;
     const id = ++this.#count;
@@ -235,13 +235,13 @@ class ReplayWire {
     if (wanted.size === 0 || rounds === 0) return answer;
     const inputResponses: Record<string, ExactJson | undefined> = {};
     for (const [key, one] of wanted) inputResponses[key] = memberOf(this.#answerTo(one.method, one.params), 'result');
-    // What was not asked then has no answer: the call cannot go on.
+    // The call cannot continue without a recorded answer.
     if (Object.values(inputResponses).includes(undefined)) return answer;
     const state = memberOf(answer, 'result', 'requestState');
     return this.ask(method, { ...(params as ExactObject), inputResponses, requestState: state }, rounds - 1);
   }
 
-  /** Questions that were put in other words since the last time. */
+  /** Returns the server's requests since the last call of this method, as recorded and as they are now. */
   takeChanged(): readonly { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] {
     const changed = this.#changed;
     this.#changed = [];
@@ -275,7 +275,7 @@ class ReplayWire {
     } else this.send({ id, ...this.#answerTo(method, message['params'] ?? null) });
   }
 
-  /** The recorded answer to this question: to the same one, else to the next of its kind. */
+  /** Returns the recorded answer to the same request, else to the next one with this method. */
   #answerTo(method: string, params: ExactJson): ExactObject {
     const text = JSON.stringify(params);
     const left = this.#asks.filter((ask) => ask.method === method && !this.asked.has(ask));

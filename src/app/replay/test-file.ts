@@ -3,17 +3,17 @@ import { patternOf, VOLATILE } from './differences.ts';
 import { type ExactJson, type ExactObject, isExactObject } from './exact-json.ts';
 import { bodyOf, isStateless, whyNot } from './replay.ts';
 
-/** Where the test finds the server. `keyIn`: the variable that may have a key for it. */
+/** How the test reaches the server. `keyIn`: the environment variable that may hold a key for it. */
 export type TestedServer =
   | { readonly command: string; readonly args: readonly string[] }
   | { readonly url: string; readonly keyIn?: string };
 
-/** What the eras write around the same result. */
+/** Paths that depend on the era and not on the server. */
 const OF_ERA = ['$.result.resultType', '$.result._meta'];
 
 /**
- * The text of a test for `node --test` that has a client of the official SDK send the recorded requests and asserts the
- * recorded answers. A text in `problem` says why there is none.
+ * Returns the text of a test for `node --test`, in which a client of the official SDK sends the recorded requests and asserts
+ * the recorded answers; or the reason why that is impossible.
  */
 export function testFile(
   jsonl: string,
@@ -40,7 +40,7 @@ function sessionOf(conversation: Conversation): object {
     capabilities,
     negotiation: isStateless(conversation) ? 'auto' : 'legacy',
     asks: asks.flatMap(({ method, answer }) => (answer === null ? [] : [{ method, ...bodyOf(answer) }])),
-    // A client whose era is not its server's saw tools in other words.
+    // Without lists in another era than the server's, which the gateway has translated.
     lists: shown
       .filter(({ meta, perhaps }) => (meta !== undefined) === isStateless(conversation) && perhaps.length === 0)
       .map(({ list: { method, resultKey }, items }) => ({ method, key: resultKey, items })),
@@ -55,7 +55,7 @@ function sessionOf(conversation: Conversation): object {
   };
 }
 
-/** The SDK adds what its era wants. */
+/** Removes `_meta`, because the SDK adds what its era requires. */
 function plainParams(params: ExactJson | undefined): ExactObject | undefined {
   if (!isExactObject(params)) return undefined;
   const { _meta, ...plain } = params;

@@ -6,8 +6,8 @@ import { STORE_WRITTEN } from './open-run-time-store.ts';
 
 const MAX_BYTES = 1024 * 1024;
 /**
- * Calls `look` when another node reports that it has written, when such a report may have been missed, and, where the
- * public subjects are open, when a program reports that a server was added or removed.
+ * Calls `look` when another node reports a write to the store, when such a report may have been missed, and, with the public
+ * subjects, when a program reports that a server was added or removed.
  */
 export function followHints({ connection, logger }: Rooms, look: () => void): void {
   if (connection === null) return;
@@ -21,13 +21,12 @@ export function followHints({ connection, logger }: Rooms, look: () => void): vo
   if (publicSubjects !== undefined) watchEvents(wire, logger, look);
 }
 
-/** What cannot be read is logged this often at most. */
+/** Minimum interval between warnings about unreadable events. */
 const WARN_EVERY_MS = 1_000;
 
 /**
- * Hears of servers that another node or a program added or removed (S0.17). Any client of NATS may send such an event, in
- * any order and more than once: this node trusts none, it only looks at the store at once. It reports and skips what it
- * cannot read. Ends with the wire.
+ * Follows events of servers that another node or a program added or removed (S0.17). Any client of NATS may send one, in any
+ * order and more than once, so an event only makes this node look at the store. Logs and skips unreadable events.
  */
 function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
   let warnedAt = Number.NEGATIVE_INFINITY;
@@ -44,7 +43,7 @@ function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
   }
 }
 
-/** Why an event is none; null for one that names a server. */
+/** Returns why an event is invalid; null if it names a server. */
 function unreadable(payload: Buffer): string | null {
   if (payload.length > MAX_BYTES) return `it has ${payload.length} bytes`;
   try {

@@ -18,27 +18,27 @@ import { gatewayFolder } from '../gateway-folders.ts';
 const SCHEMA = 'trunkline';
 const EVENTS = 'pins.events';
 const DECIDED = ['server', 'suspended', 'pins.servers', 'pins'];
-/** What a node needs to start. */
+/** The collections that a node needs to start. */
 const COPIED = [...DECIDED, 'secrets', 'credentials', 'logins', 'oauth_clients'];
 
 export interface OpenedStore {
   readonly runTimeStore: RunTimeStore;
   /**
-   * For secrets and tokens: the same, or without a database that of this node. What a command that only looks renews is kept, for
-   * the authorization server takes it only once.
+   * For secrets and tokens: the same store; in a cluster without a database, that of this node. A command that only reads
+   * stores the tokens it renews, because a refresh token can be used only once.
    */
   readonly credentialStore: RunTimeStore;
-  /** Other nodes write to it too. */
+  /** Other nodes write to the run-time store too. */
   readonly shared: boolean;
-  /** Why servers cannot be added or changed at run time for good; null where they can. */
+  /** Why changes of servers at run time cannot be stored; null if they can. */
   readonly refusal: string | null;
-  /** Why no operator can decide here what may be offered; null where one can. */
+  /** Why operators cannot approve or block definitions here; null if they can. */
   readonly undecidable: string | null;
 }
 
 /**
- * The run-time store: in the data folder, or what the nodes of a cluster share: a database, or else JetStream. Without a
- * connection to NATS, a node of a cluster without a database changes nothing. Throws StoreUnusable.
+ * Opens the run-time store: a file in the data folder, or the store that the nodes of a cluster share: a database, else
+ * JetStream. In a cluster without a database, changes need `connection`. Throws StoreUnusable.
  */
 export function openRunTimeStore(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
@@ -79,7 +79,7 @@ export function openRunTimeStore(
   return { runTimeStore, credentialStore: runTimeStore, shared: false, ...reasons };
 }
 
-/** `path`: of the copy that this node keeps; null for none. */
+/** Opens the store in JetStream. `path`: the copy that this node keeps; null for none. */
 function inJetStream(
   { state, key, previousKeys = [], name = null, identity }: ClusterConnection,
   path: string | null,
@@ -99,8 +99,8 @@ function inJetStream(
 }
 
 /**
- * Moves what a node decided before its cluster shared a store. Where the others have decided about the same, theirs counts, also
- * about definitions of a server. Where the store is away, the next start does it.
+ * Moves changes that a node stored before its cluster shared a store. Records of the shared store win, and so do its pins of a
+ * server over all pins of this node for that server. If the shared store is unavailable, the next start moves the rest.
  */
 export async function moveDecided(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
   const { records } = await from.read([...DECIDED, EVENTS]);
@@ -133,13 +133,13 @@ function serverIn(value: string): string {
   return (JSON.parse(value) as { readonly server: string }).server;
 }
 
-/** A command that only looks offers what a gateway would; what it writes counts for its process, which holds it in memory. */
+/** A command that only reads offers what a gateway would. Its changes are not stored; they apply in the memory of its process. */
 function looking(store: RunTimeStore): OpenedStore {
   const runTimeStore = writingBy(store, async () => ({ ok: true, revision: 0 }));
   return { runTimeStore, credentialStore: store, shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
 }
 
-/** The same store, with another way to write. */
+/** Returns the same store with another `apply`. */
 function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
   return {
     read: (collections) => runTimeStore.read(collections),
@@ -149,10 +149,10 @@ function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): Ru
   };
 }
 
-/** A node that has written to the store reports it here, with the revision. */
+/** Subject on which a node reports a write to the store, with the revision. */
 export const STORE_WRITTEN = 'trunkline.truth';
 
-/** The stores of a gateway. Throws StoreUnusable. */
+/** Opens the stores of a gateway. Throws StoreUnusable. */
 export async function openStores(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
   state: Pick<DesiredState, 'cluster' | 'dataDir' | 'servers'>,
@@ -169,9 +169,9 @@ export async function openStores(
   if (shared && !isOne) await moveDecided(records, runTimeStore, logger);
   return {
     runTimeStore,
-    /** Secrets and tokens. */
+    /** Holds secrets and tokens. */
     records,
-    /** Of this node's data folder; null where a database has everything. */
+    /** The store in the data folder of this node; null if a database holds everything. */
     folderStore: shared && isOne ? null : records,
     shared,
     refusal,
@@ -183,7 +183,7 @@ export async function openStores(
   };
 }
 
-/** The store that nodes share. It notifies the others of changes, so that they need not wait for their next poll. */
+/** Returns the shared store. It notifies the other nodes of writes, so that they need not wait for their next poll. */
 function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
   return writingBy(runTimeStore, async (writes) => {
     const applied = await runTimeStore.apply(writes);
@@ -192,7 +192,7 @@ function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
   });
 }
 
-/** In the data folder also for gateways that clients start; several may have the file open. */
+/** Gateways that clients start use the file in the data folder too; several processes may have it open. */
 function runTimeStorePath(
   { state, load }: Pick<AppOptions, 'state' | 'load'>,
   { dataDir }: Pick<DesiredState, 'dataDir'>,
@@ -201,7 +201,7 @@ function runTimeStorePath(
   return gatewayFolder(dataDir, load).file('truth.db');
 }
 
-/** An operator who wants to approve changed definitions has to know that a restart forgets what was approved. */
+/** Warns operators who approve changed definitions that a restart forgets the approvals. */
 function warnOfForgotten({ servers }: Pick<DesiredState, 'servers'>, logger: Logger): void {
   const guarded = [...servers.values()].filter(({ drift }) => drift === 'hold' || drift === 'block');
   if (guarded.length === 0) return;
@@ -214,13 +214,13 @@ const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
 const NO_NODE =
   'the nodes of this cluster keep such changes in NATS: start the gateway, and repeat it, or name a PostgreSQL in cluster.store';
 
-/** The store has the pins too: without them nothing new may be trusted, so no node starts without a copy of them. */
+/** The store also holds the pins. Without them no definition may be trusted, so no node starts without the store or a copy. */
 const REACH = 'see that the database can be reached and used, and start again';
 const SAME_SECRET =
   'see that all nodes have the same cluster.secret, and both secrets while it changes; if the record is damaged, stop all nodes and delete the stream: they write it again from their copies';
 const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 
-/** What a person has to do about an error of the run-time store; null for any other error. */
+/** Returns the problem for an error of the run-time store; null for any other error. */
 export function runTimeStoreProblem(
   error: unknown,
   options: Pick<AppOptions, 'state' | 'load'>,

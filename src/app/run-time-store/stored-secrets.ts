@@ -19,8 +19,8 @@ import { openRunTimeStore } from './open-run-time-store.ts';
 const KEY_BYTES = 32;
 
 /**
- * What seals credentials and secrets at rest: keys that all nodes have, from the cluster's secret; for a lone gateway a file of
- * its own, beside the database. Where nothing is kept, in memory only.
+ * Returns the keys that seal credentials and secrets at rest: from the cluster secret, or, for a lone gateway, from a file
+ * beside the database. Without a data folder, a key in memory.
  */
 export function credentialKeys(
   { state, load }: Pick<AppOptions, 'state' | 'load'>,
@@ -35,14 +35,15 @@ export function credentialKeys(
   }
   const make = (): string => random.hex(KEY_BYTES);
   const path = gatewayFolder(dataDir, load).file('credentials.key');
-  // A command that only looks makes no folder; without one there is nothing to open either.
+  // A command that only reads creates no folder; without the file there is nothing to open.
   const kept = state !== 'none' && (state !== 'look' || existsSync(path));
   return kept ? new CredentialKeys(path, make) : { keys: [Buffer.from(make(), 'hex')] };
 }
 
 /**
- * The same options, with what `${secret:…}` stands for: read from the store that the files name, which is closed again. Only
- * where there is such a reference. What fails then rejects the reading of the configuration with StoreError or StoreUnusable.
+ * Returns the options with a source for `${secret:…}`, used only if the files have such a reference. It opens the store that
+ * the files name, and closes it again. Its errors reject the reading of the configuration: StoreError, StoreUnusable or
+ * FolderUnusable.
  */
 export function withStoredSecrets(
   options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster'>,
@@ -73,7 +74,7 @@ interface KeptKeysDeps {
   readonly logger: Logger;
 }
 
-/** The keys of credentials, and their change: one at a time, and safe at a crash, for an old key goes when nothing needs it. */
+/** The keys of credentials. Rotations run one at a time and survive a crash: an old key is deleted when no record needs it. */
 export class KeptKeys {
   readonly #deps: KeptKeysDeps;
   #last: Promise<unknown> = Promise.resolve();
@@ -82,7 +83,7 @@ export class KeptKeys {
     this.#deps = deps;
   }
 
-  /** Ends a change that was interrupted, or that a restart with another secret of the cluster has begun. Never rejects. */
+  /** Completes a rotation that was interrupted, or that a restart with a new cluster secret began. Never rejects. */
   async settle(): Promise<void> {
     const { source, logger } = this.#deps;
     if (source.keys.length < 2) return;
@@ -94,7 +95,7 @@ export class KeptKeys {
     }
   }
 
-  /** Resolves with how many records a new key has sealed; null where there is no key of this installation's own. */
+  /** Resolves with the number of records sealed with a new key; null if the keys are not from a file of this gateway. */
   rotate(): Promise<number | null> {
     return this.#exclusively(async () => {
       const { source } = this.#deps;
@@ -118,7 +119,7 @@ export class KeptKeys {
   }
 }
 
-/** What is stored and no key opens, with what to do; empty while all of it can be opened. */
+/** Returns the stored secrets and logins that no key opens, with the remedy. */
 export function unreadable(rooms: { readonly secrets: Secrets; readonly credentials: ServerCredentials }): string[] {
   const lost = 'cannot be opened, the key that sealed it is gone';
   const secrets = [...rooms.secrets.values].filter(([, value]) => value === null);
