@@ -1,4 +1,4 @@
-/** Calls tools of a cluster over NATS from a program that is no node of it (docs/reference/public-subjects.md). Loads nothing of the gateway. */
+/** Calls a cluster's tools over NATS from another program, without loading the gateway (docs/reference/public-subjects.md). */
 export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from './app/public-subjects/subjects.ts';
 export {
   decodeListToolsReply,

@@ -1,8 +1,8 @@
 /**
- * The public API of the package: the gateway in a program, and what surrounds it. Pinned by test/surface.test.ts.
+ * The public API of the package, for embedding the gateway in a program. test/surface.test.ts pins it.
  *
- * `createGateway` is where to begin; `Gateway` documents everything it can do. Ids such as S2.5 in the documentation
- * are rows of the mission (test/e2e/requirements.ts); errors are described in docs/errors.md.
+ * Start with `createGateway`; `Gateway` documents what it can do. Ids such as S2.5 in the documentation are rows of
+ * test/e2e/requirements.ts; docs/errors.md describes the errors.
  */
 
 export type { Messenger } from './app/cluster/cluster-connection.ts';

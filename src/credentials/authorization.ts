@@ -6,7 +6,7 @@ import { authorizationEndpoint, registrationEndpoint } from './endpoints.ts';
 import { loginRefused } from './login-errors.ts';
 import { authenticationOf, type OAuthClient, through } from './token-endpoint.ts';
 
-/** Where the browser of the user is sent (RFC 6749 §4.1.1, RFC 7636, RFC 8707). */
+/** The URL that the user's browser opens (RFC 6749 §4.1.1, RFC 7636, RFC 8707). */
 export async function authorizationUrl(
   { metadata, resource }: Authority,
   client: OAuthClient,
@@ -31,7 +31,7 @@ export async function authorizationUrl(
   return url.href;
 }
 
-/** The code in the address that the browser came back to. Throws where `iss` or `state` is not right (RFC 9207). */
+/** The code in the address that the browser came back to. Throws if `iss` or `state` is invalid (RFC 9207). */
 export function codeIn(
   parameters: URLSearchParams,
   { metadata }: Authority,
@@ -41,7 +41,7 @@ export function codeIn(
   return oauth.validateAuthResponse(metadata, { client_id: client.id }, parameters, state).get('code');
 }
 
-/** A login with a code that the user types (RFC 8628). */
+/** Begins a login with a code that the user types (RFC 8628). */
 export async function userCode(
   fetch: GuardedFetch,
   { metadata, resource }: Authority,
@@ -67,7 +67,7 @@ export async function userCode(
   };
 }
 
-/** Revokes the tokens where the authorization server can (RFC 7009). */
+/** Revokes the tokens if the authorization server supports it (RFC 7009). */
 export async function revoked(fetch: GuardedFetch, { authority, client, tokens }: Credential): Promise<void> {
   const { metadata } = authority;
   if (tokens === null || metadata.revocation_endpoint === undefined) return;
@@ -79,8 +79,8 @@ export async function revoked(fetch: GuardedFetch, { authority, client, tokens }
 }
 
 /**
- * Registers the gateway (RFC 7591). Not by oauth4webapi: many authorization servers leave out what the standard demands of
- * their answer beside the client's id.
+ * Registers the gateway (RFC 7591). Without oauth4webapi, because many authorization servers answer with little more than the
+ * client id, against the standard.
  */
 export async function registered(
   fetch: GuardedFetch,

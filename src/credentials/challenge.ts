@@ -1,6 +1,6 @@
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 
-/** What a server says in `WWW-Authenticate` of how to get in (RFC 6750 §3, RFC 9728 §5.1). */
+/** The server's `WWW-Authenticate` challenge (RFC 6750 §3, RFC 9728 §5.1). */
 export interface BearerChallenge {
   readonly resourceMetadata: string | null;
   readonly scope: string | null;
@@ -9,10 +9,10 @@ export interface BearerChallenge {
 
 const NOTHING: BearerChallenge = { resourceMetadata: null, scope: null, error: null };
 const MAX_LENGTH = 8_192;
-/** A parameter, or the word that begins the next challenge. */
+/** A parameter, or the scheme of the next challenge. */
 const PART = /([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*)))?/g;
 
-/** The first `Bearer` or `DPoP` challenge of the header; empty for none. */
+/** The first `Bearer` or `DPoP` challenge of the header; empty if there is none. */
 export function bearerChallenge(header: string | null): BearerChallenge {
   if (header === null || header.length > MAX_LENGTH) return NOTHING;
   let scheme = '';
@@ -32,13 +32,13 @@ export function bearerChallenge(header: string | null): BearerChallenge {
   };
 }
 
-/** Sends a request without a token, to which a server answers with its challenge. */
+/** Sends a request without a token, to get the server's challenge. */
 export function askedWithoutToken(fetch: GuardedFetch, url: string): Promise<Response> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   return fetch(url, { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
 }
 
-/** Scopes as a list without repetitions. */
+/** Scopes as a list without duplicates. */
 export function scopesOf(text: string | null | undefined): string[] {
   return [...new Set((text ?? '').split(' ').filter((scope) => scope !== ''))];
 }

@@ -1,18 +1,18 @@
 import { authOf, type Server } from '../model/server.ts';
 
-/** Whose credential it is: of all callers of the server (null), or of the principal with this id. */
+/** The owner of a credential: all callers of the server (null), or the principal with this id. */
 export interface CredentialOwner {
   readonly server: string;
   readonly principal: string | null;
 }
 
-/** Whose credentials requests of the definition carry. Without a caller there is none where each has its own. */
+/** The owner of the credential for requests of the definition. If each caller has its own, there is none without a caller. */
 export function ownerAt(server: Server): CredentialOwner {
   const principal = authOf(server).per === 'principal' ? (server.caller?.owner ?? '') : null;
   return { server: server.name, principal };
 }
 
-/** Names of servers have no space. */
+/** Names of servers contain no space. */
 export function keyOf({ server, principal }: CredentialOwner): string {
   return principal === null ? server : `${server} ${principal}`;
 }

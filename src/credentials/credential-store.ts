@@ -1,7 +1,7 @@
 import type { Sealing } from '../model/sealing.ts';
 import type { Applied, RunTimeStore, StoreRecord } from '../store/run-time-store/run-time-store.ts';
 
-/** What of the run-time store credentials are kept in. */
+/** The part of the run-time store that stores credentials. */
 export type Records = Pick<RunTimeStore, 'list' | 'apply'>;
 
 export interface Kept<T> {
@@ -11,14 +11,14 @@ export interface Kept<T> {
 }
 
 /**
- * One kind of record, sealed: without the key of this installation, or of the cluster, what is stored says nothing. Each is
- * bound to its place. Of two concurrent writers one fails.
+ * Records of one collection, sealed with the key of this installation or of the cluster. A seal is bound to its collection and
+ * key. Of two concurrent writers one fails.
  */
 export class SealedRecords<T> {
   readonly #records: Records;
   readonly #sealing: Sealing;
   readonly #collection: string;
-  /** Keys of the records that no key opened when all were read last: as good as gone, but for the person who has to know. */
+  /** Keys of the records that no key opened at the last complete read; reported to the operator, and otherwise ignored. */
   unreadable: readonly string[] = [];
 
   constructor(records: Records, sealing: Sealing, collection: string) {
@@ -44,19 +44,19 @@ export class SealedRecords<T> {
     return all;
   }
 
-  /** Its new revision. `expected`: the one that it has, null for none, absent for any; null where it has another. */
+  /** Returns the new revision. `expected`: the present one, null for no record, absent for any; returns null if it differs. */
   async put(key: string, value: T, expected?: number | null): Promise<number | null> {
     const text = JSON.stringify(value);
     let applied = await this.#write(key, text, expected);
     if (!applied.ok && expected === null) {
       const there = await this.#stored(key);
-      // What no key opens is as good as none.
+      // A record that no key opens counts as none.
       if (there !== undefined && this.#opened(there) === null) applied = await this.#write(key, text, there.revision);
     }
     return applied.ok ? applied.revision : null;
   }
 
-  /** False where it has another revision than expected. */
+  /** False if the record has another revision than expected. */
   async delete(key: string, expected?: number): Promise<boolean> {
     const write = { kind: 'delete', collection: this.#collection, key } as const;
     return (await this.#records.apply([expected === undefined ? write : { ...write, expected }])).ok;
@@ -67,7 +67,7 @@ export class SealedRecords<T> {
     const sealed = this.#sealing.seal(context, text);
     const write = { kind: 'put', collection: this.#collection, key, value: sealed } as const;
     const applied = await this.#records.apply([expected === undefined ? write : { ...write, expected }]);
-    // The key has been changed meanwhile, by a process that may have looked at this record already.
+    // Another process has changed the sealing key meanwhile and may have passed this record already.
     if (!applied.ok || this.#sealing.outdated?.(context, sealed) !== true) return applied;
     const again = await this.#write(key, text, applied.revision);
     return again.ok ? again : applied;
@@ -77,14 +77,14 @@ export class SealedRecords<T> {
     return (await this.#records.list(this.#collection, { prefix: key })).find((record) => record.key === key);
   }
 
-  /** null for what was sealed with a key that is not known any more. */
+  /** Null if the record was sealed with a key that is no longer known. */
   #opened({ key, value, revision }: StoreRecord): Kept<T> | null {
     const text = this.#sealing.open(contextOf(this.#collection, key), value);
     return text === null ? null : { key, value: JSON.parse(text) as T, revision };
   }
 }
 
-/** What a seal is bound to. */
+/** The context that a seal is bound to. */
 export function contextOf(collection: string, key: string): string {
   return `${collection}|${key}`;
 }

@@ -16,17 +16,17 @@ import { RETRY_MS, RenewalRetries } from './retries.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
-/** What is kept of a server. */
+/** A stored credential for a server. */
 export interface Credential {
-  /** URL of the server that the tokens are for: with another one they are void. */
+  /** URL of the server that the tokens are for; with another URL they are void. */
   readonly url: string;
   readonly authority: Authority;
   readonly client: OAuthClient;
-  /** All that were ever asked for: a step-up adds to them. */
+  /** All scopes ever requested; a step-up adds to them. */
   readonly scopes: readonly string[];
   readonly tokens: Tokens | null;
   readonly reason: string | null;
-  /** A node exchanges right now; others wait for it until then. null: none does. */
+  /** Until when a node has the claim to exchange, for which others wait; null if there is no exchange. */
   readonly exchangeUntil: number | null;
   readonly changedAt: number;
 }
@@ -36,38 +36,38 @@ export interface CredentialsDeps {
   readonly random: Random;
   readonly logger: Logger;
   readonly records: Records;
-  /** Whose credentials there may be. */
+  /** Decides which owners may have credentials. */
   readonly desired: { readonly state: Pick<DesiredState, 'agents' | 'servers'> };
   readonly sealing: Sealing;
-  /** For what a server names. `inside`: the server is on this machine or its network; `hosts`: those that the operator has named. */
+  /** For URLs that a server names. `inside`: the server is on this machine or its network; `hosts`: named by the operator. */
   readonly fetch: (server: string, inside: boolean, hosts: readonly string[], trace?: SignInTrace) => GuardedFetch;
-  /** Credentials that programs print; absent where no definition can name one. */
+  /** Credentials printed by programs; absent if no definition can name a program. */
   readonly programs?: ExecCredentials;
-  /** URL of the gateway's client id metadata document; null where it has none. */
+  /** URL of the gateway's client id metadata document; null without one. */
   readonly clientMetadataUrl: () => string | null;
-  /** A server has other tokens for this owner; `gone`: its credential was revoked. */
+  /** The owner's tokens for a server have changed; `gone`: the credential was revoked. */
   readonly changed: (of: CredentialOwner, gone: boolean) => void;
 }
 
-/** An exchange takes 5 s at most; the rest is for a store that is slow, or away for a moment. */
+/** Lifetime of a claim. Each request takes at most 5 s; the rest is for a store that is slow or briefly unreachable. */
 const EXCHANGE_MS = 20_000;
 const LEAST_LEFT_MS = 10_000;
-/** How long the end of a login waits for a store that is away; it is stored later then. */
+/** How long the end of a login waits for an unreachable store; the credential is then stored later. */
 const LOGIN_STORE_MS = 3_000;
-/** A server may name other ones with every refusal. */
+/** Bound, because a server may request other scopes with every refusal. */
 const MAX_SCOPES = 64;
-/** So often nodes look at what the store has. */
+/** Interval at which nodes poll the store during another node's exchange. */
 const LOOK_MS = 100;
 
 /**
- * The credentials of the gateway for servers. Requests take them from memory; whatever gets or changes one writes it to
- * the store first, by compare and swap, so that one node of a cluster exchanges a token and the others take what it got.
+ * The credentials of the gateway for servers. Requests take them from memory. An exchange first claims the record in the store
+ * by compare-and-swap, so that one node of a cluster exchanges a token and the others use the result.
  */
 export class ServerCredentials {
   readonly deps: CredentialsDeps;
   readonly #records: SealedRecords<Credential>;
   readonly #known = new Map<string, Kept<Credential>>();
-  /** What servers asked for last. */
+  /** The last challenges of servers. */
   readonly #challenges = new Map<string, BearerChallenge>();
   readonly #renewals = new Map<string, Promise<boolean>>();
   readonly #failedAt = new Map<string, number>();
@@ -81,10 +81,10 @@ export class ServerCredentials {
     this.#records = new SealedRecords(deps.records, deps.sealing, 'credentials');
   }
 
-  /** Reads all that is stored: at the start, and when another node has changed something. */
+  /** Reads all stored credentials: at the start, and when another node has changed something. */
   async refresh(): Promise<void> {
     let all: readonly Kept<Credential>[] = [];
-    // What was read may be older than what was taken meanwhile: a credential that was forgotten would be back.
+    // Reads again if a credential changed meanwhile: an older read would bring a deleted credential back.
     for (let taken = -1; taken !== this.#taken; all = await this.#records.all()) taken = this.#taken;
     const there = new Set(all.map(({ key }) => key));
     for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#take(key, null);
@@ -93,8 +93,8 @@ export class ServerCredentials {
   }
 
   /**
-   * For what the server with this URL names, and its authorization server. They may lead inside where the operator has named
-   * them: by the URL of the server, or by `auth.issuer` (proto:T10). `trace` records the requests in place of the gateway's own.
+   * For URLs that the server names, and its authorization server. Private addresses are allowed only if the operator named
+   * them, by the server's URL or `auth.issuer` (proto:T10). `trace` records the requests instead of the gateway's own trace.
    */
   fetchFor(name: string, url: string, trace?: SignInTrace): GuardedFetch {
     const definition = this.deps.desired.state.servers.get(name);
@@ -104,43 +104,43 @@ export class ServerCredentials {
     return this.deps.fetch(name, isInside(new URL(url)), named, trace);
   }
 
-  /** The tokens for requests to the server; null without. */
+  /** The tokens for requests to the server; null without tokens. */
   tokens(server: Server): Tokens | null {
     const { transport } = server;
     const value = this.#known.get(keyOf(ownerAt(server)))?.value;
     return value !== undefined && 'url' in transport && value.url === transport.url ? value.tokens : null;
   }
 
-  /** Whether tokens have to be got before a request is sent. */
+  /** Whether tokens have to be fetched before a request is sent. */
   due(server: Server): boolean {
     const tokens = this.tokens(server);
     if (tokens === null) return authOf(server).grant !== 'authorization_code';
     const { clock } = this.deps;
     if (tokens.expiresAt === null || tokens.expiresAt - tokens.aheadMs > clock.wall()) return false;
-    // A token that is still good is used while the authorization server is away.
+    // While the authorization server is unreachable, a token that is still valid is used.
     return (
       tokens.expiresAt <= clock.wall() ||
       clock.now() - (this.#failedAt.get(keyOf(ownerAt(server))) ?? -RETRY_MS) >= RETRY_MS
     );
   }
 
-  /** Whether the server has said what it wants since the last login. */
+  /** Whether the server has sent a challenge since the last login. */
   isChallenged(server: Server): boolean {
     return this.#challenges.has(keyOf(ownerAt(server)));
   }
 
-  /** Remembers what a refused request was told. */
+  /** Stores the challenge of a refused request. */
   challenged(server: Server, header: string | null): BearerChallenge {
     const challenge = bearerChallenge(header);
     this.#challenges.set(keyOf(ownerAt(server)), challenge);
     return challenge;
   }
 
-  /** Calls were refused for want of these scopes: the next login asks for them, whichever node begins it. */
+  /** Adds scopes whose lack made calls fail: the next login on any node requests them. */
   async widen(server: Server, scopes: readonly string[]): Promise<void> {
     const key = keyOf(ownerAt(server));
     const kept = await this.#reread(key);
-    // The claim of an exchange must stay the newest; the next refusal says it again.
+    // The claim of an exchange must stay the latest revision; the next refusal names the scopes again.
     if (kept === null || kept.value.exchangeUntil !== null) return;
     const all = [...new Set([...kept.value.scopes, ...scopes])];
     if (all.length === kept.value.scopes.length || all.length > MAX_SCOPES) return;
@@ -148,7 +148,7 @@ export class ServerCredentials {
     await this.#reread(key);
   }
 
-  /** What a login asks for: what was granted before and what the server asks for now (proto:T9). `challenge`: in place of the last one. */
+  /** The scopes for a login: those granted before and those requested now (proto:T9). `challenge`: replaces the last one. */
   wantedScopes(server: Server, authority: Authority, challenge?: BearerChallenge): readonly string[] {
     const key = keyOf(ownerAt(server));
     const before = this.#known.get(key)?.value;
@@ -170,7 +170,7 @@ export class ServerCredentials {
     const authority = await discover(fetch, transport.url, resourceMetadata, auth.issuer);
     const { issuer } = authority.metadata;
     const before = this.#known.get(key)?.value.authority.metadata.issuer ?? issuer;
-    // A server that names another issuer must not get there what the operator has given for the first.
+    // The operator's client credentials for the first issuer must not be sent to another one that the server names.
     if (issuer !== before && auth.issuer === null && auth.clientId !== null) {
       throw loginRefused(
         `its authorization server is ${issuer} now, and was ${before}; if that is right, set auth.issuer`,
@@ -179,7 +179,7 @@ export class ServerCredentials {
     return authority;
   }
 
-  /** Stores what a login got. */
+  /** Stores the result of a login. */
   async keep(
     owner: CredentialOwner,
     credential: Omit<Credential, 'exchangeUntil' | 'changedAt' | 'reason'>,
@@ -200,7 +200,7 @@ export class ServerCredentials {
     return value;
   }
 
-  /** Of servers whose credential no key opens. */
+  /** Keys of stored credentials that no key can open. */
   get unreadable(): readonly string[] {
     return this.#records.unreadable.filter((key) => !this.#known.has(key));
   }
@@ -212,13 +212,13 @@ export class ServerCredentials {
     return all.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   }
 
-  /** When the credential of the owner was last changed; null without one that holds. */
+  /** When the owner's credential was last changed; null without a valid one. */
   connectedAt(owner: CredentialOwner): number | null {
     const kept = this.#known.get(keyOf(owner));
     return kept !== undefined && this.#viewOf(kept).state === 'connected' ? kept.value.changedAt : null;
   }
 
-  /** Gets new tokens without the user. Resolves with whether there are others than `used` now. */
+  /** Gets new tokens without the user. Resolves with whether there are now other tokens than `used`. */
   renew(server: Server, used: Tokens | null): Promise<boolean> {
     const key = keyOf(ownerAt(server));
     let renewal = this.#renewals.get(key);
@@ -244,7 +244,7 @@ export class ServerCredentials {
         if (mine === null || !this.#renewable(server, mine)) return false;
         const exchangeUntil = clock.wall() + EXCHANGE_MS;
         const claimed = await this.#records.put(key, { ...mine, exchangeUntil }, kept?.revision ?? null);
-        // A claim that took long to make may end before the exchange does: it is not used.
+        // A claim that took long to make may expire before the exchange ends, so it is not used.
         const inTime = exchangeUntil - clock.wall() >= LEAST_LEFT_MS;
         if (claimed !== null && inTime) return await this.#exchange(server, mine, claimed);
       }
@@ -259,7 +259,7 @@ export class ServerCredentials {
     return authOf(server).grant !== 'authorization_code' || tokens?.refresh != null;
   }
 
-  /** The one node that has the claim. */
+  /** Runs on the only node with the claim. */
   async #exchange(server: Server, before: Credential, claimed: number): Promise<boolean> {
     const { name } = server;
     const { clock, logger } = this.deps;
@@ -277,7 +277,7 @@ export class ServerCredentials {
       const { message } = plainly(name, error);
       const tokens = errorAnswer(error)?.code === 'invalid_grant' ? null : before.tokens;
       const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: clock.wall() };
-      // Only over the claim: another generation is never taken back (fault:F21).
+      // Replaces only the claim: a newer credential is never overwritten (fault:F21).
       await this.#records.put(key, value, claimed);
       await this.#reread(key);
       this.#failedAt.set(key, clock.now());
@@ -287,7 +287,7 @@ export class ServerCredentials {
     }
   }
 
-  /** The authorization server takes the old one no more: it is used from now on, and stored when the store can do it. */
+  /** Uses the new tokens at once, because the old ones may be void already, and retries until they are stored. */
   async #stored(key: string, value: Credential, claimed?: number): Promise<void> {
     this.#take(key, { key, value, revision: claimed ?? 0 });
     for (;;) {
@@ -303,7 +303,7 @@ export class ServerCredentials {
 
   async #granted(server: Server, { authority, client, scopes, tokens, url }: Credential): Promise<Tokens> {
     const { clock, random } = this.deps;
-    // Loaded for the first token, not at the start: 45 ms.
+    // Loaded for the first token and not at the start, because it takes 45 ms.
     const { requestTokens } = await import('./token-endpoint.ts');
     const auth = authOf(server);
     const fetch = this.fetchFor(server.name, url);
@@ -327,7 +327,7 @@ export class ServerCredentials {
     return requestTokens({ ...common, grant, parameters: { ...parameters, scope } });
   }
 
-  /** Of a server that needs no user, before its first token. */
+  /** The credential of a server whose grant needs no user, before its first token. */
   async #first(server: Server): Promise<Credential | null> {
     const auth = authOf(server);
     const { transport } = server;
@@ -354,7 +354,7 @@ export class ServerCredentials {
     for (const secret of [now?.access, now?.refresh, kept?.value.client.secret]) {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
-    // With a refresh token that is void the server itself refuses the next request, whose caller hears what to do.
+    // Without a valid refresh token, the server refuses the next request itself, and its caller gets the advice.
     const told = kept === null || now !== null;
     if (this.#read && told && before?.access !== now?.access) this.deps.changed(ownerOf(key), kept === null);
   }
@@ -379,7 +379,7 @@ export class ServerCredentials {
   }
 }
 
-/** As a person sees a credential that was sealed with a key that is gone. */
+/** View of a credential whose sealing key is gone. */
 const UNREADABLE: Omit<CredentialView, 'server' | 'principal'> = {
   state: 'failed',
   reason: 'it cannot be opened, the key that sealed it is gone',
@@ -392,7 +392,7 @@ const UNREADABLE: Omit<CredentialView, 'server' | 'principal'> = {
   changedAt: 0,
 };
 
-/** As the definition has it; null where it names none. */
+/** The client of the definition; null if it names none. */
 export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {
   if (clientId === null) return null;
   const secret = clientSecret?.reveal() ?? null;

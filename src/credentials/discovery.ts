@@ -2,18 +2,18 @@ import type { AuthorizationServer, ResourceServer } from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { loginRefused } from './login-errors.ts';
 
-/** Where and for what tokens for a server are to be had. */
+/** The authorization server of a server, and the parameters of its tokens. */
 export interface Authority {
   readonly metadata: AuthorizationServer;
-  /** As published, for the `resource` parameter (RFC 8707); null where the server publishes nothing. */
+  /** The published resource, for the `resource` parameter (RFC 8707); null if the server publishes no metadata. */
   readonly resource: string | null;
-  /** What the server publishes as its scopes; null for nothing. */
+  /** The scopes that the server publishes; null if it publishes none. */
   readonly scopes: readonly string[] | null;
 }
 
 /**
- * Finds the authorization server of a server: protected resource metadata at the URL of its challenge or at the
- * well-known places (RFC 9728), then the metadata of the first authorization server (RFC 8414 and OpenID, in the order of the
+ * Finds the authorization server of a server: protected resource metadata at the URL of the challenge or at the well-known
+ * places (RFC 9728), then the metadata of its first authorization server (RFC 8414 and OpenID, in the order of the
  * specification). A server without the former is its own authorization server, as in 2025-03-26 (proto:T6).
  */
 export async function discover(
@@ -48,7 +48,7 @@ export async function discover(
   return { metadata, resource: resource.resource, scopes: listed(resource.scopes_supported) };
 }
 
-/** The texts of a list; null where a document has another thing there. */
+/** The texts of a list; null if the value is no list. */
 function listed(value: unknown): readonly string[] | null {
   return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : null;
 }
@@ -65,7 +65,7 @@ async function resourceMetadata(fetch: GuardedFetch, url: URL, named: string | n
   throw loginRefused(`there is no protected resource metadata at ${short(named)}, which its challenge names`);
 }
 
-/** Whether the resource is the server's URL or a folder above it (RFC 8707 §2, MCP authorization §canonical URI). */
+/** Whether the resource is the server's URL or a parent path of it (RFC 8707 §2, MCP authorization §canonical URI). */
 function covers(resource: string, url: URL): boolean {
   if (!URL.canParse(resource)) return false;
   const { origin, pathname } = new URL(resource);
@@ -73,7 +73,7 @@ function covers(resource: string, url: URL): boolean {
   return origin === url.origin && `${url.pathname}/`.startsWith(folder);
 }
 
-/** The metadata of the issuer; null where it publishes none. Rejects where what it publishes is another's. */
+/** The metadata of the issuer; null if it publishes none. Rejects if it belongs to another issuer. */
 async function issuerMetadata(fetch: GuardedFetch, issuer: string): Promise<AuthorizationServer | null> {
   if (!URL.canParse(issuer)) throw loginRefused('it names an authorization server that is not a URL');
   const { origin, pathname } = new URL(issuer);
@@ -90,7 +90,7 @@ async function issuerMetadata(fetch: GuardedFetch, issuer: string): Promise<Auth
   return null;
 }
 
-/** A JSON object; null where the place has none. */
+/** The JSON object at the URL; null if there is none. */
 async function document(fetch: GuardedFetch, place: string): Promise<object | null> {
   const response = await fetch(place, { headers: { accept: 'application/json' } });
   if (!response.ok) return null;

@@ -1,7 +1,7 @@
 import type { AuthorizationServer } from 'oauth4webapi';
 import { loginRefused } from './login-errors.ts';
 
-/** Where users sign in. Throws where the authorization server has no such place, or not with PKCE. */
+/** Where users sign in. Throws if the authorization server has no such endpoint or no PKCE. */
 export function authorizationEndpoint(metadata: AuthorizationServer): string {
   const { issuer, authorization_endpoint: endpoint, code_challenge_methods_supported: methods } = metadata;
   if (endpoint === undefined || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
@@ -13,14 +13,14 @@ export function authorizationEndpoint(metadata: AuthorizationServer): string {
   return endpoint;
 }
 
-/** Where clients register (RFC 7591). Throws where they cannot. */
+/** Where clients register (RFC 7591). Throws if they cannot. */
 export function registrationEndpoint({ issuer, registration_endpoint: endpoint }: AuthorizationServer): string {
   if (endpoint !== undefined) return endpoint;
   const advice = 'register a client there and set auth.clientId (and auth.clientSecret) in the definition';
   throw loginRefused(`its authorization server ${issuer} registers no clients; ${advice}`);
 }
 
-/** The gateway's metadata document as its client id; null if the authorization server reads no such documents (proto:T8). */
+/** The gateway's metadata document as client id; null if the authorization server does not support it (proto:T8). */
 export function clientDocument(document: string | null, metadata: AuthorizationServer): string | null {
   return metadata['client_id_metadata_document_supported'] === true ? document : null;
 }

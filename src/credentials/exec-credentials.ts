@@ -13,32 +13,32 @@ export interface ExecCredentialsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly guard: ProcessGuard;
-  /** What programs get beside what their definitions say. */
+  /** Environment of the programs in addition to that of their definitions. */
   readonly environment: Readonly<Record<string, string>>;
   readonly desired: { readonly state: Pick<DesiredState, 'servers'> };
-  /** A server that was refused has another credential now. */
+  /** A server that refused a request has a new credential now. */
   readonly renewed: (server: string) => void;
 }
 
-/** Asked so long before the end of a credential, but not before nine tenths of its life. */
+/** A credential is renewed this long before it expires, but not before nine tenths of its lifetime. */
 const AHEAD_MS = 30_000;
-/** A program that gave nothing new is not asked sooner for a request. */
+/** Minimum interval of requests to a program that returned nothing new. */
 const APART_MS = 5_000;
-/** A program that failed, or gave what the server refuses, is asked again by itself: after the first, then ever later. */
+/** Retry delays, doubling from the first to the last, after a program failed or returned what the server refuses. */
 const FIRST_AGAIN_MS = 5_000;
 const LAST_AGAIN_MS = 300_000;
 
-/** Credentials that programs print: as Git, Docker and Kubernetes have helpers, so that any vault or cloud is a source. */
+/** Credentials printed by programs, like the helpers of Git and Docker, so that any vault or cloud can be the source. */
 export class ExecCredentials {
   readonly deps: ExecCredentialsDeps;
-  /** By server; of the definition in force last. */
+  /** By server, for the definition that was last in force. */
   readonly #known = new Map<string, ExecCredential>();
 
   constructor(deps: ExecCredentialsDeps) {
     this.deps = deps;
   }
 
-  /** Shared by all connections of one definition. */
+  /** The lease is shared by all connections of one definition. */
   lease(server: Server, spec: ExecSpec): CredentialLease {
     let known = this.#known.get(server.name);
     if (known === undefined || known.digest !== digestOfWhole(server)) {
@@ -64,14 +64,14 @@ class ExecCredential implements CredentialLease {
   readonly #deps: ExecCredentialsDeps;
   readonly #spec: ExecSpec;
   #answer: ExecAnswer | null = null;
-  /** null: it does not end. */
+  /** When to ask the program again; null: the credential does not expire. */
   #askAt: number | null = null;
   #reason: string | null = null;
   #changedAt = 0;
-  /** When it gave nothing new the last time. */
+  /** Monotonic time at which the program last returned nothing new. */
   #barrenAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | null = null;
-  /** Some request was refused, or went without, since the last credential that was new. */
+  /** A request was refused, or had no credential, since the last new credential. */
   #refused = false;
   #againMs = FIRST_AGAIN_MS;
   #cancel: (() => void) | null = null;
@@ -83,7 +83,7 @@ class ExecCredential implements CredentialLease {
     this.#spec = spec;
   }
 
-  /** Of the server, whichever of its callers it is asked for. */
+  /** The digest of the server, the same for all its callers. */
   get digest(): string {
     return digestOfWhole(this.server);
   }
@@ -99,7 +99,7 @@ class ExecCredential implements CredentialLease {
 
   headers(): Headers | Promise<Headers> {
     const asked = this.#due() ? this.#ask() : null;
-    // What is still good is used meanwhile.
+    // Meanwhile requests use a credential that is still valid.
     if (asked === null || !this.#ended()) return this.#current();
     return asked.then(() => this.#current());
   }
@@ -110,7 +110,7 @@ class ExecCredential implements CredentialLease {
 
   async refused({ status, headers }: CredentialRefusal): Promise<boolean> {
     if (status !== 401) return false;
-    // Another request has had it renewed meanwhile.
+    // Another request has caused a renewal meanwhile.
     if (this.#answer !== null && headers !== null && !sameHeaders(headers, this.#answer)) return true;
     if (this.#deps.clock.now() - this.#barrenAt >= APART_MS || this.#asking !== null) await this.#ask();
     const good = this.#answer !== null && !this.#ended() && !sameHeaders(headers, this.#answer);
@@ -153,7 +153,7 @@ class ExecCredential implements CredentialLease {
     return this.#asking !== null || clock.now() - this.#barrenAt >= APART_MS;
   }
 
-  /** Also where there is none. */
+  /** True also without a credential. */
   #ended(): boolean {
     if (this.#answer === null) return true;
     const { expiresAt } = this.#answer;
@@ -174,7 +174,7 @@ class ExecCredential implements CredentialLease {
     const url = 'url' in transport ? transport.url : '';
     try {
       const answer = await askProgram(this.#spec, environment, { server, url }, guard, this.#closed.signal);
-      // Known to the log before a request carries it.
+      // The log must know the secrets before a request carries them.
       for (const value of valuesIn(answer)) for (const form of secretForms(value)) logger.addSecret(form);
       const isNew = !sameHeaders(this.#answer?.headers ?? null, answer);
       const now = clock.wall();
@@ -200,7 +200,7 @@ class ExecCredential implements CredentialLease {
     }
   }
 
-  /** The server waits for a credential: nothing else would ask for one. */
+  /** Asks again after a delay: the server waits for a credential, and nothing else would ask for one. */
   #later(): void {
     if (this.#cancel !== null || this.#closed.signal.aborted || !this.#refused) return;
     this.#cancel = this.#deps.clock.after(this.#againMs, () => {

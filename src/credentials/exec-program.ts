@@ -6,15 +6,15 @@ import { headerComplaint } from '../model/request-headers.ts';
 import { revealed } from '../model/secret.ts';
 import { SweptText } from '../model/swept-text.ts';
 
-/** What a credential program gave. */
+/** The result of a credential program. */
 export interface ExecAnswer {
-  /** Name and value alternating, as requests carry them. */
+  /** Header names and values, alternating. */
   readonly headers: readonly string[];
-  /** Wall clock; null where it does not end. */
+  /** Wall clock; null if the credential does not expire. */
   readonly expiresAt: number | null;
 }
 
-/** Why there is no credential, in words for people; what the program printed on its output is not in them. */
+/** Why there is no credential, for people. Does not contain the output of the program. */
 export class ExecFailure extends Error {}
 
 const MAX_OUTPUT_BYTES = 256 * 1024;
@@ -22,15 +22,15 @@ const MAX_STDERR_BYTES = 8 * 1024;
 const MAX_HEADERS = 32;
 const MAX_LINE = 200;
 
-/** What the operating system says at `spawn`, for people. */
+/** Explanations of error codes of `spawn`. */
 const NOT_STARTED: Readonly<Record<string, string>> = {
   ENOENT: 'FILE was not found; correct "command" or PATH, or the first line of the script',
   EACCES: 'may not be executed by the user of the gateway: chmod +x FILE',
 };
 
 /**
- * Runs the program once: the question as one line of JSON on its standard input, the answer as JSON on its output. It gets a
- * process group of its own, which is killed when its time is over, and with the gateway. Rejects with ExecFailure.
+ * Runs the program once, with the question as one line of JSON on standard input and the answer as JSON on standard output. The
+ * program gets its own process group, which is killed at the timeout and with the gateway. Rejects with ExecFailure.
  */
 export async function askProgram(
   spec: ExecSpec,
@@ -68,7 +68,7 @@ function outputOf(
       try {
         process.kill(-child.pid!, 'SIGKILL');
       } catch {
-        // It has ended meanwhile.
+        // The process has ended meanwhile.
       }
     };
     const late = setTimeout(() => {
@@ -99,13 +99,13 @@ function outputOf(
       if (code === 0) resolve(Buffer.concat(out).toString());
       else fail(by === null ? `exited with code ${code}` : `was ended by ${by}`);
     });
-    // It need not read what it is asked.
+    // The program need not read its input.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
   });
 }
 
-/** Its last words, without what looks like a secret. */
+/** The last line of standard error, without what looks like a secret. */
 function lastLine(stderr: string, secrets: readonly string[]): string {
   const line = stderr.trimEnd().split('\n').at(-1)!.trim();
   const swept = new SweptText(line, secrets, null, false).words(false).toString();

@@ -7,7 +7,7 @@ import type { Tokens } from './token-endpoint.ts';
 
 type Headers = readonly string[] | null;
 
-/** Gives each connection its lease. */
+/** Creates the lease of each connection. */
 export class Leases implements Credentials {
   readonly #credentials: ServerCredentials;
 
@@ -22,11 +22,11 @@ export class Leases implements Credentials {
   }
 }
 
-/** What requests of one connection carry: the tokens of their server, as they are at the moment. */
+/** The credential of one connection: the current tokens of its server. */
 class Lease implements CredentialLease {
   readonly #credentials: ServerCredentials;
   readonly #server: Server;
-  /** Encoded once for each token. */
+  /** The tokens of `#headers`, which are encoded once per token. */
   #tokens: Tokens | null = null;
   #headers: Headers = null;
   #nonce: string | null = null;
@@ -50,9 +50,9 @@ class Lease implements CredentialLease {
     const said = this.#credentials.challenged(this.#server, challenge);
     const used = this.#credentials.tokens(this.#server);
     if (said.error === 'use_dpop_nonce') return this.#nonce !== null;
-    // Another request has had it renewed meanwhile, or a user has signed in.
+    // Another request has renewed the token meanwhile, or a user has signed in.
     if (used !== null && headers?.[1] !== `${used.scheme} ${used.access}`) return true;
-    // The first token, and more scopes, need the consent of a user, where the grant has one.
+    // For the first token or more scopes, a grant with a user needs the user's consent.
     if ((used === null || status !== 401) && authOf(this.#server).grant === 'authorization_code') {
       if (status === 403) await this.#credentials.widen(this.#server, scopesOf(said.scope)).catch(() => null);
       return false;

@@ -2,17 +2,17 @@ import { EgressRefused, NotReached } from '../http/client/guarded-fetch.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
-/** The login cannot go on: what the server or its authorization server says does not allow it. */
+/** The login cannot continue because of what the server or its authorization server says. */
 export function loginRefused(words: string, cause?: unknown): GatewayError {
   return new GatewayError('AUTH_REQUIRED', words, cause === undefined ? {} : { cause });
 }
 
-/** There is nothing to sign in to: the definition says otherwise. */
+/** There is nothing to sign in to, according to the definition. */
 export function noLogin(words: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', words);
 }
 
-/** An error of a login or of a token request in words that hold no secret, with the name of the server before them. */
+/** An error of a login or token request, in words without secrets and with the name of the server. */
 export function plainly(server: string, error: unknown): GatewayError {
   const say = (code: GatewayError['code'], words: string): GatewayError =>
     new GatewayError(code, `${server}: ${words}`, { server, cause: error });
@@ -34,7 +34,7 @@ export function plainly(server: string, error: unknown): GatewayError {
 
 const ANSWERS = new Set(['OAUTH_AUTHORIZATION_RESPONSE_ERROR', 'OAUTH_RESPONSE_BODY_ERROR']);
 
-/** The `error` that the authorization server answered; null where another thing was wrong. By name: the library is loaded late. */
+/** The `error` that the authorization server answered, else null. Checks names, because the library is loaded later. */
 export function errorAnswer(failure: unknown): { readonly code: string; readonly description: string | null } | null {
   const { code, error, error_description: description = null } = failure as Partial<Record<string, string>>;
   return code !== undefined && ANSWERS.has(code) ? { code: error ?? '', description } : null;

@@ -16,11 +16,11 @@ import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
 
-/** A login between its begin and its end; every node can end it. */
+/** A login that has begun; every node can finish it. */
 interface PendingLogin {
   readonly server: string;
   readonly principal: string | null;
-  /** Digest of the secret that the browser has which alone may end it; null or absent for none. */
+  /** Digest of the secret of the only browser that may finish it; null or absent if any may. */
   readonly browser?: string | null;
   /** URL of the server. */
   readonly target: string;
@@ -35,25 +35,25 @@ interface PendingLogin {
   readonly scopes: readonly string[];
   readonly dpop: boolean;
   readonly expiresAt: number;
-  /** The browser is back: a node has the code, and is getting the token. */
+  /** The browser is back: a node has the code and requests the token. */
   readonly ending?: boolean;
 }
 
-/** Hears that a login is over; `reason` says why it has left no credential, null where it has. */
+/** Called when a login has ended; `reason` says why it produced no credential, null if it did. */
 type LoginOver = (
   server: string,
   end: { readonly principal: string | null; readonly login: string; readonly reason: string | null },
 ) => void;
 
 const LOGIN_MS = 600_000;
-/** Users without an operator's rights begin no more for one credential while so many are under way. */
+/** Maximum number of concurrent logins for one credential that users without an operator's rights can begin. */
 const MAX_BY_BROWSERS = 16;
-/** An exchange and a store that is slow. */
+/** Time for an exchange and a slow store. */
 const ENDING_MS = 30_000;
 const LOOK_MS = 250;
 const BY_REDIRECT = { deviceCode: null, userCode: null, intervalMs: LOOK_MS };
 
-/** Why no user can sign in at the server; null where one can. */
+/** Why no user can sign in at the server; null if one can. */
 export function whyNoLogin(server: Server): string | null {
   if (!('url' in server.transport)) return 'it is not behind a URL, so there is nothing to sign in to';
   if (!takesTokens(server))
@@ -69,9 +69,9 @@ export class OAuthLogins implements Logins {
   readonly #trace: SignInTrace;
   readonly #over: LoginOver;
   readonly #pending: SealedRecords<PendingLogin>;
-  /** By issuer and redirect URI: registered dynamically (RFC 7591). */
+  /** Dynamically registered clients (RFC 7591), by issuer and redirect URI. */
   readonly #clients: SealedRecords<OAuthClient>;
-  /** By login, so that its authorization server is asked once at a time. */
+  /** By login, so that each authorization server has one poll at a time. */
   readonly #waiting = new Map<string, Promise<CredentialView>>();
 
   constructor(credentials: ServerCredentials, trace: SignInTrace, over: LoginOver) {
@@ -142,7 +142,7 @@ export class OAuthLogins implements Logins {
         return this.#granted(pending, 'authorization_code', more);
       });
     } catch (error) {
-      // The authorization server did not hear of it: the same address is good once more.
+      // The authorization server did not get the code, so the same address can be used again.
       again = (error as GatewayError).code === 'NOT_SENT';
       reason = (error as GatewayError).message;
       throw error;
@@ -152,7 +152,7 @@ export class OAuthLogins implements Logins {
     }
   }
 
-  /** A code is sent once, whatever comes of it, and by one node (proto:T7). What waits for the end waits on until then. */
+  /** Claims the login, because a code must be sent once and by one node (proto:T7). `ended` continues to wait meanwhile. */
   async #claimed(id: string, browser: string | null): Promise<PendingLogin> {
     const kept = await this.#open(id);
     if (kept?.value.browser != null && kept.value.browser !== digestOf(browser))
@@ -181,13 +181,13 @@ export class OAuthLogins implements Logins {
     const { server, deviceCode } = begun;
     const before = this.#of(begun)?.changedAt;
     for (let waitMs = begun.intervalMs; ; ) {
-      // First whether it goes on: what ended it is known then.
+      // Read before the credential: when the login is gone, its result is known.
       const over = (await this.#open(id)) === null;
       const done = this.#of(begun);
       if (done?.state === 'connected' && done.changedAt !== before) return done;
       if (over) throw loginRefused(`${server}: the login was refused, or ten minutes are over`);
       await pause(clock, waitMs);
-      // Asked to slow down, it does so for good (RFC 8628 §3.5).
+      // After `slow_down` the longer interval stays (RFC 8628 §3.5).
       if (deviceCode !== null && (await this.#poll(id, begun))) waitMs += 5_000;
     }
   }
@@ -205,13 +205,13 @@ export class OAuthLogins implements Logins {
       const { revoked } = await import('./authorization.ts');
       await revoked(this.#credentials.fetchFor(server, credential.url), credential);
     } catch (error) {
-      // The gateway has forgotten it; until it ends, only its authorization server knows better.
+      // The credential is deleted; until it expires, only its authorization server could still accept it.
       this.#credentials.deps.logger.warn('token_not_revoked', { server, reason: plainly(server, error).message });
     }
     return true;
   }
 
-  /** The server as it is for the owner of the credential. */
+  /** The server with the owner of the credential as its caller. */
   #ownedBy(server: Server, principal: string | null): Server {
     const shared = authOf(server).per !== 'principal';
     if (shared && principal === null) return server;
@@ -232,7 +232,7 @@ export class OAuthLogins implements Logins {
     return this.#credentials.list().find((one) => one.server === server && one.principal === principal);
   }
 
-  /** The operator's own URL may redirect, and need not answer. */
+  /** Gets a challenge from the server. The URL is the operator's own, so it may redirect and need not answer. */
   async #provoke(server: Server, fetch: GuardedFetch): Promise<void> {
     const { transport } = server;
     if (!('url' in transport)) return;
@@ -241,7 +241,7 @@ export class OAuthLogins implements Logins {
     if (challenge !== null) this.#credentials.challenged(server, challenge);
   }
 
-  /** The gateway's metadata document where the authorization server reads it, else a registration (proto:T8). */
+  /** The gateway's metadata document if the authorization server supports it, else a registration (proto:T8). */
   async #client(fetch: GuardedFetch, { metadata }: Authority, redirectUri: string | null): Promise<OAuthClient> {
     const document = clientDocument(this.#credentials.deps.clientMetadataUrl(), metadata);
     if (document !== null) return { id: document, secret: null, privateKey: null, authMethod: 'none' };
@@ -254,7 +254,7 @@ export class OAuthLogins implements Logins {
     return client;
   }
 
-  /** Whether the authorization server wants to be asked less often. */
+  /** Whether the authorization server requested a longer interval. */
   async #poll(id: string, pending: PendingLogin): Promise<boolean> {
     try {
       await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
@@ -292,7 +292,7 @@ export class OAuthLogins implements Logins {
     return found !== null && found.value.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
   }
 
-  /** Deletes logins that were never ended; resolves with those under way. */
+  /** Deletes expired logins and resolves with the others. */
   async #sweep(): Promise<readonly PendingLogin[]> {
     const now = this.#credentials.deps.clock.wall();
     const all = await this.#pending.all();

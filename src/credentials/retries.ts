@@ -1,10 +1,10 @@
 import type { Clock } from '../model/clock.ts';
 
-/** The first; each one after it waits twice as long, up to the last. */
+/** The first delay; each later one is twice as long, up to the maximum. */
 export const RETRY_MS = 10_000;
 const LONGEST_MS = 300_000;
 
-/** Tries failed renewals again, one of each key at a time: a server comes back by itself when what was away has come back. */
+/** Retries failed renewals, one per key at a time, so that a server recovers by itself. */
 export class RenewalRetries {
   readonly #clock: Clock;
   readonly #failed = new Map<string, { readonly ms: number; armed: boolean }>();
@@ -20,7 +20,7 @@ export class RenewalRetries {
     this.#failed.set(key, retry);
     this.#clock.after(retry.ms, () => {
       retry.armed = false;
-      // Meanwhile it may have been renewed, or forgotten.
+      // The credential may have been renewed meanwhile.
       if (this.#failed.get(key) === retry) void renew();
     });
   }

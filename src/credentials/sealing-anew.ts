@@ -3,15 +3,15 @@ import type { Sealing } from '../model/sealing.ts';
 import type { StoreRecord } from '../store/run-time-store/run-time-store.ts';
 import { contextOf, type Records, recordsOf } from './credential-store.ts';
 
-/** All that is sealed in the run-time store. */
+/** All sealed collections of the run-time store. */
 const COLLECTIONS = ['credentials', 'logins', 'oauth_clients', 'secrets'] as const;
 const LOOK_MS = 100;
-/** A node holds a record for 8 s at most while it exchanges a token. */
+/** A node claims a record for at most 20 s while it exchanges a token. */
 const PATIENCE_MS = 30_000;
 
 /**
- * Seals with the key in force whatever another key has sealed, each record by compare and swap. Resolves with how many, when
- * none is left that an old key opens: only then may that be dropped. Rejects where that does not come about in half a minute.
+ * Seals with the current key all records that another key sealed, each by compare-and-swap. Resolves with their number when no
+ * record needs an old key any more, which may then be removed. Rejects if that takes longer than half a minute.
  */
 export async function sealAnew(records: Records, sealing: Sealing, clock: Clock): Promise<number> {
   let sealed = 0;
@@ -40,7 +40,7 @@ async function sealedAnew(
   const context = contextOf(collection, key);
   const text = sealing.open(context, value);
   if (text === null || sealing.outdated?.(context, value) !== true) return 'good';
-  // A node that exchanges a token writes what it gets over this very revision, or has lost it.
+    // A node that exchanges a token writes the result over this revision, which must therefore stay.
   const { exchangeUntil } = JSON.parse(text) as { readonly exchangeUntil?: number | null };
   if (exchangeUntil != null && exchangeUntil > now) return 'later';
   const write = { kind: 'put', collection, key, value: sealing.seal(context, text), expected: revision } as const;

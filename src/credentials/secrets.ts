@@ -17,9 +17,9 @@ interface SecretsDeps {
   readonly logger: Pick<Logger, 'addSecret'>;
 }
 
-/** What `${secret:NAME}` stands for: set by an operator, sealed in the run-time store, and never given out again. */
+/** The values of `${secret:NAME}`: set by an operator, sealed in the run-time store, and never shown. */
 export class Secrets {
-  /** By name, as they were read last; null for one that no key opens. */
+  /** By name, as last read; null for a secret that no key opens. */
   readonly values: ReadonlyMap<string, string | null>;
   readonly #values = new Map<string, string | null>();
   readonly #deps: SecretsDeps;
@@ -32,9 +32,9 @@ export class Secrets {
     this.#records = new SealedRecords(deps.records, deps.sealing, 'secrets');
   }
 
-  /** Reads what is stored. Resolves with whether a value is another one now. Rejects with StoreError. */
+  /** Reads the store. Resolves with whether a value has changed. Rejects with StoreError. */
   refresh(): Promise<boolean> {
-    // One after the other: of two readings at the same time the older one could be taken last.
+    // One at a time: of two concurrent reads the older one could be applied last.
     const refreshed = this.#last.then(() => this.#refresh());
     this.#last = refreshed.catch(() => false);
     return refreshed;
@@ -46,7 +46,7 @@ export class Secrets {
     for (const { key, value } of all) now.set(key, value.value);
     const same = now.size === this.#values.size && [...now].every(([name, value]) => this.#values.get(name) === value);
     if (same) return false;
-    // Known to the log before anything uses them.
+    // The log must know the secrets before they are used.
     for (const { value } of all) for (const form of secretForms(value.value)) this.#deps.logger.addSecret(form);
     this.#values.clear();
     for (const [name, value] of now) this.#values.set(name, value);
@@ -70,7 +70,7 @@ export class Secrets {
     return { name, state: 'kept', changedAt };
   }
 
-  /** False where there was none. */
+  /** Resolves with false if there was none. */
   async delete(name: string): Promise<boolean> {
     const all = await this.#records.all();
     if (!all.some(({ key }) => key === name) && !this.#records.unreadable.includes(name)) return false;

@@ -6,16 +6,16 @@ import type { SignInStep } from '../model/sign-in.ts';
 const MAX_STEPS = 60;
 const MAX_SERVERS = 256;
 const MAX_TEXT = 16 * 1024;
-/** Members of requests that are shown; the others may be secrets. */
+/** Parameters of requests that are shown; others may be secrets. */
 const SHOWN =
   /^(?:grant_type|client_id|redirect_uris?|scope|resource|audience|response_types?|grant_types|client_name|token_endpoint_auth_method|application_type|code_challenge|code_challenge_method|subject_token_type|requested_token_type|token_type_hint|prompt|error|error_description|iss)$/;
-/** The same of answers that hold secrets. */
+/** The same for answers that contain secrets. */
 const SHOWN_OF_ANSWER =
   /^(?:token_type|expires_in|scope|issued_token_type|error|error_description|error_uri|client_id|client_id_issued_at|client_secret_expires_at|client_name|redirect_uris|grant_types|response_types|token_endpoint_auth_method|application_type|interval|verification_uri)$/;
 
 /**
- * What was sent and answered in sign-ins at servers, and in renewals, without secrets: in memory, bounded, of this node. A
- * sign-in that begins drops what was kept of its server.
+ * Requests and answers of sign-ins at servers and of renewals, without secrets: in memory, bounded, of this node. A new sign-in
+ * drops the earlier steps of its server.
  */
 export class SignInTrace {
   readonly #clock: Pick<Clock, 'now' | 'wall'>;
@@ -33,7 +33,7 @@ export class SignInTrace {
     this.#steps.delete(server);
   }
 
-  /** An address that a browser goes to, or has come back to. */
+  /** Records a URL that a browser opens or has come back with. */
   browser(server: string, step: 'authorization' | 'redirect', url: string): void {
     const { searchParams } = new URL(url);
     const error = searchParams.get('error');
@@ -42,7 +42,7 @@ export class SignInTrace {
     this.#add(server, { step, method: null, url, status: null, ms: null, request, answer: null, problem });
   }
 
-  /** The same fetch, which tells of each request for the server. */
+  /** The same fetch, which records each request for the server. */
   through(server: string, fetch: GuardedFetch): GuardedFetch {
     return async (target, init) => {
       const from = this.#clock.now();
@@ -73,7 +73,7 @@ export class SignInTrace {
   }
 }
 
-/** What a request is for, and its parameters: every one of them is made in this room. */
+/** The step and the parameters of a request, all of which this module makes. */
 function kindOf({ pathname }: URL, init: RequestInit | undefined): readonly [SignInStep['step'], URLSearchParams] {
   if (pathname.includes('/.well-known/oauth-protected-resource')) return ['resource metadata', new URLSearchParams()];
   if (pathname.includes('/.well-known/')) return ['issuer metadata', new URLSearchParams()];
@@ -103,7 +103,7 @@ async function answerOf(
     return { answer: challenge, problem: response.status === 401 ? problem : 'it asks for no credentials' };
   }
   let text = await response.text();
-  // Some authorization servers repeat in a refusal what they were sent.
+  // Some authorization servers repeat the request in a refusal.
   for (const [name, value] of sent) if (!SHOWN.test(name) && value !== '') text = text.replaceAll(value, MASK);
   const document = step === 'resource metadata' || step === 'issuer metadata';
   const problem = response.ok ? null : `HTTP ${response.status}`;
@@ -120,7 +120,7 @@ async function answerOf(
   }
 }
 
-/** The browser alone should have these. */
+/** Masks what only the browser should have. */
 function withoutSecrets(url: string): string {
   return url.replaceAll(/([?&](?:code|state|user_code)=)[^&#]*/g, `$1${MASK}`);
 }

@@ -7,37 +7,37 @@ import type { Random } from '../model/random.ts';
 import type { Authority } from './discovery.ts';
 import { loginRefused } from './login-errors.ts';
 
-/** The gateway as the authorization server knows it. */
+/** The gateway as registered at the authorization server. */
 export interface OAuthClient {
   readonly id: string;
   readonly secret: string | null;
   /** PKCS 8 PEM. */
   readonly privateKey: string | null;
-  /** Registered for it; null: what the authorization server supports. */
+  /** The method of its registration; null: one that the authorization server supports. */
   readonly authMethod: string | null;
 }
 
-/** What a token endpoint has given. */
+/** The result of a token request. */
 export interface Tokens {
   readonly access: string;
   /** `Bearer` or `DPoP`. */
   readonly scheme: string;
   readonly refresh: string | null;
-  /** Wall clock; null where it does not end. */
+  /** Wall clock; null if the token does not expire. */
   readonly expiresAt: number | null;
-  /** Renewed so long before that; of many tokens not all at once. */
+  /** How long before that the gateway renews it; random, so that many tokens are not renewed at the same time. */
   readonly aheadMs: number;
   readonly scopes: readonly string[];
   /** Private key that the token is bound to (RFC 9449); null for bearer tokens. */
   readonly key: JWK | null;
 }
 
-/** What a request to a token endpoint is made with. */
+/** Input of a token request. */
 export interface TokenRequest {
   readonly fetch: GuardedFetch;
   readonly authority: Authority;
   readonly client: OAuthClient;
-  /** Of an earlier token, `new` for a key of its own, or null for a bearer token. */
+  /** The key of an earlier token, `new` for a new key, or null for a bearer token. */
   readonly key: JWK | 'new' | null;
   readonly grant: string;
   readonly parameters: Readonly<Record<string, string | null>>;
@@ -47,7 +47,7 @@ export interface TokenRequest {
 
 const AHEAD_MS = 60_000;
 
-/** One request to the token endpoint, for any grant; a nonce that it asks for is sent once. Rejects as oauth4webapi does. */
+/** One token request for any grant; repeats it once with a nonce if the endpoint demands one. Rejects as oauth4webapi does. */
 export async function requestTokens(request: TokenRequest): Promise<Tokens> {
   const { fetch, authority, client, grant, clock, random } = request;
   const { metadata, resource } = authority;
@@ -92,10 +92,10 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
   };
 }
 
-/** Parameters that are worth something to others. */
+/** Parameters that must not be shown to others. */
 const SECRET = ['code', 'code_verifier', 'refresh_token', 'device_code', 'subject_token', 'assertion'];
 
-/** Some authorization servers repeat in a refusal what they were sent; users and logs see its words. */
+/** Some authorization servers repeat the request in a refusal, which users and logs see. */
 function withoutSecrets(error: unknown, secrets: readonly (string | null)[]): unknown {
   if (!(error instanceof oauth.ResponseBodyError) || error.error_description === undefined) return error;
   for (const secret of secrets) {
@@ -106,7 +106,7 @@ function withoutSecrets(error: unknown, secrets: readonly (string | null)[]): un
   return error;
 }
 
-/** Options of requests of the library. The guard judges the address, with or without TLS. */
+/** Options for requests of the library. `fetch` checks the address, with or without TLS. */
 export function through(fetch: GuardedFetch) {
   return { [oauth.customFetch]: fetch as never, [oauth.allowInsecureRequests]: true };
 }
@@ -124,7 +124,7 @@ export async function authenticationOf(
   return method === 'none' ? oauth.None() : oauth.ClientSecretPost(secret);
 }
 
-/** That of oauth4webapi encodes `-`, which servers compare without decoding it (RFC 6749 §2.3.1 leaves it as it is). */
+/** oauth4webapi encodes `-`, which some servers compare without decoding; RFC 6749 §2.3.1 leaves it unencoded. */
 export function basic(secret: string): oauth.ClientAuth {
   return (_as, { client_id: id }, _body, headers) => {
     const [user, password] = [id, secret].map((text) => new URLSearchParams([['', text]]).toString().slice(1));
@@ -153,7 +153,7 @@ async function keyPair(jwk: JWK): Promise<webcrypto.CryptoKeyPair> {
   return { privateKey: privateKey as webcrypto.CryptoKey, publicKey: publicKey as webcrypto.CryptoKey };
 }
 
-/** Of a key on a curve. */
+/** The public part of an elliptic-curve key. */
 function publicPart({ d: _, ...rest }: JWK): JWK & JsonWebKey {
   return rest as JWK & JsonWebKey;
 }

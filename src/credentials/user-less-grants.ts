@@ -20,7 +20,7 @@ export async function subjectToken({ subjectToken: given, subjectTokenFile: file
   return given?.reveal() ?? '';
 }
 
-/** `subject`: the token to exchange, or the assertion; not used by `client_credentials`. */
+/** `subject`: the token to exchange, or the assertion; unused for `client_credentials`. */
 export function noUserGrant(kind: AuthSpec['grant'], subject: string): Grant {
   switch (kind) {
     case 'token_exchange':
@@ -36,7 +36,7 @@ export function noUserGrant(kind: AuthSpec['grant'], subject: string): Grant {
   }
 }
 
-/** The identity provider exchanges the user's id token for an assertion that the authorization server takes (ID-JAG). */
+/** Exchanges the user's id token at the identity provider for an assertion that the authorization server accepts (ID-JAG). */
 export async function idJag(
   fetch: GuardedFetch,
   auth: AuthSpec,

@@ -4,15 +4,15 @@ import { type Given, type Input, literal } from './server-json.ts';
 
 type Ask = (name: string, input: Input) => Promise<string | null | undefined>;
 
-/** Values of the inputs of one server: given ones, else the default, else what `ask` returns. Secrets become references. */
+/** Values of a server's inputs: the given value, else the default, else the answer of `ask`. Secrets become references. */
 export class GivenInputs implements Given {
   readonly server: string;
-  /** Values by the name of the secret; the caller keeps them before it adds the server. */
+  /** Values by secret name; the caller stores them before it adds the server. */
   readonly secrets = new Map<string, string>();
-  /** The name of the secret by that of its input. */
+  /** Secret names by input name. */
   readonly secretNames: Record<string, string> = {};
   readonly lacking = new Map<string, Input>();
-  /** The inputs that the server has. */
+  /** The inputs of the server. */
   readonly inputs = new Map<string, Input>();
   readonly #values: ReadonlyMap<string, readonly string[]>;
   readonly #ask: Ask;
@@ -25,7 +25,7 @@ export class GivenInputs implements Given {
     this.#ask = ask;
   }
 
-  /** Names that have a given value and are no inputs of the server. */
+  /** Names with a given value that are not inputs of the server. */
   get unknown(): readonly string[] {
     return [...this.#values.keys()].filter((name) => !this.inputs.has(name));
   }
@@ -54,7 +54,7 @@ export class GivenInputs implements Given {
     return null;
   }
 
-  /** The reference to it; a reference that the user wrote stays one. */
+  /** Returns a reference to the stored secret; a reference that the user wrote stays unchanged. */
   #secret(name: string, value: string): string {
     if (/^\$\{[^}]+\}$/.test(value)) return value;
     const secret = `${this.server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');

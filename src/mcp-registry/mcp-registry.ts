@@ -10,7 +10,7 @@ const MAX_BYTES = 10 * 1024 * 1024;
 const PAGE = 50;
 const OFFICIAL = 'io.modelcontextprotocol.registry/official';
 
-/** Of the MCP project. */
+/** The registry of the MCP project. */
 export const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -20,15 +20,15 @@ export async function namedRegistry(file: string | null, env: Environment): Prom
   return env['TRUNKLINE_REGISTRY'] || (file === null ? null : registryOf(file, env));
 }
 
-/** A server in a registry, and what the registry says of it. */
+/** A server in a registry, with its status there. */
 export interface RegistryEntry {
   readonly server: ServerJson;
   readonly status: string;
 }
 
-/** A server that runs here. */
+/** A registry entry that can run here. */
 export interface RunnableEntry extends RegistryEntry {
-  /** The kinds of all its ways. */
+  /** The kinds of all ways to run it. */
   readonly ways: readonly string[];
   readonly way: Way;
 }
@@ -42,7 +42,7 @@ export class McpRegistry {
     this.source = source;
   }
 
-  /** The latest versions of servers whose name or description has the words. */
+  /** The latest versions of servers whose name or description contains the words. */
   async search(text: string): Promise<readonly RegistryEntry[]> {
     if (this.#isRemote) {
       const query = new URLSearchParams({
@@ -60,7 +60,7 @@ export class McpRegistry {
     return [...latest.values()].filter(has);
   }
 
-  /** `name`: as in the registry, or what comes after its `/`, if only one server has it. `version`: null for the latest. */
+  /** `name`: as in the registry, or the part after its `/` if only one server has it. `version`: null for the latest. */
   async find(name: string, version: string | null): Promise<RegistryEntry> {
     const whole = name.includes('/') ? name : await this.#wholeName(name);
     const found = this.#isRemote
@@ -72,7 +72,7 @@ export class McpRegistry {
     throw this.#noSuch(whole, near);
   }
 
-  /** The server with this name, or name@version, and the way of the kind `via`, or its first one. */
+  /** The server with this name, or name@version, and the way of kind `via`, or its first way. */
   async runnable(wanted: string, via: string | undefined): Promise<RunnableEntry> {
     const [, name = wanted, version = null] = /^([^@]+)@(.+)$/.exec(wanted) ?? [];
     const { server, status } = await this.find(name, version);
@@ -113,7 +113,7 @@ export class McpRegistry {
     return versions.findLast(({ server }) => version === null || server.version === version) ?? null;
   }
 
-  /** Relative to the API, whose version the address may have at its end. */
+  /** `path` is relative to the API, whose version may be at the end of the address. */
   async #get(path: string, mayLack = false): Promise<unknown> {
     const base = this.source.replace(/\/+$/, '').replace(/\/v0(\.\d+)?$/, '');
     const url = `${base}/v0.1/${path}`;
@@ -140,7 +140,7 @@ export class McpRegistry {
     }
   }
 
-  /** Of one name the latest version last. */
+  /** Ordered by version, the latest last. */
   #all(): Promise<readonly RegistryEntry[]> {
     this.#documents ??= documentsAt(this.source);
     return this.#documents;
@@ -158,7 +158,7 @@ async function documentsAt(path: string): Promise<readonly RegistryEntry[]> {
   return found.sort((a, b) => compareVersions(a.server.version, b.server.version));
 }
 
-/** One document, a list of them, or an answer of a registry. `beside`: one of several files. */
+/** One document, a list of documents, or an answer of a registry. `beside`: the file is one of several. */
 async function documentsIn(file: string, beside: boolean): Promise<readonly RegistryEntry[]> {
   let value: unknown;
   try {
@@ -171,7 +171,7 @@ async function documentsIn(file: string, beside: boolean): Promise<readonly Regi
   try {
     return listedIn(Array.isArray(value) ? value : servers, file);
   } catch (error) {
-    // A folder may have other documents, such as a package.json.
+    // A folder may contain other documents, such as a package.json.
     if (beside) return [];
     throw error;
   }
@@ -192,7 +192,7 @@ function listedIn(value: unknown, where: string): RegistryEntry[] {
   });
 }
 
-/** By numbers, as versions are; a text after `-` comes before the version without it. */
+/** Compares the numbers of versions; a version with text after `-` comes before the version without it. */
 function compareVersions(a: string, b: string): number {
   const [plainA = '', plainB = ''] = [a, b].map((one) => one.split('-')[0]);
   const order = plainA.localeCompare(plainB, 'en', { numeric: true });

@@ -1,4 +1,4 @@
-/** `unreachable`: the registry cannot be read. `unknown`: it has no such server. `invalid`: the document or a given value is malformed or not accepted. */
+/** `unreachable`: unreadable registry. `unknown`: no such server in it. `invalid`: invalid or unsupported document or value. */
 export type RegistryFault = 'unreachable' | 'unknown' | 'invalid';
 
 export class RegistryError extends Error {

@@ -1,4 +1,4 @@
-/** `server.json` of the MCP registry, schema 2025-12-11, as far as it says how a server is run. */
+/** The part of `server.json` of the MCP registry, schema 2025-12-11, that describes how to run a server. */
 export interface ServerJson {
   readonly name: string;
   readonly version: string;
@@ -11,7 +11,7 @@ export interface Package {
   readonly registryType: string;
   readonly identifier: string;
   readonly version?: string;
-  /** Of an MCPB bundle, SHA-256 in hexadecimal digits. */
+  /** SHA-256 of an MCPB bundle, in hexadecimal digits. */
   readonly fileSha256?: string;
   readonly runtimeHint?: string;
   readonly transport?: PackageTransport;
@@ -27,7 +27,7 @@ export interface PackageTransport {
   readonly variables?: Readonly<Record<string, Input>>;
 }
 
-/** A value that the publisher fixed, or that the user gives. */
+/** A value that the publisher set or that the user provides. */
 export interface Input {
   readonly description?: string;
   readonly isRequired?: boolean;
@@ -57,17 +57,17 @@ export type Way =
 
 interface Launcher {
   readonly command: string;
-  /** Others that take the same words. */
+  /** Other commands that take the same arguments. */
   readonly hints: readonly string[];
-  /** The words before and behind the arguments of the runtime, and before those of the package. */
+  /** The arguments of the launcher, including those of the runtime, up to the arguments of the package. */
   words(one: Package, runtime: readonly string[], variables: readonly string[]): string[];
 }
 
-/** An option in the place of a package would be one of its launcher. */
+/** An identifier must not begin like an option: it would be an option of the launcher. */
 const IDENTIFIER = /^[A-Za-z0-9@][\w@./:+-]{0,255}$/;
 const VERSION = /^[A-Za-z0-9][\w.+!-]{0,127}$/;
 
-/** Why a package does not run here; null where it does. */
+/** Why a package cannot run here; null if it can. */
 function packageFault({ registryType, identifier, version, transport }: Package): string | null {
   const { type = 'stdio', url } = transport ?? {};
   if (registryType !== 'mcpb' && !Object.hasOwn(LAUNCHERS, registryType))
@@ -81,7 +81,7 @@ function packageFault({ registryType, identifier, version, transport }: Package)
 
 const isKnown = ({ type }: PackageTransport): boolean => type === 'streamable-http' || type === 'sse';
 
-/** What the registry has of a server without a way, and why it does not run here. */
+/** What the registry has of a server that cannot run here, and why. */
 export function whyNoWay({ remotes = [], packages = [] }: ServerJson): string {
   const found = [
     ...remotes.map(({ type, url = '' }) => `the address ${url} of the unknown type ${type}`),
@@ -108,14 +108,14 @@ const LAUNCHERS: Readonly<Record<string, Launcher>> = {
       ...['run', '-i', '--rm'],
       ...variables.flatMap((name) => ['-e', name]),
       ...runtime.filter((word) => !['run', '-i', '--rm'].includes(word)),
-      // The version of an image is in its identifier since 2025-10; before, it was apart.
+      // Since 2025-10 the identifier of an image contains its version; before, the version was separate.
       version === undefined || /[:@][^/]*$/.test(identifier) ? identifier : `${identifier}:${version}`,
     ],
   },
   nuget: { command: 'dnx', hints: ['dnx'], words: (one, runtime) => [...runtime, versioned(one), '--yes', '--'] },
 };
 
-/** The ways to run it here, the publisher's first one first; remotes before packages. */
+/** The ways to run the server here in the publisher's order, remotes before packages. */
 export function waysOf({ remotes = [], packages = [] }: ServerJson): readonly Way[] {
   const remote = remotes
     .filter(isKnown)
@@ -126,25 +126,25 @@ export function waysOf({ remotes = [], packages = [] }: ServerJson): readonly Wa
   return [...remote, ...local];
 }
 
-/** The kinds of these ways, each once. */
+/** The kinds of the ways, each once. */
 export function viasOf(ways: readonly Way[]): readonly string[] {
   return [...new Set(ways.map(({ via }) => via))];
 }
 
-/** What the user gives for inputs, by the name of the input; repeated ones have several. */
+/** The user's values of inputs, by input name; repeated inputs have several. */
 export interface Given {
-  /** Null where nothing is given and nothing is needed. A secret comes as a reference to the store of secrets. */
+  /** Null if there is no value and none is required. A secret becomes a reference to a stored secret. */
   value(name: string, input: Input): Promise<readonly string[] | null>;
 }
 
-/** What of a definition says how the server is run. */
+/** The part of a definition that describes how to run the server. */
 export interface Runs {
   readonly command?: string | undefined;
   readonly args?: readonly string[];
   readonly url?: string;
 }
 
-/** A definition as in a configuration file. */
+/** A definition in the form of a configuration file. */
 export async function definitionOf(way: Way, description: string | undefined, given: Given): Promise<Runs> {
   const about = description === undefined ? {} : { description };
   if ('remote' in way) {
@@ -173,7 +173,7 @@ export async function definitionOf(way: Way, description: string | undefined, gi
   };
 }
 
-/** `--` with nothing behind it. */
+/** Removes a trailing `--`. */
 function withoutEnd(args: readonly string[]): readonly string[] {
   return args.at(-1) === '--' ? args.slice(0, -1) : args;
 }
@@ -209,7 +209,7 @@ async function valuesOf(name: string, input: Input, given: Given): Promise<reado
   return [await filled(input.value, input.variables ?? {}, given)];
 }
 
-/** `{name}` that is no variable stays as it is. What the publisher wrote is no reference of ours. */
+/** Fills in variables; `{name}` without a variable stays. The publisher's text cannot contain references of the gateway. */
 async function filled(text: string, variables: Readonly<Record<string, Input>>, given: Given): Promise<string> {
   let result = '';
   for (const piece of text.split(/(\{[^{}]+\})/)) {
@@ -221,12 +221,12 @@ async function filled(text: string, variables: Readonly<Record<string, Input>>, 
   return result;
 }
 
-/** Two pieces that are harmless apart must not make a reference together. */
+/** Joins two texts so that they do not form a reference together. */
 export function joined(before: string, value: string): string {
   return before + (before.endsWith('$') && value.startsWith('{') ? `$${value}` : value);
 }
 
-/** Text in a definition that is to stay as it is. */
+/** Escapes text so that a definition keeps it unchanged. */
 export function literal(text: string): string {
   return text.replaceAll('${', () => '$${');
 }

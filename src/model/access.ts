@@ -1,6 +1,6 @@
 import { count, described, flag, type Infer, list, named, nullable, object, oneOf, text } from './schema.ts';
 
-/** Who may use what, as the policies of calls decide it. Types of several rooms. */
+/** Which callers may use which servers and tools, as the call policies decide. Types that several modules share. */
 
 const POLICY = named(
   'PolicyName',

@@ -1,17 +1,17 @@
-/** Places at first; a power of two, as all sizes here. */
+/** Initial capacity; every capacity is a power of two. */
 const FEW = 4;
-/** More than so many are given back once nothing is in them. */
+/** Larger tables are released when they become empty. */
 const KEPT = 64;
 
 /**
- * Values by whole numbers above 0, thousands a second and few at a time. The old tables of a `Map` would point to new
- * ones, so that all of them outlive young collections; here places are used again, and a free one holds nothing.
+ * Open-addressing hash table with positive integer keys, for few entries that change thousands of times a second. A `Map`
+ * rehashes into new tables that survive young-generation collections; this table reuses its slots and clears freed ones.
  */
 export class ByNumber<T> {
-  /** 0: the place is free. */
+  /** Keys by slot; 0 marks a free slot. */
   #numbers: number[] = [];
   #values: (T | undefined)[] = [];
-  /** Which of all that were put in each was. */
+  /** Insertion sequence numbers by slot. */
   #turns: number[] = [];
   #turn = 0;
   #size = 0;
@@ -46,7 +46,7 @@ export class ByNumber<T> {
     const numbers = this.#numbers;
     const values = this.#values;
     const mask = numbers.length - 1;
-    // What was put further on because places were taken moves up, so that it is found without this one.
+    // Moves back the entries that linear probing placed after this slot, so that look-ups still find them.
     for (let at = (free + 1) & mask; numbers[at] !== 0; at = (at + 1) & mask) {
       const wanted = numbers[at]! & mask;
       if (((at - wanted) & mask) < ((at - free) & mask)) continue;
@@ -68,7 +68,7 @@ export class ByNumber<T> {
     this.#size = 0;
   }
 
-  /** As they are now, in the order in which they were put in. */
+  /** A snapshot of the keys in insertion order. */
   numbers(): number[] {
     const places = this.#numbers.keys().filter((at) => this.#numbers[at] !== 0);
     const ordered = [...places].sort((a, b) => this.#turns[a]! - this.#turns[b]!);
@@ -79,12 +79,12 @@ export class ByNumber<T> {
     return this.numbers().map((number) => this.get(number)!);
   }
 
-  /** As they are now, in no order, which costs less. */
+  /** A snapshot of the values in no order, which is cheaper. */
   values(): T[] {
     return this.#values.filter((value) => value !== undefined);
   }
 
-  /** The one that is wanted and was put in last; undefined where there is none. */
+  /** The most recently inserted value that `wanted` accepts; undefined if there is none. */
   last(wanted: (value: T) => boolean): T | undefined {
     let last = -1;
     for (let at = 0; at < this.#numbers.length; at++) {
@@ -94,7 +94,7 @@ export class ByNumber<T> {
     return this.#values[last];
   }
 
-  /** -1: it is not there. */
+  /** The slot of the key, or -1. */
   #placeOf(number: number): number {
     const numbers = this.#numbers;
     const mask = numbers.length - 1;

@@ -1,38 +1,38 @@
 import { letGo, releaseBytes, takeBuffer } from './pooled-buffers.ts';
 
-/** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
+/** Small pieces are copied into blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
 const MAX_BLOCK_BYTES = 64 * 1024;
-/** Of less, a copy is kept. */
+/** Smaller pieces are copied. */
 export const SMALL_PIECE = MAX_BLOCK_BYTES / 4;
 /**
- * Larger bodies are copied as they come into one block, which grows by this factor: joined at the end they would block
- * others and take twice the memory.
+ * Larger bodies are copied on arrival into one block, which grows by HUGE_GROWTH: joining them at the end would block the
+ * event loop and take twice the memory.
  */
 const HUGE_BYTES = 2 * 1024 * 1024;
 const FIRST_HUGE_BLOCK = 4 * 1024 * 1024;
 const HUGE_GROWTH = 4;
-/** What was there before a block is moved into it by so much for each piece: fresh memory costs ten times what copying does. */
+/** Bytes of earlier pieces that each new piece moves into a new block: touching fresh memory costs ten times the copy. */
 const MOVED_AT_ONCE = 256 * 1024;
 const NOTHING = Buffer.alloc(0);
 
-/** The pieces of a body, joined once. Small ones, and all of a huge body, are copied; large ones stay until then. */
+/** Collects the pieces of a body and joins them once. Copies small pieces and huge bodies; references other pieces until then. */
 export class ByteGatherer {
-  /** Of a piece that was copied. */
+  /** Called with each piece that is no longer needed. */
   readonly #copied: (piece: Buffer) => void;
-  /** Where all of it will be, once that is huge: everything but its beginning is there already. */
+  /** The block of a huge body; it holds everything except the beginning that is still in `#pieces`. */
   #huge: Buffer | null = null;
-  /** The block before that, while its bytes are the only piece and are being moved. */
+  /** The previous block while its content, then the only piece, is being moved. */
   #outgrown: Buffer | null = null;
-  /** What is nowhere else, in order. */
+  /** Pieces whose bytes are not in `#huge` yet, in order. */
   #pieces: Buffer[] = [];
-  /** Bytes that were pieces before. */
+  /** Bytes moved out of `#pieces` so far. */
   #moved = 0;
   #length = 0;
   #block: Buffer | null = null;
   #blockUsed = 0;
 
-  /** `own`: the pieces belong to the gatherer, so that the memory of each is free as soon as it is copied. */
+  /** `own`: the gatherer owns the pieces and frees each one as soon as it is copied. */
   constructor(own = false) {
     this.#copied = own ? releaseBytes : leave;
   }
@@ -61,13 +61,13 @@ export class ByteGatherer {
     this.#length += piece.length;
   }
 
-  /** Like `add`, for a piece whose memory its owner writes to afterwards. */
+  /** Like `add`, for a piece whose memory its owner will overwrite. */
   addCopy(piece: Buffer): void {
     const copied = piece.length < SMALL_PIECE || this.#isHuge(piece);
     this.add(copied ? piece : Buffer.from(piece));
   }
 
-  /** All of it in one buffer, which is the caller's to keep. The gatherer is empty then. */
+  /** Returns all bytes in one buffer, which the caller owns, and empties the gatherer. */
   take(): Buffer {
     const whole = this.#whole();
     this.#forget();
@@ -103,7 +103,7 @@ export class ByteGatherer {
     this.#seal();
     const [first = NOTHING] = this.#pieces;
     if (this.#pieces.length <= 1) return first;
-    // It may be given back, should it turn out to be passed on and no more.
+    // From the pool: if the body is only passed on, its memory can be returned.
     const whole = takeBuffer(this.#length);
     this.#move(whole, this.#length);
     return whole;
@@ -133,7 +133,7 @@ export class ByteGatherer {
     this.#outgrown = this.#huge;
   }
 
-  /** The next bytes of the pieces to where they belong, about so many. */
+  /** Moves about `bytes` bytes of the first pieces to their place in `target`. */
   #move(target: Buffer, bytes: number): void {
     while (bytes > 0 && this.#pieces.length > 0) {
       const piece = this.#pieces[0]!;
@@ -168,7 +168,7 @@ export class ByteGatherer {
   }
 }
 
-/** One of these sizes is the default limit of messages. */
+/** The block size for so many bytes: 4 MiB, 16 MiB (the default message limit), 64 MiB and so on. */
 function blockFor(bytes: number): number {
   let block = FIRST_HUGE_BLOCK;
   while (block < bytes) block *= HUGE_GROWTH;

@@ -1,34 +1,34 @@
 import type { CallAttempt } from './call-record.ts';
 import type { GatewayError } from './gateway-error.ts';
 
-/** The connection to a server that had an attempt. */
+/** The connection to a server that carried an attempt. */
 export interface AttemptCarrier {
-  /** Unique among the connections of its process; recordings name it so, too. */
+  /** Unique among the connections of its process; recordings use the same label. */
   readonly label: string;
   readonly pid: number | null;
 }
 
-/** An attempt that another one followed, or was to follow. `node`: the other node that it was given to; null for this one. */
+/** A failed attempt that another one followed or was to follow. `node`: the other node that handled it; null for this node. */
 interface FailedAttempt extends Omit<CallAttempt, 'atMs' | 'ms'> {
   /** Monotonic. */
   readonly from: number;
   to: number;
 }
 
-/** More than most calls need: of others the oldest are left out. */
+/** More than most calls need; older attempts are dropped. */
 const KEPT = 6;
 
-/** What became of a call before its last attempt. A call that needs one attempt has none of these. */
+/** The attempts of a call before its last one. A call that needs one attempt has no such object. */
 export class CallAttempts {
   readonly failed: FailedAttempt[] = [];
-  /** Attempts begun, those that are left out included. */
+  /** Attempts begun, including the dropped ones. */
   count = 1;
-  /** Monotonic: when the last one began; null while it is waited for. */
+  /** Monotonic start time of the current attempt; null between attempts. */
   since: number | null = null;
-  /** The connection that has the last one; null where none has it yet, or another node's. */
+  /** The connection of the current attempt; null if it is not known. */
   carrier: AttemptCarrier | null = null;
 
-  /** The present attempt failed, and is not the last. `from`: when the first one began. */
+  /** Records that the current attempt failed and is not the last. `from`: when the first attempt began. */
   add(
     from: number,
     to: number,
@@ -39,7 +39,7 @@ export class CallAttempts {
     const last = this.failed.at(-1);
     const connection = carrier?.label ?? null;
     this.carrier = null;
-    // A search for a node goes on: the same over and over, which counts once.
+    // The search for a node fails repeatedly for the same reason, which counts as one attempt.
     if (connection === null && last?.connection === null && last.node === node && last.reason === reason) {
       last.to = to;
       this.count--;
@@ -51,7 +51,7 @@ export class CallAttempts {
     this.since = null;
   }
 
-  /** At the other node, which had it from `from` on, the present attempt was several; the last of them was answered. */
+  /** Adds the attempts that another node made while it had the call, from `from` on; the last of them was answered. */
   there(from: number, node: string, attempts: readonly CallAttempt[]): void {
     const failed = attempts.map(({ atMs, ms, connection, pid, outcome, reason }): FailedAttempt => {
       return { node, connection, pid, from: from + atMs, to: from + atMs + ms, outcome, reason };
@@ -65,7 +65,7 @@ export class CallAttempts {
     this.carrier = last.connection === null ? null : { label: last.connection, pid: last.pid };
   }
 
-  /** All of them as a record has them, of a call that came in at `from` and ended so after `ms`. */
+  /** The kept attempts as a call record has them, for a call that arrived at `from` and ended with `end` after `ms`. */
   upTo(from: number, ms: number, end: Pick<CallAttempt, 'node' | 'outcome' | 'reason'>): readonly CallAttempt[] {
     const { failed, since, carrier } = this;
     const all = failed.map(
@@ -76,7 +76,7 @@ export class CallAttempts {
     return [...all, { ...span(since, from + ms, from), ...end, connection, pid }];
   }
 
-  /** The next attempt begins. */
+  /** Records that the next attempt begins. */
   begins(now: number): void {
     this.since = now;
     this.count++;

@@ -22,7 +22,7 @@ const TEXTS: Readonly<Record<string, (call: CallRecord) => string | null>> = {
   status: (call) => (call.error === null ? 'ok' : 'error'),
 };
 
-/** Keys that have these values only. */
+/** Keys that accept only these values. */
 const VALUES: Readonly<Record<string, readonly string[]>> = { status: ['ok', 'error'], outcome: CALL_OUTCOMES };
 
 const NUMBERS: Readonly<Record<string, (call: CallRecord) => number>> = {
@@ -34,17 +34,17 @@ const NUMBERS: Readonly<Record<string, (call: CallRecord) => number>> = {
 
 export const CALL_FILTER_KEYS: readonly string[] = [...Object.keys(TEXTS), ...Object.keys(NUMBERS)];
 
-/** One condition of a filter: words, or words in quotes behind the key. */
+/** One condition of a filter: an optional key with its operator, then a word or a quoted text. */
 const CONDITION = /(-?)(?:([A-Za-z]+)(:|>=|<=|>|<|=))?(?:"([^"]*)"|([^\s"]+))/y;
 
-/** A filter that could not be read, and why. */
+/** The filter cannot be parsed; the message says why. */
 export class CallFilterError extends Error {}
 
 /**
- * Reads a filter such as `server:github tool:create_* status:error ms>500 -client:codex timeout`: conditions that all have
- * to hold. `key:text` compares without regard to case, `*` stands for any text, and a client or reason has to contain it only;
- * numbers take `>`, `>=`, `<`, `<=` and `:`; a word without a key has to be in server, name, asked, client, principal
- * or reason; `-` negates. Throws CallFilterError.
+ * Parses a filter such as `server:github tool:create_* status:error ms>500 -client:codex timeout`. All conditions must hold.
+ * `key:text` ignores case, and `*` matches any text; `client:` and `reason:` match a part of the value. Numbers take `>`,
+ * `>=`, `<`, `<=` and `:`. A word without a key matches a part of server, name, asked, client, principal or reason; `-`
+ * negates. Throws CallFilterError.
  */
 export function callFilter(text: string): Test {
   const tests: Test[] = [];
@@ -95,7 +95,7 @@ function condition(key: string, operator: string, value: string): Test {
   return (call) => isLike((text(call) ?? '').toLowerCase(), parts);
 }
 
-/** Whether the text has these parts in this order, with anything between them: one pass, whatever the parts are. */
+/** Whether the text consists of these parts in this order with any text between them; needs one pass, without backtracking. */
 function isLike(text: string, parts: readonly string[]): boolean {
   const first = parts[0]!;
   if (parts.length === 1) return text === first;

@@ -8,10 +8,10 @@ const FIGURES = {
   p99: nullable(milliseconds),
 };
 const CALL_FIGURES = object(FIGURES);
-/** What is counted of the calls that ended in one second. */
+/** Counters of the calls that ended in one second. */
 export type CallFigures = Infer<typeof CALL_FIGURES>;
 
-/** Of all calls of a node. */
+/** Counters of all calls of a node. */
 export const SECOND = {
   time: described(isoTime, 'The end of the second, a whole one.'),
   ...FIGURES,

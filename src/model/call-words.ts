@@ -1,16 +1,16 @@
 import type { CallAttempt, CallRecord } from './call-record.ts';
 
-/** A client that does not say what it is. */
+/** Shown for a client that sends no name. */
 export const UNNAMED_CLIENT = 'unnamed client';
 
-/** What a call was made of: the tool with its server, or the method; in quotation marks what leads to nothing of a server. */
+/** The tool with its server, or the method with its name; in quotation marks a name that matched nothing of a server. */
 export function callName({ server, name, asked, method }: CallRecord): string {
   if (asked !== undefined) return `${method === 'tools/call' ? '' : `${method} `}"${asked}"`;
   const what = name === null || method === 'tools/call' ? (name ?? method) : `${method} ${name}`;
   return server === null ? what : `${server}.${what}`;
 }
 
-/** How it ended, in a word or two. */
+/** The outcome in a word or two. */
 export function ending({ outcome, error }: CallRecord): string {
   if (error === null) return 'ok';
   return outcome === 'RESULT' ? (error === 'tool_error' ? 'tool error' : `error ${error}`) : outcome;
@@ -20,18 +20,18 @@ export function duration(ms: number): string {
   return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** A part of the time of a call, in milliseconds since its begin. */
+/** A part of the time of a call, in milliseconds since its start. */
 export interface CallSpan {
   readonly label: string;
   readonly from: number;
   readonly to: number;
-  /** The attempt that it was. */
+  /** The attempt that this span covers. */
   readonly attempt?: CallAttempt;
 }
 
 const WORTH_SHOWING_MS = 0.05;
 
-/** Where the time of a call went: on both sides of the gateway, and in each attempt. */
+/** The time of a call as spans: on both sides of the gateway, and of each attempt. */
 export function callSpans(call: CallRecord): readonly CallSpan[] {
   const { ms, waitedMs, tries, attempts = [] } = call;
   const here = call.node === null ? 'gateway' : `node ${call.node}`;
@@ -49,7 +49,7 @@ export function callSpans(call: CallRecord): readonly CallSpan[] {
   return spans;
 }
 
-/** Who had an attempt: the node, the connection to the server, and its process. */
+/** The node, the connection and the server process that carried an attempt. */
 export function attemptCarrier({ node, connection, pid }: CallAttempt): string {
   const words = [
     node === null ? [] : `node ${node}`,
@@ -59,7 +59,7 @@ export function attemptCarrier({ node, connection, pid }: CallAttempt): string {
   return words.flat().join(', ');
 }
 
-/** How an attempt ended: the outcome word, and why. */
+/** How an attempt ended: its outcome, and the reason if it failed. */
 export function attemptEnding({ outcome, reason }: CallAttempt): string {
   return reason === null ? outcome : `${outcome}: ${reason}`;
 }

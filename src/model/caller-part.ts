@@ -3,7 +3,7 @@ import type { ClientProfile } from './client-profile.ts';
 import { Secret } from './secret.ts';
 import type { CallersApart, Server, TransportSpec } from './server.ts';
 
-/** undefined for a server that is the same for all callers. */
+/** Returns undefined for a server that treats all callers alike. */
 export function callersApart(transport: TransportSpec): CallersApart | undefined {
   if (!('url' in transport)) return undefined;
   const { auth, forwardHeaders: headers = {} } = transport;
@@ -11,7 +11,7 @@ export function callersApart(transport: TransportSpec): CallersApart | undefined
   return credentials || Object.keys(headers).length > 0 ? { credentials, headers } : undefined;
 }
 
-/** What the server tells this client apart by; empty for a server that is the same for all, and where it has nothing to go by. */
+/** The key by which the server separates this client from others; empty if the server or the client has none. */
 export function apartAs({ apart }: Pick<Server, 'apart'>, { principal, forwarded }: ClientProfile): string {
   if (apart === undefined) return '';
   const values = Object.keys(apart.headers).map((name) => forwarded?.[name] ?? null);
@@ -19,7 +19,7 @@ export function apartAs({ apart }: Pick<Server, 'apart'>, { principal, forwarded
   return values.every((value) => value === null) ? '' : JSON.stringify([null, ...values]);
 }
 
-/** The definition as it is for the callers that are told apart by this; its connections, sessions and lists are theirs alone. */
+/** The definition for the callers with this key, which have connections, sessions and lists of their own. */
 export function definitionFor(server: Server, apartBy: string): Server {
   const [owner, ...values] = JSON.parse(apartBy) as readonly (string | null)[];
   const { transport } = server;
@@ -38,13 +38,13 @@ export function definitionFor(server: Server, apartBy: string): Server {
   };
 }
 
-/** What kind of client it is for the server: clients of one kind are shown the same lists. */
+/** The kind of client at the server: clients of one kind get the same lists. */
 export function kindAt(server: Pick<Server, 'apart'> | undefined, client: ClientProfile): string {
   const apartBy = server === undefined ? '' : apartAs(server, client);
   return apartBy === '' ? client.fingerprint : kindOf(client, hash('sha256', apartBy, 'hex').slice(0, 16));
 }
 
-/** The same for callers whose running side is known. */
+/** As `kindAt`, for callers whose digest is known. */
 export function kindOf({ fingerprint }: ClientProfile, digest: string): string {
   return `${fingerprint}.${digest}`;
 }

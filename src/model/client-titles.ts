@@ -1,4 +1,4 @@
-/** Clients whose view of the tools is known, by id. */
+/** Clients whose handling of tools is known, by id. */
 export const CLIENT_TITLES = {
   'claude-code': 'Claude Code',
   codex: 'Codex',

@@ -2,11 +2,11 @@ import { uptime } from 'node:os';
 import { setImmediate } from 'node:timers';
 
 interface TimeSources {
-  /** The system's clock, which can be set to anything at any moment. */
+  /** The system clock, which may be set to any time at any moment. */
   readonly system: () => number;
-  /** Runs evenly and stops while the machine sleeps. */
+  /** Monotonic; stops while the machine sleeps. */
   readonly awake: () => number;
-  /** Runs evenly, sleep included; coarse, and dear to ask. */
+  /** Monotonic, including sleep; coarse, and expensive to read. */
   readonly sinceBoot: () => number;
 }
 
@@ -16,17 +16,17 @@ const SOURCES: TimeSources = {
   sinceBoot: () => uptime() * 1000,
 };
 
-/** What is below is the clock being kept right, and rounding. */
+/** Smaller differences come from clock adjustment and rounding. */
 const JUMP_MS = 1_000;
 
-/** Wall-clock time that cannot be set: the system's at the start, and on from there, sleep included (F38). */
+/** Wall-clock time that ignores later changes of the system clock and includes sleep of the machine (F38). */
 export class SteadyWall {
   readonly #sources: TimeSources;
-  /** What this clock shows when `awake` shows zero. */
+  /** The time of this clock when `awake` is zero. */
   #base: number;
-  /** Sleep so far: by how much the time since boot has run ahead. */
+  /** Sleep so far: the lead of the time since boot over `awake`. */
   #slept: number;
-  /** By how much the system's clock was ahead when we last asked ourselves why. */
+  /** The lead of the system clock when its cause was last determined. */
   #known = 0;
 
   constructor(sources: TimeSources = SOURCES) {
@@ -52,22 +52,22 @@ export class SteadyWall {
   }
 }
 
-/** Time as a dependency. `now` is monotonic; `wall` is for people and records and cannot be set. */
+/** The clock that code receives as a dependency. `now` is monotonic; `wall` is for people and records and never jumps back. */
 export interface Clock {
   now(): number;
   /**
-   * As `now`, read once in a turn of the event loop: up to that much behind. For what is noted with every call, since
+   * As `now`, but read once per turn of the event loop, so up to one turn behind. For times that are noted with every call:
    * reading the clock takes 0.03 to 0.15 us, a dozen times per call.
    */
   turnNow(): number;
   wall(): number;
   /** Runs `task` once after `delayMs`; the returned function cancels it. Timers do not keep the process alive. */
   after(delayMs: number, task: () => void): () => void;
-  /** The clock of `pause` and `within`, where `after` runs nothing once the owner of this clock has ended: a caller waits for them. */
+  /** The clock for `pause` and `within` if this clock stops running timers when its owner closes: their callers still wait. */
   readonly waits?: Clock;
 }
 
-/** Node runs a timer that is set for longer at once. */
+/** Node runs a timer with a longer delay immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const wall = new SteadyWall();
@@ -100,7 +100,7 @@ export function pause(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => void (clock.waits ?? clock).after(ms, resolve));
 }
 
-/** The result of the work, or that of `late` when it takes longer; the work goes on then, and its result is ignored. */
+/** Resolves with the result of `work`, or of `late` if `work` takes longer; the result of `work` is ignored then. */
 export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};
   const expired = new Promise<L>((resolve, reject) => {
@@ -122,16 +122,16 @@ export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, l
 export interface Backoff {
   readonly initialMs: number;
   readonly maxMs: number;
-  /** Share of a delay that chance may take away, so that many do not come back at one instant. */
+  /** Random share subtracted from a delay, so that many clients do not retry at the same time. */
   readonly jitter: number;
 }
 
-/** How much longer each delay is than the one before (S3.1). */
+/** Each delay is this many times the previous one (S3.1). */
 export const BACKOFF_MULTIPLIER = 2;
-/** Beyond so many doublings every curve has long met its bound. */
+/** After so many doublings every delay has reached its maximum. */
 const MAX_STEPS = 30;
 
-/** The delay after so many steps, 0 for the first; `unit` is a random number of 0 to below 1. */
+/** The delay after `steps` steps, 0 for the first; `unit` is a random number from 0 to below 1. */
 export function backoffMs({ initialMs, maxMs, jitter }: Backoff, steps: number, unit: number): number {
   return Math.round(
     Math.min(maxMs, initialMs * BACKOFF_MULTIPLIER ** Math.min(steps, MAX_STEPS)) * (1 - jitter * unit),

@@ -5,7 +5,7 @@ interface LineSpan {
 
 export interface CommandWord {
   readonly text: string;
-  /** With its quotes. */
+  /** Includes the quotes. */
   readonly span: LineSpan;
 }
 
@@ -17,10 +17,10 @@ export interface LineComplaint {
 }
 
 const BLANK = /\s/;
-/** What connects commands and files in a shell. */
+/** Shell operators between commands and files. */
 const OPERATOR = /^(?:\|\|?|&&?|;|\d?(?:>>?|<<?)(?:&\d)?)$/;
 
-/** The words of a command line as a POSIX shell separates and unquotes them. Nothing is expanded. */
+/** The words of a command line, split and unquoted as in a POSIX shell, without expansion. */
 export function commandWords(text: string): readonly CommandWord[] | LineComplaint {
   const words: CommandWord[] = [];
   for (let at = 0; at < text.length; ) {
@@ -63,7 +63,7 @@ function wordAt(text: string, start: number): CommandWord | LineComplaint {
   return { text: word, span: { start, end: at } };
 }
 
-/** What the quotes that open there hold; null where nothing closes them. */
+/** The content of the quotes that open at `open`; null if they are not closed. */
 function quotedAt(text: string, open: number): { readonly text: string; readonly end: number } | null {
   const quote = text[open]!;
   let inner = '';
@@ -78,7 +78,7 @@ function quotedAt(text: string, open: number): { readonly text: string; readonly
   return null;
 }
 
-/** A backslash at the end of a line. */
+/** Whether a backslash ends the line at `at`. */
 function isContinued(text: string, at: number): boolean {
   return text[at] === '\\' && text[at + 1] === '\n';
 }

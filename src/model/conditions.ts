@@ -1,6 +1,6 @@
 import { type Infer, named, oneOf } from './schema.ts';
 
-/** Conditions that need an operator. */
+/** Conditions that an operator has to resolve. */
 export const CONDITION = named(
   'Condition',
   oneOf([

@@ -1,6 +1,6 @@
 import { count, described, type Infer, isoTime, list, named, nullable, object, oneOf, text } from './schema.ts';
 
-/** What the configuration says, against what is in force. Types of several rooms. No secrets. */
+/** The configuration in the files compared with the one in force. Types that several modules share. No secrets. */
 
 const PROBLEM = named(
   'ConfigurationProblem',

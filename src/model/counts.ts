@@ -1,4 +1,4 @@
-/** Numbers by key, with their sum. A key whose number is 0 takes no room. */
+/** Numbers by key, with their sum. Keys with 0 are not stored. */
 export class Counts {
   readonly #counts = new Map<string, number>();
   #total = 0;
@@ -11,7 +11,7 @@ export class Counts {
     return this.#counts.get(key) ?? 0;
   }
 
-  /** The largest, largest first. */
+  /** The keys with the largest numbers, in descending order. */
   most(limit: number): readonly (readonly [string, number])[] {
     return [...this.#counts].sort(([, one], [, other]) => other - one).slice(0, limit);
   }

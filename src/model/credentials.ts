@@ -1,8 +1,8 @@
-/** Credentials of the gateway towards servers: what definitions say of them, what requests carry, and what people see. */
+/** Credentials of the gateway at servers: definitions, request headers and views for people. */
 import { described, flag, type Infer, list, named, nullable, object, oneOf, text, wallTime } from './schema.ts';
 import type { Secret } from './secret.ts';
 
-/** How the gateway gets a token where no user has to consent. */
+/** How the gateway gets a token. All grants but `authorization_code` need no consent of a user. */
 export const GRANTS = [
   'authorization_code',
   'client_credentials',
@@ -11,7 +11,7 @@ export const GRANTS = [
   'workload_identity',
 ] as const;
 
-/** A program that prints the credential for a server. */
+/** A program that prints the credential of a server. */
 export interface ExecSpec {
   readonly command: string;
   readonly args: readonly string[];
@@ -20,30 +20,30 @@ export interface ExecSpec {
   readonly timeoutMs: number;
 }
 
-/** What a definition says of its OAuth (`auth` of a server behind a URL); without any of it everything is discovered. */
+/** OAuth settings of a definition (`auth` of a server behind a URL); the gateway discovers what is not set. */
 export interface AuthSpec {
   readonly grant: (typeof GRANTS)[number];
-  /** Registered with the authorization server beforehand; null: a client id metadata document, else dynamic registration. */
+  /** The client registered beforehand; null: a client id metadata document or dynamic registration. */
   readonly clientId: string | null;
   readonly clientSecret: Secret | null;
   /** PKCS 8 PEM, for `private_key_jwt`. */
   readonly privateKey: Secret | null;
-  /** Replaces the scopes that the server asks for. */
+  /** Replaces the scopes that the server requests. */
   readonly scopes: readonly string[] | null;
-  /** The only issuer that is taken; null: as the server says. */
+  /** The only issuer that the gateway accepts; null: the one that the server names. */
   readonly issuer: string | null;
   /** The token to exchange, or the assertion of a workload; read for each exchange. */
   readonly subjectToken: Secret | null;
   readonly subjectTokenFile: string | null;
-  /** Of `enterprise_managed`: where the identity provider exchanges its id token, and the client it knows. */
+  /** For `enterprise_managed`: the token endpoint of the identity provider, and the client registered there. */
   readonly idpTokenEndpoint: string | null;
   readonly idpClientId: string | null;
   readonly idpClientSecret: Secret | null;
-  /** Whose the credentials are: one for all callers, or each principal's own. */
+  /** One credential for all callers, or one for each principal. */
   readonly per: 'gateway' | 'principal';
-  /** Tokens are bound to a key of the gateway (RFC 9449). */
+  /** Binds tokens to a key of the gateway (RFC 9449). */
   readonly dpop: boolean;
-  /** In place of all the others. */
+  /** Replaces all other settings. */
   readonly exec: ExecSpec | null;
 }
 
@@ -64,30 +64,30 @@ export const PLAIN_AUTH: AuthSpec = {
   exec: null,
 };
 
-/** The credential that requests of one connection carry. */
+/** The credential for the requests of one connection. */
 export interface CredentialLease {
   /**
-   * Headers for the next request, name and value alternating; null without a credential. A promise where a token has to
-   * be fetched first; it never rejects. Called for every request: from memory it costs no more than a field.
+   * Headers for the next request, name and value alternating; null without a credential. Returns a promise, which never
+   * rejects, if a token has to be fetched first. Called for every request, so a token in memory costs only a field access.
    */
   headers(method: string, url: string): readonly string[] | null | Promise<readonly string[] | null>;
   /**
    * The server answered 401, or 403 with `insufficient_scope`, to a request with these headers. Resolves with whether the
-   * same request may be sent once more, with new headers. Requests refused at the same time share one exchange, in the
+   * caller may send the request once more, with new headers. Requests refused at the same time share one exchange in the
    * whole cluster (fault:F20). Never rejects.
    */
   refused(refusal: CredentialRefusal): Promise<boolean>;
-  /** Of the server's answers: its next `DPoP-Nonce` (RFC 9449 §8.2). */
+  /** Takes the `DPoP-Nonce` of an answer, for the next request (RFC 9449 §8.2). */
   nonce(value: string): void;
-  /** What must not show in texts about its requests. */
+  /** Values to redact in texts about the requests. */
   readonly secrets: readonly string[];
 }
 
 export interface CredentialRefusal {
   readonly status: number;
-  /** `WWW-Authenticate`; null without one. */
+  /** The `WWW-Authenticate` header; null without one. */
   readonly challenge: string | null;
-  /** What the refused request carried. */
+  /** The credential headers of the refused request. */
   readonly headers: readonly string[] | null;
 }
 
@@ -109,7 +109,7 @@ export const CREDENTIAL = named(
     changedAt: wallTime,
   }),
 );
-/** One credential, for people. No secrets. */
+/** A credential as people see it. No secrets. */
 export type CredentialView = Infer<typeof CREDENTIAL>;
 export const CREDENTIALS = object({ credentials: list(CREDENTIAL) });
 
@@ -123,7 +123,7 @@ export const LOGIN = named(
     expiresAt: wallTime,
   }),
 );
-/** A login that was begun. It ends when its user has opened the URL and has consented. */
+/** A login that has begun. It ends when the user has opened the URL and consented. */
 export type StartedLogin = Infer<typeof LOGIN>;
 
 export const SECRET = named(
@@ -137,6 +137,6 @@ export const SECRET = named(
     changedAt: nullable(wallTime),
   }),
 );
-/** A stored secret, for people: never its value. */
+/** A stored secret as people see it, without its value. */
 export type SecretView = Infer<typeof SECRET>;
 export const SECRETS = object({ secrets: list(SECRET) });

@@ -13,7 +13,7 @@ import {
   wallTime,
 } from './schema.ts';
 
-/** What is pinned, each list with its own names. `instructions` has at most one, under the empty key. */
+/** The pinned lists, each with its own names. `instructions` has at most one entry, under the empty key. */
 export const PINNED_LISTS = ['tools', 'prompts', 'resourceTemplates', 'instructions'] as const;
 const PINNED_LIST = named('PinnedList', oneOf(PINNED_LISTS));
 export type PinnedList = Infer<typeof PINNED_LIST>;
@@ -85,7 +85,7 @@ const FINDING_KIND = described(
   ]),
   '`hidden`: invisible characters. `instruction`: words to a model rather than about the tool. `secret_place`: where keys are kept. `markup`: the frames of prompts. `lookalike`: letters of two scripts in one word. `encoded`: text that people cannot read. `other_server`: the name of another server. `same_name`: another server has a tool of that name. `oversized`: more text than the scan reads.',
 );
-/** What the scan found in a text that models read. */
+/** What the scan found in text that models read. */
 export type FindingKind = Infer<typeof FINDING_KIND>;
 
 const FINDING = named(
@@ -148,20 +148,20 @@ export const DRIFT_HISTORY = named(
   object({ events: list(named('DriftRecord', object({ id: text, at: isoTime, ...DRIFT_EVENT }))) }),
 );
 
-/** What is pinned of a server, and what is done about what differs from it. Types of several rooms; see docs/drift.md. */
+/** Pins of a server, and the handling of definitions that differ from them. Shared types; see docs/drift.md. */
 
-/** Lists whose items are pinned, and kept back, one by one. Resources are data that come and go, and are not. */
+/** Lists whose items are pinned and withheld one by one. Resources are data that change often and are not pinned. */
 export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
 
 export interface Definition extends DefinitionName {
-  /** Hexadecimal SHA-256 of its canonical form (`definitionDigest`). */
+  /** Hexadecimal SHA-256 of the canonical form (`definitionDigest`). */
   readonly digest: string;
   readonly bytes: Buffer;
 }
 
 export interface ApprovedDefinition {
   readonly digest: string;
-  /** As the server wrote it; null for one too large to be kept. */
+  /** As the server wrote it; null if it is too large to be stored. */
   readonly definition: Buffer | null;
   /** Wall clock. */
   readonly at: number;
@@ -171,21 +171,21 @@ export interface ApprovedDefinition {
 export interface Pin extends DefinitionName {
   /** Every definition that may be offered under the name, the latest approval last; bounded. */
   readonly approved: readonly ApprovedDefinition[];
-  /** Set: nothing is offered under this name, whatever its definition, until one is approved. */
+  /** If set, no definition is offered under this name until one is approved. */
   readonly blocked: { readonly at: number; readonly by: string } | null;
 }
 
-/** All that was decided about one server; an immutable snapshot. */
+/** All decisions about one server; an immutable snapshot. */
 export interface ServerPins {
   readonly server: string;
-  /** When it first listed anything, and that was trusted. Wall clock; null for never. */
+  /** Wall-clock time at which the first listing was trusted; null if none was. */
   readonly trustedAt: number | null;
   /** By `pinKey`. */
   readonly pins: ReadonlyMap<string, Pin>;
 }
 
 export interface DriftRecord extends DriftEvent {
-  /** Names the event among those of its server; a page goes on after one. */
+  /** Unique among the events of its server; the cursor of the next page. */
   readonly id: string;
 }
 
@@ -199,20 +199,20 @@ export function noPins(server: string): ServerPins {
 
 export interface PinsChange {
   readonly trustedAt?: number;
-  /** Written in place of the pin of the same name. */
+  /** Each replaces the pin of the same name. */
   readonly pins: readonly Pin[];
   readonly removed: readonly DefinitionName[];
   readonly events: readonly DriftEvent[];
 }
 
-/** The pins of all servers as they are now. Implemented by `registry/`. */
+/** The current pins of all servers. Implemented by `registry/`. */
 export interface Pins {
   of(server: string): ServerPins;
-  /** Something was trusted of the server once, and the pins are gone: what it says now is no first use. */
+  /** A listing of the server was trusted before and its pins are gone, so the present listing is no first use. */
   isLost(server: string): boolean;
-  /** The first time that anything is seen of a server. Never rejects: what cannot be saved is known until the end of this process. */
+  /** Trusts the first listing of a server. Never rejects: what cannot be saved is kept until this process ends. */
   trust(server: string, definitions: readonly Definition[], text: string): Promise<void>;
-  /** Whether this kind of client was never listed before; remembered over restarts. */
+  /** Whether this kind of client was never listed before; remembered across restarts. */
   isFirstOf(server: string, kind: string): boolean;
   /** Adds to the history only. Never rejects. */
   note(server: string, events: readonly DriftEvent[]): Promise<void>;
@@ -222,18 +222,18 @@ export interface Pins {
     server: string,
     options: { readonly limit: number; readonly after?: string },
   ): Promise<readonly DriftRecord[]>;
-  /** What is wrong with keeping them; null while all is saved. */
+  /** Why pins cannot be saved; null while all are saved. */
   readonly problem: string | null;
 }
 
 const BY_KIND = 'first use by one kind of client: ';
 
-/** In place of a person in approvals of what one kind of client alone is offered. */
+/** The approver of definitions that only one kind of client is offered. */
 export function byKind(kind: string): string {
   return BY_KIND + kind;
 }
 
-/** The kind of client that alone was offered it when it was approved; null for any other. */
+/** The only kind of client that was offered the definition when it was approved; null for any other. */
 export function onlyKindOf({ approved }: Pin): string | null {
   const by = approved.at(-1)?.by ?? '';
   return by.startsWith(BY_KIND) ? by.slice(BY_KIND.length) : null;

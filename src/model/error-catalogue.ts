@@ -1,12 +1,12 @@
-/** NOT_SENT: no byte reached the server. UNKNOWN: sent without an answer, never run again. REFUSED: never sent. */
+/** NOT_SENT: no byte reached the server. UNKNOWN: sent without an answer, and not repeated. REFUSED: not sent. */
 export type FailureOutcome = 'NOT_SENT' | 'UNKNOWN' | 'REFUSED';
 
 interface CatalogueEntry {
-  /** JSON-RPC code. Our own lie outside -32768…-32000, which the specification reserves. */
+  /** JSON-RPC code. The gateway's own codes are outside -32768…-32000, which the specification reserves. */
   readonly rpc: number;
   readonly outcome: FailureOutcome;
   readonly retryable: boolean;
-  /** One line for docs/errors.md; a test compares both ways. */
+  /** One line of docs/errors.md; a test keeps both equal. */
   readonly meaning: string;
 }
 
@@ -14,7 +14,7 @@ function entry(rpc: number, outcome: FailureOutcome, retryable: boolean, meaning
   return { rpc, outcome, retryable, meaning };
 }
 
-/** Every error a client or operator can meet on the wire, by name. Documented one by one in docs/errors.md. */
+/** Every error that the gateway returns to clients or operators, by name; docs/errors.md describes each. */
 export const CATALOGUE = {
   PARSE_ERROR: entry(-32700, 'REFUSED', false, 'The body is not one well-formed JSON document.'),
   INVALID_REQUEST: entry(-32600, 'REFUSED', false, 'The JSON is not a JSON-RPC 2.0 message this endpoint takes.'),

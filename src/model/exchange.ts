@@ -5,78 +5,78 @@ import type { Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import type { Capability } from './server-catalog.ts';
 
-/** One request of a client until its outcome. Cancellation is a slot, no AbortSignal: a call needs no listener. */
+/** One request of a client until its outcome. Cancellation uses `onCancel` instead of an AbortSignal, which costs a listener. */
 export interface Exchange {
   /** Unique on this node; appears in logs as `request`. */
   readonly id: string;
   readonly request: Message;
   readonly client: ClientProfile;
-  /** Whether the client's vocabulary carries `input_required` results itself. When false, `ask` is the only way. */
+  /** Whether the client's revision has `input_required` results. If false, the server can ask the client only with `ask`. */
   readonly takesInputRequired: boolean;
-  /** Whether `requestState` is sealed on its way to the client, to bind it to the caller and find its server again. */
+  /** Whether to seal `requestState` for the client, which binds it to the caller and identifies its server later. */
   readonly sealsInput?: boolean;
-  /** `Mcp-Param-*` headers of a stateless request by lower-case name; null or absent where the wire has none. */
+  /** `Mcp-Param-*` headers of a stateless request, by lower-case name; null or absent if the transport has none. */
   readonly paramHeaders?: Readonly<Record<string, string>> | null;
-  /** The HTTP header `traceparent` of the request; absent or null where it has none. Read only for a tracer. */
+  /** The HTTP header `traceparent` of the request; absent or null without one. Read only for a tracer. */
   readonly traceHeader?: string | null;
-  /** `traceparent` of the span that covers the exchange; absent where none is recorded. */
+  /** `traceparent` of the span that covers the exchange; absent if no span is recorded. */
   trace?: string | undefined;
-  /** The answer may begin a task, which is asked after later. */
+  /** The answer may begin a task, which the client polls later. */
   readonly beginsTask?: boolean;
-  /** The answer began a task whose end is waited for here: its notifications until then belong to this call. */
+  /** The answer began a task, and this exchange waits for its end: the task's notifications until then belong to this call. */
   readonly waitsForTask?: boolean;
   /**
-   * Where it leads, once that is known: the server, and its own name for what was named. For records of the call. `definition`:
-   * of a tool that the server lists.
+   * The resolved target: the server, and its own name of what the request names; for records of the call. `definition`: of a
+   * tool that the server lists.
    */
   target?:
     | { readonly server: string; readonly name: string | GatewayError; readonly definition?: Capability | null }
     | undefined;
-  /** Monotonic: when it was given to its server. */
+  /** Monotonic time at which the call was sent to its server. */
   sentAt?: number | undefined;
-  /** The other node that it was last given to; absent where it stayed here. */
+  /** The other node that the call was last forwarded to; absent if it stayed on this node. */
   servedBy?: string | undefined;
-  /** Absent for a call that needed one attempt. */
+  /** Absent if the call needed one attempt. */
   attempts?: CallAttempts | undefined;
-  /** Monotonic: when the current call began to look for a node; its deadline counts from then. */
+  /** Monotonic time at which the current call began to look for a node; its deadline counts from then. */
   begunAt?: number | undefined;
-  /** How much of that time was spent on nodes that failed: the search for a node has a limit of its own. */
+  /** The part of that time spent on nodes that failed: the search for a node has a time limit of its own. */
   triedMs?: number | undefined;
-  /** It was counted where calls are limited in number; it may be sent again. */
+  /** The call was counted by the rate limit; further attempts are not counted again. */
   counted?: boolean;
-  /** Its client returned for the answer, after the node that had sent it died: it is looked for, and not sent again. */
+  /** The client reconnected after the node that sent the call died: the gateway looks up the outcome and sends nothing. */
   readonly returned?: boolean;
-  /** A node had the outcome of that. */
+  /** Set with `returned`: a node had the outcome. */
   found?: boolean;
-  /** It is never sent: policies are asked what they would say to it, and count nothing. */
+  /** The call is never sent: policies only say what they would decide, and count nothing. */
   readonly hypothetical?: boolean;
   readonly cancelled: string | null;
-  /** Called at most once when the caller cancels or is gone; must not throw. */
+  /** Called at most once, when the caller cancels or disconnects; must not throw. */
   onCancel: ((reason: string) => void) | null;
-  /** Sends the client a notification of this call. Never blocks or throws; pauses `flow` for a slow client. */
+  /** Sends a notification of this call to the client. Never blocks or throws; pauses `flow` for a slow client. */
   emit(notification: Message, flow?: Flow | null): void;
   /**
-   * Asks the client (sampling, elicitation, roots). Resolves with its `result` or `error`; rejects with GatewayError.
-   * `likely`: the request may not belong to this call, so that it outlives the call's answer.
+   * Sends a request to the client (sampling, elicitation, roots). Resolves with its `result` or `error`; rejects with
+   * GatewayError. `likely`: the request may belong to another call, so it outlives the answer of this one.
    */
   ask(request: Message, likely?: boolean): Promise<Message>;
 }
 
-/** What the messages of one call arrive on, where it can wait alone (F16). */
+/** The stream that carries the messages of one call, if it can be paused separately (F16). */
 export interface Flow {
   pause(): void;
-  /** No-op for one that is not paused, or has ended. */
+  /** Does nothing if the stream is not paused or has ended. */
   resume(): void;
 }
 
-/** The gateway's core, as the edges and embedders see it. */
+/** The gateway's core, as used by listeners and embedding programs. */
 export interface Exchanges {
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
 }
 
 /** A client-facing virtual MCP server. */
 export interface Endpoint {
-  /** `aggregate`: all servers the caller may use, under exposed names. `server`: one server, its own names. */
+  /** `aggregate`: all servers that the caller may use, under exposed names. `server`: one server, under its own names. */
   readonly kind: 'aggregate' | 'server';
   readonly server: string;
   readonly path: string;
@@ -90,12 +90,12 @@ export function serverEndpoint(server: string): Endpoint {
 
 const PUBLIC_CALL = 'public ';
 
-/** The id of an exchange for a program on the bus. It says where the answer goes, because any node may have to give it. */
+/** The id of an exchange for a program on the bus. It contains the reply subject, because any node may send the answer. */
 export function publicCallId(reply: string): string {
   return `${PUBLIC_CALL}${reply}`;
 }
 
-/** Where the program waits for its answer; null where no program has made the call. */
+/** The reply subject of the program that made the call; null for any other call. */
 export function publicReplyOf({ id }: Exchange): string | null {
   return id.startsWith(PUBLIC_CALL) ? id.slice(PUBLIC_CALL.length) : null;
 }

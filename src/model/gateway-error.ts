@@ -10,17 +10,17 @@ export interface GatewayErrorData {
   readonly attempts?: number;
 }
 
-/** `outcome` defaults to the catalogue's; TIMEOUT and UPSTREAM_PROTOCOL depend on whether bytes went out. */
+/** `outcome` defaults to that of the catalogue; for TIMEOUT and UPSTREAM_PROTOCOL it depends on whether bytes were sent. */
 export interface GatewayErrorOptions extends Partial<Omit<GatewayErrorData, 'sent'>> {
   readonly cause?: unknown;
-  /** The message for callers in place of the message, which is for the operator; holds for all that have it as cause. */
+  /** Replaces the message, which is for the operator, in answers to callers; also used by errors that have this one as cause. */
   readonly forCallers?: string;
 }
 
-/** Errors of a start are wrapped a few times on their way to a caller. */
+/** Failures of a start are wrapped a few times before they reach a caller. */
 const MAX_CAUSES = 8;
 
-/** A failure that the gateway had or observed; never a server's JSON-RPC error. `protocol/` writes its bytes. */
+/** A failure of the gateway or one that it observed; never a server's JSON-RPC error. `protocol/` serialises it. */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly data: GatewayErrorData;
@@ -57,7 +57,7 @@ export class GatewayError extends Error {
     return this.message;
   }
 
-  /** The failure of a later step of something whose earlier ones have reached the server, so that it may have run. */
+  /** The same failure for a call whose earlier steps have reached the server, so that the call may have run. */
   begun({ server, attempts }: Pick<GatewayErrorOptions, 'server' | 'attempts'> = this.data): GatewayError {
     if (this.outcome === 'UNKNOWN') return this;
     return new GatewayError(this.code === 'NOT_SENT' ? 'UNKNOWN' : this.code, this.message, {
@@ -73,31 +73,31 @@ export class GatewayError extends Error {
   }
 }
 
-/** The caller took its call back before any of it went to the server. */
+/** The caller cancelled its call before any byte of it was sent to the server. */
 export function calledOff(server: string, reason: string): GatewayError {
   return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }
 
-/** What a further process of a server would take: nothing, the end of one that is idle, or all are in use. */
+/** What starting another process of a server needs: nothing, ending an idle process, or a free place that does not exist. */
 export type Room = 'free' | 'idle' | 'none';
 
 const RETRY_AFTER_MS = 1_000;
 
-/** No process more may be started for the call at this node, by the operator's limits. It says nothing of the server. */
+/** The operator's limits allow no further process for the call on this node. It says nothing about the server. */
 export class NoRoom extends GatewayError {
   constructor(server: string, message: string) {
     super('OVERLOADED', message, { server, retryAfterMs: RETRY_AFTER_MS });
   }
 }
 
-/** Another node of the cluster has what should be begun here. It says nothing of the server. */
+/** Another node of the cluster owns what this node was about to start. It says nothing about the server. */
 export class OwnedElsewhere extends GatewayError {
   constructor(server: string, node: string) {
     super('NOT_SENT', `${server} is owned by node ${node}`, { server });
   }
 }
 
-/** This node has no lease at the moment, or does not reach the store that says who owns what. It says nothing of the server. */
+/** This node has no lease at the moment, or cannot reach the store of the owners. It says nothing about the server. */
 export class NoLease extends GatewayError {
   constructor(message: string, options: GatewayErrorOptions) {
     super('NOT_SENT', message, options);

@@ -1,18 +1,18 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
 
-/** `::ffff:10.0.0.1` is the IPv4 address 10.0.0.1 on a dual-stack socket. Anything else comes back as it is. */
+/** Returns 10.0.0.1 for `::ffff:10.0.0.1`, which is the same address on a dual-stack socket; any other address unchanged. */
 export function unmapped(address: string): string {
   const lower = address.toLowerCase();
   if (lower.startsWith('::ffff:') && isIPv4(lower.slice(7))) return lower.slice(7);
   return address;
 }
 
-/** The host of a URL or Host header without the brackets of an IPv6 address. */
+/** The host of a URL or Host header, without the brackets of an IPv6 address. */
 export function bareHost(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 
-/** 127.0.0.0/8 and ::1, also mapped; never a name. */
+/** Whether the address is in 127.0.0.0/8 or is ::1, also in mapped form. False for every name. */
 export function isLoopbackAddress(address: string): boolean {
   const plain = unmapped(bareHost(address));
   if (isIPv4(plain)) return plain.startsWith('127.');
@@ -27,7 +27,7 @@ export function isLoopbackHost(host: string): boolean {
 const LOOPBACK_V6 = new BlockList();
 LOOPBACK_V6.addAddress('::1', 'ipv6');
 
-/** Blocks that are not public (IANA special-purpose registries), IPv4 first. */
+/** Non-public blocks (IANA special-purpose registries), IPv4 first. */
 const SPECIAL: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
   ['0.0.0.0', 8, 'ipv4'],
   ['10.0.0.0', 8, 'ipv4'],
@@ -51,7 +51,7 @@ const SPECIAL: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
 
 const special = new BlockList();
 for (const [address, bits, family] of SPECIAL) special.addSubnet(address, bits, family);
-/** Of IPv6, only this is public; mapped and translated IPv4 addresses lie outside. */
+/** The only public block of IPv6; mapped and translated IPv4 addresses are outside it. */
 const global6 = new BlockList();
 global6.addSubnet('2000::', 3, 'ipv6');
 

@@ -1,10 +1,10 @@
 import type { TaskRecord } from './ports.ts';
 import { isTerminal } from './task-status.ts';
 
-/** The new record with what is final in the known one: end, answer, lost session. `said` itself for no change. */
+/** The new record with the final parts of the known one: end, answer, lost session. Returns `said` if nothing changes. */
 export function joinedTask(said: TaskRecord, known: TaskRecord): TaskRecord {
   const ended = isTerminal(known.status) && !isTerminal(said.status);
-  // An error may be of the question and not of the task.
+  // An error may concern the query for the task and not the task itself.
   const answered =
     known.answer !== null && (said.answer === null || (said.answer.kind === 'error' && known.answer.kind === 'result'));
   const left = known.sessionId === null && said.sessionId !== null;

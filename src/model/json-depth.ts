@@ -1,4 +1,4 @@
-/** Asked before parsing, so that no parser meets the depth. Says nothing of text that is no JSON. */
+/** Checked before parsing, so that no parser has to handle the depth. Text that is not JSON may get either result. */
 export function isTooDeep(text: string, maxDepth: number): boolean {
   let depth = 0;
   let inString = false;

@@ -1,8 +1,8 @@
 /** A program that runs another one. */
 export interface KnownLauncher {
-  /** What has to be installed for it; absent: it is part of the system. */
+  /** The product that installs it; absent if it is part of the system. */
   readonly comesWith?: string;
-  /** It fetches what it runs unless that is in its cache: always, or with one of these words before its name. */
+  /** It downloads the program unless it is cached: always, or if one of these words comes before the program's name. */
   readonly fetches?: true | readonly string[];
 }
 
@@ -27,7 +27,7 @@ const LAUNCHERS: Readonly<Record<string, KnownLauncher>> = {
   bash: {},
 };
 
-/** By its name, with or without its folder and the ending that it has on Windows; null for any other program. */
+/** Looks the program up by its name, without folder and Windows extension; null for a program that is not a known launcher. */
 export function launcherOf(command: string): KnownLauncher | null {
   const name = /[^/\\]*$/.exec(command)![0].replace(/\.(?:cmd|exe)$/, '');
   return Object.hasOwn(LAUNCHERS, name) ? LAUNCHERS[name]! : null;

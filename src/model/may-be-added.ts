@@ -1,7 +1,7 @@
-/** Refusals of a new server after which it may be there nevertheless. `http`: a proxy answered. */
+/** Error codes after which a new server may exist nevertheless. `http`: a proxy answered. */
 const UNSURE = ['outcome_unknown', 'no_such_server', 'unreachable', 'http'];
 
-/** Whether a server may be there although adding it failed with this code: what it needs is not to be removed then. */
+/** Whether the server may exist although adding it failed with this code; then the secrets that it needs must stay. */
 export function mayBeAdded(code: unknown): boolean {
   return UNSURE.includes(String(code));
 }

@@ -4,8 +4,8 @@ export type Era = 'stateful' | 'stateless';
 export type MessageKind = 'request' | 'notification' | 'result' | 'error';
 
 /**
- * One JSON-RPC message as bytes, with the places of its envelope; changes are splices and nothing is serialised again.
- * Ranges are half open. `body` is `params`, `result` or `error`; `era` is its vocabulary. Only `protocol/scan` and
+ * One JSON-RPC message as bytes, with the positions of its envelope; changes are splices, without serialising again.
+ * Ranges are half-open. `body` is `params`, `result` or `error`; `era` is its vocabulary. Only `protocol/scan` and
  * `protocol/compose` make messages.
  */
 export class Message {
@@ -59,11 +59,11 @@ export const REVISIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'
 
 export type Revision = (typeof REVISIONS)[number];
 
-/** The newest revision of each era: what we offer when the peer leaves the choice to us. */
+/** The newest revision of each era, which the gateway offers when the peer leaves the choice to it. */
 export const LATEST_STATEFUL = '2025-11-25' satisfies Revision;
 export const LATEST_STATELESS = '2026-07-28' satisfies Revision;
 
-/** The revision that the client of seed S4 advertised. A name for its programs; we negotiate (S4.1). */
+/** The revision that the client of seed S4 advertised, exported for its programs; the gateway negotiates (S4.1). */
 export const PROTOCOL_VERSION = '2025-06-18' satisfies Revision;
 
 export const STATEFUL_REVISIONS: readonly Revision[] = REVISIONS.slice(0, 4);

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers';
 
-/** How long work that is done in small steps may keep everything else waiting. */
+/** How long work in small steps may block the event loop. */
 const SLICE_MS = 5;
 
-/** Gives way to others when small steps took a while. Works with one `Pace` share its slices and take turns. */
+/** Yields to other work when small steps have taken a while. Tasks that share one `Pace` share its slices and take turns. */
 export class Pace {
   readonly #now: () => number;
   readonly #waiting: (() => void)[] = [];
@@ -15,12 +15,12 @@ export class Pace {
     this.#since = now();
   }
 
-  /** After each step. null: go on at once. */
+  /** Call after each step. Returns null if the caller may go on at once. */
   step(): Promise<void> | null {
     return this.#now() - this.#since < SLICE_MS ? null : this.rest();
   }
 
-  /** Goes on in a turn of its own, whatever was done in this one. */
+  /** Resolves in a later turn of the event loop, one caller per turn. */
   rest(): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
@@ -40,11 +40,11 @@ export class Pace {
   }
 }
 
-/** What a flood of one server may keep everything else waiting in one turn of the event loop. */
+/** How long the flood of one server may block the event loop in one turn. */
 export const FLOOD_SLICE_MS = 0.5;
 
-/** The pause after a slice. A call takes four turns of the loop and would meet a slice each time. */
+/** The pause after a slice. A call takes four turns of the event loop and would otherwise meet a slice in each. */
 export const FLOOD_REST_MS = 2;
 
-/** Where less came in one read the system has nothing more at once: it is taken as it comes. */
+/** A smaller read means that the system has no more data at the moment: the chunk is then processed as it comes. */
 export const LARGE_READ_BYTES = 16 * 1024;

@@ -1,11 +1,11 @@
 import type { Clock } from './clock.ts';
 
-/** How much longer than a run the pause after it is. */
+/** The pause after a run is this many times as long as the run. */
 const PAUSE = 30;
-/** On a machine that is busy a run may take many times longer than its work. */
+/** Maximum pause. On a busy machine a run may take many times longer than its work. */
 const MOST_MS = 2_000;
 
-/** Runs a task at once, or later and once for all requests while its runs would take more than a thirtieth of the time, at most 2 s. */
+/** Runs a task at once, or once for all requests after a pause of 30 times the previous run, at most 2 s. */
 export class Paced {
   readonly #clock: Clock;
   readonly #task: () => void;
@@ -18,7 +18,7 @@ export class Paced {
     this.#task = task;
   }
 
-  /** A run was requested and waits. */
+  /** Whether a requested run is pending. */
   get due(): boolean {
     return this.#stop !== null || this.#inThisTurn;
   }
@@ -29,7 +29,7 @@ export class Paced {
     else this.#stop ??= this.#clock.after(waitMs, () => this.run());
   }
 
-  /** At the end of this turn, once for all requests of it. */
+  /** Runs once at the end of this turn for all requests in it. */
   atOnce(): void {
     if (this.#inThisTurn) return;
     this.#inThisTurn = true;

@@ -3,10 +3,10 @@ import { runInNewContext } from 'node:vm';
 
 let collector: (() => void) | null = null;
 
-/** Measured with Node 24; another version of V8 keeps its defaults (decision 009). */
+/** Measured with Node 24; V8 of another version keeps its defaults (decision 009). */
 const MEASURED = process.versions.node.startsWith('24.');
 
-/** Whether the heap may triple before the next collection: large bodies are growth and no garbage. */
+/** Lets the heap triple before the next collection, because large bodies make it grow without making garbage. */
 function letHeapGrow(grows: boolean): void {
   if (MEASURED) setFlagsFromString(`--heap-growing-percent=${grows ? 200 : 0}`);
 }
@@ -19,26 +19,26 @@ export function collectGarbage(): void {
   collector();
 }
 
-/** Smaller buffers cost the collector little; to follow them up would cost more. */
+/** Smaller buffers cost the collector little; tracking them would cost more. */
 const LEND_FROM = 256 * 1024;
-/** Sizes go up in steps of this, so that bodies of about one size use the same memory. */
+/** Granularity of sizes, so that bodies of similar size reuse the same memory. */
 const STEP = 128 * 1024;
-/** Left free in front of a body, for a longer beginning: what is put into the words of another era gains a few members. */
+/** Free space before a body for a longer beginning: translation into the other era adds a few members. */
 export const HEADROOM = 4096;
-/** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
+/** Memory up to this size is kept: the system hands out fresh memory page by page, zeroed, which costs more than filling it. */
 const MAX_KEPT_EACH = 16 * 1024 * 1024 + STEP;
 const MAX_KEPT_BYTES = 4 * MAX_KEPT_EACH;
-/** Memory that was not needed for so long is freed. */
+/** Kept memory is freed after this long without use. */
 const KEPT_MS = 5_000;
 
-/** One for the process, so that memory can be given back without knowing who lent it. */
+/** One pool per process, so that memory can be returned without knowing its lender. */
 const pooled = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
-/** The last given back is the first to be lent again, because it is in the processor's caches. */
+/** Used as a stack: the memory returned last is in the processor caches. */
 const kept: ArrayBuffer[] = [];
 let keptBytes = 0;
 let letGoLater: NodeJS.Timeout | null = null;
 
-/** Memory for one large body. As garbage, a hundred of them would cost a collection of the whole heap. */
+/** Memory for one large body. As garbage, a hundred such bodies would cost a collection of the whole heap. */
 export function takeBuffer(bytes: number): Buffer {
   if (bytes < LEND_FROM) return Buffer.allocUnsafe(bytes);
   const size = HEADROOM + bytes;
@@ -56,8 +56,8 @@ export function takeBuffer(bytes: number): Buffer {
 }
 
 /**
- * Replaces what is before `from` and after `to`; the middle stays in place. Detaches every earlier view, so the caller
- * has the only one. Null, without effect, where the memory is not lent, is claimed or has no room.
+ * Replaces the bytes before `from` and after `to`; the middle stays in place. Detaches every earlier view, so the caller has
+ * the only one. Returns null, without effect, if the memory is not lent, is claimed or has too little room.
  */
 export function reframed(view: Buffer, from: number, to: number, head: Buffer, back: Buffer): Buffer | null {
   const memory = view.buffer;
@@ -74,8 +74,8 @@ export function reframed(view: Buffer, from: number, to: number, head: Buffer, b
 }
 
 /**
- * Before a view of lent memory is sent that is not needed afterwards. True for the first caller; a second one makes the
- * memory shared, for the collector.
+ * Call before sending a view that is not needed afterwards. Returns true for the first caller; a second caller makes the
+ * memory shared, which leaves it to the garbage collector.
  */
 export function claim(view: Buffer): boolean {
   const state = pooled.get(view.buffer);
@@ -84,7 +84,7 @@ export function claim(view: Buffer): boolean {
   return state === 'lent';
 }
 
-/** For the only reader of the view, when it has read it: lent memory goes back at once. */
+/** For the only reader of the view, once it has read it: returns lent memory to the pool at once. */
 export function letGo(view: Buffer): void {
   if (claim(view)) giveBack(view);
 }
@@ -98,8 +98,8 @@ export function dropKept(): void {
 }
 
 /**
- * Takes claimed memory back when nothing reads it, neither here nor in the kernel. All views are detached: a late
- * reader finds nothing, never another body.
+ * Takes claimed memory back into the pool. Call it when neither this process nor the kernel reads the memory. It detaches
+ * all views, so a late reader finds nothing instead of another body.
  */
 export function giveBack(view: Buffer): void {
   const memory = view.buffer;
@@ -109,7 +109,7 @@ export function giveBack(view: Buffer): void {
   const keeps = size <= MAX_KEPT_EACH && keptBytes + size <= MAX_KEPT_BYTES;
   const moved = (memory as ArrayBuffer).transfer(keeps ? size : 0);
   if (!keeps) return;
-  // While such bodies come by, they would have V8 walk the whole heap for every few of them.
+  // Without this, V8 would walk the whole heap for every few such bodies.
   if (letGoLater === null) letHeapGrow(true);
   kept.push(moved);
   keptBytes += size;
@@ -117,14 +117,14 @@ export function giveBack(view: Buffer): void {
   else letGoLater.refresh();
 }
 
-/** Frees a buffer's memory now. For its sole owner: views are detached. Parts of larger buffers stay. */
+/** Frees the memory of a buffer at once and detaches its views. Only for its sole owner; slices of larger buffers stay. */
 export function releaseBytes(bytes: Buffer): void {
   const memory = bytes.buffer;
   if (bytes.byteLength === 0 || bytes.byteLength !== memory.byteLength || !(memory instanceof ArrayBuffer)) return;
   memory.transfer(0);
 }
 
-/** Memory in use (F40), by its consequence. `short`: no new session; `scarce`: no large body; `spent`: no call. */
+/** Memory use (F40) by its consequence. `short`: no new session; `scarce`: no large body; `spent`: no call. */
 export type MemoryLevel = 'ample' | 'short' | 'scarce' | 'spent';
 
 export function memoryLevel(share: number): MemoryLevel {

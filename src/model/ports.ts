@@ -1,4 +1,4 @@
-/** Ports between rooms that may not import each other; `app/` connects the implementations. */
+/** Ports between modules that may not import each other; `app/` connects the implementations. */
 import type { ClientProfile, Principal } from './client-profile.ts';
 import type { Exchange } from './exchange.ts';
 import type { Era, Message } from './message.ts';
@@ -9,99 +9,99 @@ import type { RecoveryStep, ServerState, ServerStatus, StateChange } from './ser
 import type { TaskMeasure, TaskSizes } from './task-sizes.ts';
 import type { TaskStatus } from './task-status.ts';
 
-/** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
+/** The MCP servers as the gateway sees them. Implemented by `upstream/`. */
 export interface Upstreams {
   servers(): readonly Server[];
   /**
-   * Sends a request of the exchange and resolves with its outcome; never rejects. Deadline, cancellation, id and
-   * progress-token mapping, era translation, choice of session and retry of what was not sent are behind this call.
+   * Sends a request of the exchange and resolves with its outcome; never rejects. This call handles the deadline,
+   * cancellation, id and progress-token mapping, era translation, choice of session and the retry of what was not sent.
    */
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome>;
-  /** A notification of the client that belongs to no exchange, to the connections that are this client's own. */
+  /** Sends a client's notification that belongs to no exchange on the connections that only this client uses. */
   notify(server: string, notification: Message, client: ClientProfile): void;
-  /** The known catalogue for the client's fingerprint, or null; `orOthers`: any known one. Reads memory only. */
+  /** The known catalogue for the client's fingerprint, or null; `orOthers`: else one for another client. Reads memory only. */
   knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null;
   /**
-   * The catalogue; lists the server if it never was. Null when that takes longer than `waitMs` (it goes on, then
-   * `catalogChanged`) or the server is down. `amongOthers`: other lists wait, so that a server that failed before gets
-   * no time, and a starting one only the first `waitMs`.
+   * The catalogue; lists the server if it never was. Null if that takes longer than `waitMs` (it continues, then
+   * `catalogChanged`) or the server is down. `amongOthers`: other lists wait, so a server that failed before gets no time,
+   * and a starting one only the first `waitMs`.
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
-  /** Tells apart clients of one kind that are shown lists of different processes; empty for most. */
+  /** Distinguishes clients of one kind that get the lists of different processes; empty for most. */
   shownFrom?(client: ClientProfile): string;
-  /** The session key of the connection that serves this client, only to be compared. Null while the era is unknown. */
+  /** The session key of the connection that serves this client, only for comparison. Null while the era is unknown. */
   sessionKey(server: string, client: ClientProfile): string | null;
-  /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
+  /** Whether this session has its own connection to the server, so that a list should be requested live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
-  /** The same where only another node may know: it is asked. */
+  /** As `ownsConnection`, but asks another node if only that node may know. */
   ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
-   * For a name that is not known: waits a moment for announced lists, and for the lists of other nodes. False where
-   * neither is due, or the exchange was cancelled; what was found is in the catalogue.
+   * For an unknown name: waits a moment for announced lists and for the lists of other nodes. Resolves with false if neither
+   * is pending or the exchange was cancelled; the catalogue then has what was found.
    */
   foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
-  /** `client`: as it is for this client, where the server tells its callers apart. */
+  /** `client`: the status for this client, if the server separates its callers. */
   status(server: string, client?: ClientProfile | null): ServerStatus | null;
-  /** The state alone, which costs nothing however many connections the server has. */
+  /** Only the state, which is cheap however many connections the server has. */
   state(server: string, client?: ClientProfile | null): ServerState | null;
   statuses(): readonly ServerStatus[];
-  /** Stops and starts the server with the grace period of S3.4. */
+  /** Stops the server with the grace period of S3.4 and starts it again. */
   restart(server: string): Promise<void>;
-  /** The client session has ended: closes what was its own. */
+  /** The client session has ended: closes the connections that only it used. */
   releaseSession(sessionId: string): void;
 }
 
 /** Why a connection ended: idle, no room for it, too many errors, server removed or restarted, or another reason. */
 export type StateLoss = 'idle' | 'room' | 'errors' | 'closed' | 'removed' | 'restarted';
 
-/** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
+/** Events of upstreams. Implemented by `gateway/`. Handlers neither block nor throw. */
 export interface UpstreamEvents {
-  /** A notification of no call in flight. `sessionId`: the one session of the connection; `key`: its session key. */
+  /** A notification outside any in-flight call. `sessionId`: the only session of the connection; `key`: its session key. */
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
-  /** A stateful server's request outside any call. Resolves with the `result` or `error` for it. */
+  /** A stateful server's request outside any call. Resolves with the `result` or `error` to answer. */
   request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
-  /** Lists or a resource changed; runs before other handlers. Null: perhaps said while no stream was open. */
+  /** Lists or a resource changed; runs before other handlers. Null: perhaps announced while no stream was open. */
   outdated(server: string, notification: Message | null): void;
-  /** These lists of the new snapshot differ. `key`: for clients of that connection's process only; null: all others. */
+  /** These lists of the new snapshot differ. `key`: only for clients of that connection's process; null: for all others. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key?: string | null): void;
-  /** The server was listed anew for a change that other nodes may not know of. */
+  /** The server was listed again because of a change that other nodes may not know. */
   relisted?(server: string): void;
-  /** The server announced changed lists and was listed anew; its clients are notified even of equal lists. */
+  /** The server announced changed lists and was listed again; its clients are notified even if the lists are equal. */
   listsAnnounced?(server: string, key: string, methods: readonly string[]): void;
-  /** Another node lists the server otherwise than before; its clients may have seen old lists since the change here. */
+  /** Another node now lists the server differently; its clients may have seen old lists since the change here. */
   listedElsewhere?(server: string): void;
-  /** A session's own connection was lost with its state, and replaced or not. */
+  /** A session lost its own connection with the state on it, whether or not a new connection replaces it. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
-  /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
+  /** A connection began or ended: subscriptions and log levels of an earlier connection do not apply to it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
-  /** A node fell silent, and what was set up there is void. `servedThere` answers only during the call. */
+  /** A node fell silent, and its subscriptions are void. `servedThere` may be called only during this call. */
   nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
-  /** These servers can be had from nodes that had them not: what could not be had of them may be had now. */
+  /** More nodes offer these servers: what was not available from the servers before may be now. */
   instancesGained?(servers: ReadonlySet<string>): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
 
 /**
- * `opened`: calls follow, nothing is set up. `ended`: a call or the connection itself opens it again. `renewed`:
- * replaced and listed anew. `missed`: the stream of notifications was broken, and the server listed anew.
+ * `opened`: calls follow, nothing is set up. `ended`: a call or the connection itself reopens it. `renewed`: replaced and
+ * listed again. `missed`: the notification stream was interrupted, and the server was listed again.
  */
 export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
 
-/** What becomes of servers, step by step, for people and programs that watch. Handlers neither block nor throw. */
+/** Changes of servers, step by step, for people and programs that watch. Handlers neither block nor throw. */
 export interface ServerNews {
   added(server: string): void;
   moved(server: string, change: StateChange): void;
-  /** It is up, and was found unhealthy for this reason, or healthy again (null). */
+  /** A running server turned unhealthy for this reason, or healthy again (null). */
   healthTurned(server: string, reason: string | null): void;
-  /** A changed definition has taken over from the one before. */
+  /** A changed definition has replaced the previous one. */
   replaced(server: string): void;
-  /** A restart that was asked for begins or ends (S3.10); `reason` says why it failed. */
+  /** A requested restart begins or ends (S3.10); `reason` says why it failed. */
   recovery(server: string, step: RecoveryStep, reason: string | null): void;
   /** An item of its lists is left out because clients could not use a list with it. Once in each run of the server. */
   listItemInvalid(server: string, invalid: InvalidItem): void;
   /**
-   * It asks for a login, of the principal or (null) of the one that all callers share: `advice` says what to do. `advice` null:
-   * it has taken the credential of one.
+   * The server needs a login of the principal, or (null) of the operator for all callers: `advice` says what to do. `advice`
+   * null: the server has accepted a credential.
    */
   loginNeeded(server: string, principal: string | null, advice: string | null): void;
   removed(server: string): void;
@@ -109,7 +109,7 @@ export interface ServerNews {
 
 /** Delivery to clients outside any exchange. Implemented by `downstream/`. */
 export interface ClientStreams {
-  /** Sends a notification on the session's stream or to its event log. `server`: whose request it cancels. */
+  /** Sends a notification on the session's stream or to its event log. `server`: the server whose request it cancels. */
   deliver(sessionId: string, notification: Message, server?: string): void;
   /** Sends a server's request on the session's stream; rejects with GatewayError when the client cannot be asked. */
   ask(sessionId: string, request: Message, server?: string): Promise<Message>;
@@ -117,23 +117,23 @@ export interface ClientStreams {
   sessionsFor(server: string): Iterable<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }>;
 }
 
-/** Last known catalogues, kept over restarts. Key is opaque to the store. */
+/** Last known catalogues, kept across restarts. The key is opaque to the store. */
 export interface KnownCatalogs {
-  /** Of all servers, or of one; `identity`: how those begin that are wanted. */
+  /** Catalogues of all servers, or of one; `identity`: a prefix of the wanted identities. */
   load(server?: string, identity?: string): Iterable<ServerCatalog & { readonly identity: string }>;
   save(identity: string, catalog: ServerCatalog): void;
   forget(server: string): void;
 }
 
 export interface EraVerdict {
-  /** The newest era that the server speaks. */
+  /** The newest era that the server supports. */
   readonly era: 'stateful' | 'stateless';
   readonly revision: string;
-  /** Whether a server of the stateless era takes `initialize` too; absent until it was asked. */
+  /** Whether a server of the stateless era also accepts `initialize`; absent until probed. */
   readonly also?: 'stateful' | 'none';
 }
 
-/** What probing found out about a server, kept over restarts. `identity` is the server's connection digest. */
+/** Results of probing servers, kept across restarts. `identity` is the server's connection digest. */
 export interface EraVerdicts {
   get(identity: string): EraVerdict | null;
   set(identity: string, verdict: EraVerdict): void;
@@ -149,38 +149,38 @@ export interface SessionRecord {
   readonly id: string;
   /** `Principal.id` of the owner; other callers get 404. */
   readonly principal: string;
-  /** `Endpoint.path` it was opened on; it does not exist elsewhere. */
+  /** `Endpoint.path` on which it was opened; unknown on other endpoints. */
   readonly endpoint: string;
   readonly revision: string;
   readonly capabilities: string;
   readonly info: string | null;
   readonly initialized: boolean;
-  /** What the client asked for with logging/setLevel; null for never. */
+  /** The level that the client set with logging/setLevel; null if it set none. */
   readonly logLevel: string | null;
   /** Wall clock. */
   readonly createdAt: number;
   readonly lastSeenAt: number;
 }
 
-/** The sessions of all nodes, as this one knows them. `principal`: of one caller; null: of all. */
+/** The sessions of all nodes, as this node knows them. `principal`: of one caller; null: of all. */
 export interface SessionCensus {
   readonly nodes: number;
   count(principal: string | null): number;
-  /** Null if none was unused for `unusedMs`. */
+  /** Null if no session was unused for `unusedMs`. */
   longestUnused(principal: string | null, unusedMs: number): SessionRecord | null;
 }
 
-/** Session records in the shared store. Writes are behind by at most 100 ms; a newer write of a record wins. */
+/** Session records in the shared store. Writes are at most 100 ms behind; a newer write of a record wins. */
 export interface SessionRecords {
   /** Absent: no other node has sessions. */
   readonly census?: SessionCensus;
   get(id: string): Promise<SessionRecord | null>;
-  /** `isNew`: of a session that begins. */
+  /** `isNew`: the session begins now. */
   put(record: SessionRecord, isNew?: boolean): void;
-  /** As `put`, where other nodes have the session too. Resolves when they know, or after a moment. Never rejects. */
+  /** As `put`, for a session that other nodes use too. Resolves when they know it, or after a moment. Never rejects. */
   putEverywhere?(record: SessionRecord): Promise<void>;
   delete(id: string): void;
-  /** All, or in a large cluster those of this node and those that were used last. */
+  /** All records; in a large cluster those of this node and the most recently used ones. */
   all(): Promise<readonly SessionRecord[]>;
   /** Every stored record, until `visitor` returns true. */
   visit(visitor: (record: SessionRecord) => boolean): Promise<void>;
@@ -192,13 +192,13 @@ export interface LoggedEvent {
 }
 
 /**
- * What was sent on SSE streams, for `Last-Event-ID`: at most 1 MiB and 5 min per stream and 16 MiB in all. `stream`: a
- * session and one of its streams.
+ * Events sent on SSE streams, for `Last-Event-ID`: at most 1 MiB and 5 min per stream and 16 MiB in all. `stream`: identifies
+ * a session and one of its streams.
  */
 export interface EventLog {
-  /** Event ids grow, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
+  /** Event ids increase, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
   append(sessionId: string, stream: string, message: Buffer): string;
-  /** Events of the same stream after the given id, oldest first; null when the id is unknown to this session. */
+  /** Events of the same stream after the given id, oldest first; null if the session does not know the id. */
   after(
     sessionId: string,
     eventId: string,
@@ -206,7 +206,7 @@ export interface EventLog {
   forget(sessionId: string): void;
 }
 
-/** Upstream HTTP sessions, so that they outlive the gateway's process. Key: server and session key. */
+/** Upstream HTTP sessions, which outlive the gateway's process. Key: server and session key. */
 export interface UpstreamSessions {
   get(server: string, sessionKey: string): UpstreamSessionRecord | null;
   put(server: string, sessionKey: string, record: UpstreamSessionRecord): void;
@@ -214,114 +214,114 @@ export interface UpstreamSessions {
 }
 
 export interface UpstreamSessionRecord {
-  /** The connection digest of the server it was opened at; a changed definition makes it worthless. */
+  /** The connection digest of the server at which it was opened; after a change of the definition the session is void. */
   readonly identity: string;
   readonly mcpSessionId: string;
   readonly hello: string;
   readonly revision: string;
   readonly fingerprint: string;
-  /** The log level that was sent to its server when it was opened; absent for none. */
+  /** The log level that was sent to the server at the opening; absent for none. */
   readonly logLevel?: string;
 }
 
-/** A task that a server runs for a caller of ours, as it outlives connections, sessions and this process. */
+/** A task that a server runs for a client; it outlives connections, sessions and this process. */
 export interface TaskRecord {
-  /** Ours, unique: two processes of one server may give out one id. */
+  /** The gateway's unique key: two processes of one server may use the same task id. */
   readonly key: string;
   readonly server: string;
-  /** The server's own id; one of ours where there is no task of the server's. */
+  /** The server's own id; the gateway's if the server has no task. */
   readonly taskId: string;
-  /** Its id on the aggregate as sealed at the start; stays when the key changes. Absent in old records. */
+  /** The id on the aggregate endpoint as sealed at the start; stays when the key changes. Absent in old records. */
   readonly sealedId?: string;
-  /** `Principal.id` of the caller that started it; others do not see it. */
+  /** `Principal.id` of the caller that started it; other callers do not see it. */
   readonly principal: string;
-  /** The session whose connection it runs over; null for a client without one, or when that session is over. */
+  /** The session whose connection it runs over; null for a client without one, or after that session has ended. */
   readonly sessionId: string | null;
-  /** That session does not outlive the process. */
+  /** The session does not outlive the process. */
   readonly passing?: boolean;
-  /** What the client was when it started the task: the connection is found by it again. */
+  /** The client at the start of the task; identifies the connection later. */
   readonly client: Pick<ClientProfile, 'revision' | 'capabilities' | 'fingerprint' | 'info' | 'handle' | 'forwarded'>;
-  /** In whose words the server speaks of it; null for a task of our own making, whose answer is there already. */
+  /** The era of the server's messages about it; null for a task of the gateway's own, which already has its answer. */
   readonly era: Era | null;
-  /** The tool's structured results are wrapped for stateful clients. */
+  /** The gateway wraps the tool's structured results for stateful clients. */
   readonly wraps: boolean;
   readonly status: TaskStatus;
-  /** The task's description, as last heard, in the words of 2025-11-25 and with the server's own id. */
+  /** The last known description of the task, in the vocabulary of 2025-11-25 and with the server's own id. */
   readonly description: Buffer;
   readonly ttlMs: number | null;
   readonly pollIntervalMs: number | null;
-  /** How the call ended, once that was seen: the body of the server's result or error, in the words of its era. */
+  /** The outcome of the call, once known: the body of the server's result or error, in the vocabulary of its era. */
   readonly answer: { readonly kind: 'result' | 'error'; readonly era: Era; readonly body: Buffer } | null;
   /** Wall clock. */
   readonly startedAt: number;
-  /** Wall clock. Then the record is deleted. */
+  /** Wall clock. The record is deleted then. */
   readonly expiresAt: number;
 }
 
-/** Task records in the store. A new one is on disk when `put` returns; what follows is behind by at most 100 ms. */
+/** Task records in the store. A new one is on disk when `put` returns; later writes are at most 100 ms behind. */
 export interface TaskRecords {
   load(): Iterable<TaskRecord>;
-  /** `own`, the default: this node began it. */
+  /** `own`, the default: this node began the task. */
   put(record: TaskRecord, own?: boolean): void;
   delete(key: string): void;
   /** Absent: no other node has tasks. */
   readonly shared?: SharedTasks;
 }
 
-/** Where other nodes have tasks too. A node need not have all of theirs at hand: what it forgets, it reads again. */
+/** Present if other nodes have tasks too. A node keeps only some of their tasks in memory and reads the others again. */
 export interface SharedTasks {
   readonly nodes: number;
-  /** How many of other nodes a node has at hand. */
+  /** How many tasks of other nodes a node keeps in memory. */
   readonly maxTasks: number;
-  /** At hand, and of these what this node began. The follower counts. */
+  /** Tasks in memory, and those of them that this node began. The follower counts them. */
   readonly atHand: TaskSizes;
   readonly own: TaskSizes;
-  /** The follower of other nodes' tasks, and of what was written here. Once. */
+  /** Sets the only follower of other nodes' tasks and of the records written on this node. */
   follow(follower: TaskFollower): void;
-  /** Another node's task, which is no longer at hand. It stays in the store. */
+  /** Drops another node's task from memory. It stays in the store. */
   forget(key: string): void;
-  /** Reads tasks of the route that are not at hand; the follower hears of them. Rejects with GatewayError NOT_SENT. */
+  /** Reads the tasks of the route that are not in memory and passes them to the follower. Rejects with GatewayError NOT_SENT. */
   read(route: Pick<TaskRecord, 'server' | 'taskId'>): Promise<void>;
-  /** What the nodes last published, each of its own; 0 as long as all tasks are at hand. `principal` null: of all callers. */
+  /** The sum of what the nodes last published; 0 while all tasks are in memory. `principal` null: of all callers. */
   counted(what: TaskMeasure, principal: string | null): number;
 }
 
-/** Hears of the tasks of all nodes. Handlers neither block nor throw. */
+/** Receives the tasks of all nodes. Handlers neither block nor throw. */
 export interface TaskFollower {
-  /** What is known of it here. */
+  /** The record that this node has in memory. */
   get(key: string): TaskRecord | null;
   heard(record: TaskRecord): void;
   gone(key: string): void;
-  /** Whether it is to stay at hand: this node began it, or a request waits for it here. */
+  /** Whether the task must stay in memory: this node began it, or a request on this node waits for it. */
   keeps(key: string): boolean;
 }
 
-/** Which processes this node may run where only one node may. Implemented by `cluster/`; absent without a cluster. */
+/** Decides which processes this node may run if only one node may. Implemented by `cluster/`; absent without a cluster. */
 export interface Ownership {
-  /** For a process that is about to be started, and whose it will be. Rejects with GatewayError NOT_SENT. */
+  /** Call before starting a process. `whose`: the owner of the process. Rejects with GatewayError NOT_SENT. */
   own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;
-  /** Whether a process without an owner may become this client's: not where an earlier owner was newer than it. */
+  /** Whether a spare process may become this client's: not if an earlier owner of the client is newer than the process. */
   mayAdopt(server: Server, client: ClientProfile): boolean;
-  /** Runs it once, when this node next has its lease; the returned function cancels that. Null while it has one. */
+  /** Runs it once, when this node next has its lease; the returned function cancels that. Null if it has a lease now. */
   whenHeld(run: () => void): (() => void) | null;
 }
 
 export interface Owned {
   /** The fencing token, `incarnation.revision`; empty for a shared process of a node without a lease. */
   readonly epoch: string;
-  /** At this instant, by the monotonic clock. When it is not, nothing may be sent any more. */
+  /** Whether this node owns the process now, by the monotonic clock. If not, the caller must not send to it. */
   readonly stillMine: boolean;
-  /** The process without an owner is this client's from now on, or (null) shared. */
+  /** Gives the spare process to this client, or (null) to all clients. */
   adopted(client: ClientProfile | null): void;
-  /** The process can be called from now on … */
+  /** From now on the process accepts calls … */
   ready(): void;
-  /** … and not any more. */
+  /** … and from now on it does not. */
   ending(): void;
-  /** Nothing is left of it. */
+  /** The process and its resources are gone. */
   release(): void;
 }
 
-/** Which upstream HTTP session: of a server as it is defined, under the digest of a session key. */
+/** Identifies an upstream HTTP session: a definition of a server, and the digest of a session key. */
 export interface SessionPlace {
   readonly server: string;
   /** The connection digest of the definition. */
@@ -332,48 +332,48 @@ export interface SessionPlace {
 export interface OpenedSession {
   readonly kind: 'open';
   readonly record: UpstreamSessionRecord;
-  /** Tells it from those before and after it under the same key. */
+  /** Distinguishes it from earlier and later sessions under the same key. */
   readonly generation: string;
 }
 
-/** Leave to open the session, given to one at a time. Ends with one of the two. */
+/** Permission to open the session; only one holder at a time. It ends with one of the two methods. */
 export interface SessionLock {
   readonly kind: 'lock';
   readonly replaces: boolean;
-  /** Resolves with its generation. Rejects with GatewayError when another one has had to take over. */
+  /** Resolves with the session's generation. Rejects with GatewayError if another opener has taken over. */
   opened(record: UpstreamSessionRecord): Promise<string>;
-  /** Nothing was opened, or nothing that others could use. */
+  /** No session was opened, or none that others could use. */
   failed(): Promise<void>;
 }
 
-/** A connection that uses such a session. */
+/** A connection that uses a shared upstream session. */
 export interface SessionMember {
-  /** It listens already, because it has opened the session: what the first call makes the server say is heard. */
+  /** Whether it opened the session and so listens already: it receives what the server sends because of the first call. */
   readonly listens: boolean;
-  /** The session is of this generation from now on, and still the same. */
+  /** The unchanged session has this generation from now on. */
   renamed(generation: string): void;
-  /** Listens to the server's stream after this event (null: not known). `gap`: messages may have been missed. */
+  /** Listens to the server's stream after this event (null: unknown). `gap`: messages may have been missed. */
   listen(after: string | null, gap: boolean): void;
-  /** Does not listen any more. Returns the last event that it has heard; null for none with an id. */
+  /** Stops listening. Returns the id of the last event that it received; null without one. */
   silence(): string | null;
-  /** The nodes were apart, and another one's session is in this one's place. */
+  /** After a partition, another node's session has taken the place of this one. */
   replaced(): void;
 }
 
-/** Upstream HTTP sessions of a cluster: one node opens and listens, all use them. Absent without a cluster. */
+/** Upstream HTTP sessions of a cluster: one node opens each and listens, all nodes use it. Absent without a cluster. */
 export interface SharedUpstreamSessions {
   /**
-   * The open session, or leave to open it; `gone`: the generation that the server no longer knows. Waits for another
-   * opener while `wanted`. Rejects with GatewayError NOT_SENT.
+   * Resolves with the open session, or with the lock to open it. `gone`: the generation that the server no longer knows.
+   * Waits for another opener while `wanted`. Rejects with GatewayError NOT_SENT.
    */
   enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock>;
-  /** Whether it is open. Never rejects. */
+  /** Whether the session is open. Never rejects. */
   known(place: SessionPlace): Promise<boolean>;
   join(place: SessionPlace, member: SessionMember): void;
   leave(place: SessionPlace, member: SessionMember): void;
   /**
-   * Ends this generation, or any (null). One caller gets the record and ends it at the server, all others null.
-   * `withServer`: the server leaves this node. Never rejects.
+   * Ends this generation, or any (null). One caller gets the record and ends the session at the server; others get null.
+   * `withServer`: the server is removed from this node. Never rejects.
    */
   end(place: SessionPlace, generation: string | null, withServer: boolean): Promise<UpstreamSessionRecord | null>;
 }

@@ -1,7 +1,7 @@
-/** C0 and C1 controls but tab and newline, and the marks that turn or break text for the reader. */
+/** C0 and C1 controls except tab and newline, and characters that reverse or break text for the reader. */
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** Text of a foreign process, safe to show on a terminal and to keep in a log: control characters are spelled out. */
+/** Text of another process, safe on a terminal and in a log: control characters are escaped. */
 export function printable(text: string): string {
   return text.replace(/\r\n/g, '\n').replace(CONTROLS, (c) => {
     const code = c.charCodeAt(0);

@@ -1,17 +1,16 @@
-/** What a start gives: a pid, or none when it failed. */
+/** The result of a start: a process with its pid, or without one if the start failed. */
 export interface Startable {
   readonly pid?: number | undefined;
 }
 
 /**
- * Port: what sees to it that a process group dies with the gateway, however the gateway dies. A group is guarded from
- * the first instant of its leader until it is unregistered, when nothing of it is left.
+ * Port: ensures that a process group dies with the gateway, however the gateway dies. A group is guarded from the start of
+ * its leader until it is unregistered, when no process of it is left.
  */
 export interface ProcessGuard {
   /**
-   * Starts one process, leader of a group of its own, by calling `spawn` at once and registers it. `mark` has to be in
-   * its environment: a gateway that is killed between the start and the registration leaves a process behind that
-   * nothing could identify otherwise.
+   * Starts one process, leader of a new group, by calling `spawn` at once, and registers it. The environment of the process
+   * must contain `mark`: it identifies a process whose gateway was killed between the start and the registration.
    */
   start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T;
   unregister(group: number): void;

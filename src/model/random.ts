@@ -1,13 +1,13 @@
 import { randomFillSync } from 'node:crypto';
 
-/** `unit` is in [0, 1); of a CSPRNG are `hex`, 2·bytes digits, and `below(n)`, a number below n ≤ 2^32. */
+/** `unit` is in [0, 1). A CSPRNG makes `hex`, which has 2·bytes digits, and `below(n)`, a number below n ≤ 2^32. */
 export interface Random {
   unit(): number;
   hex(bytes: number): string;
   below(n: number): number;
 }
 
-/** Random bytes are fetched for many ids at once: asking for them costs more than they do. Each is used once. */
+/** Random bytes for many ids are drawn at once, because a draw costs more than its bytes. Each byte is used once. */
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 

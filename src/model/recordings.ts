@@ -1,7 +1,7 @@
-/** Recordings of both wires, as the control API shows them. */
+/** Recordings of both wires, as the control API returns them. */
 import { count, described, type Infer, isoTime, list, named, nullable, object, oneOf, text } from './schema.ts';
 
-/** What is to be recorded; null where that does not matter. */
+/** Which messages to record; null for a criterion that does not matter. */
 export const RECORDING_TARGET = {
   session: described(nullable(text), 'Label of a session that is open.'),
   client: described(nullable(text), 'The next session of a client that gives this name of itself.'),
@@ -36,7 +36,7 @@ export type RecordingView = Omit<RecordingOfNodes, 'nodes'>;
 export type RecordingTarget = Pick<RecordingView, keyof typeof RECORDING_TARGET | 'node'>;
 export type RecordingLimits = Pick<RecordingView, 'maxEntries' | 'maxBytes'>;
 
-/** What the nodes have of one recording. */
+/** Merges the parts of one recording that the nodes have. */
 export function mergedRecording(parts: readonly RecordingOfNodes[]): RecordingOfNodes {
   const all = <T>(listed: (part: RecordingOfNodes) => readonly T[]): T[] => [...new Set(parts.flatMap(listed))];
   const sum = (counted: (part: RecordingOfNodes) => number): number => parts.reduce((to, one) => to + counted(one), 0);
@@ -58,9 +58,9 @@ export const RECORDING_LIMITS = {
   maxEntries: { default: 10_000, most: 100_000 },
   maxBytes: { default: 8 * 1024 * 1024, most: 16 * 1024 * 1024 },
 } as const;
-/** Of the text of one that is replayed. */
+/** Maximum text size of a recording for a replay. */
 export const MAX_REPLAY_BYTES = 48 * 1024 * 1024;
-/** Kept at once; another one is refused until one is deleted. */
+/** Maximum number of recordings; further ones are refused until one is deleted. */
 export const MAX_RECORDINGS = 32;
 
 const DIFFERENCE = named(
@@ -93,10 +93,10 @@ export const REPLAY_TEST = named(
 export type ReplayTest = Infer<typeof REPLAY_TEST>;
 
 export interface ReplayOptions {
-  /** The server to replay it against. */
+  /** The server that receives the replayed requests. */
   readonly server: string;
-  /** The recorded server; null: the one that there is in it. */
+  /** The recorded server; null: the only one in the recording. */
   readonly of: string | null;
-  /** Paths whose differences do not count. `*` takes the place of any step. */
+  /** Paths whose differences do not count. `*` matches any step. */
   readonly ignore: readonly string[];
 }

@@ -1,4 +1,4 @@
-/** A JSON Schema (2020-12) with the TypeScript type of its values. Members with `~` are for the compiler only. */
+/** A JSON Schema (2020-12) with the TypeScript type of its values. Members with `~` exist only for the compiler. */
 export type Schema<T = unknown> = Readonly<Record<string, unknown>> & {
   readonly '~type'?: T;
   readonly '~optional'?: true;
@@ -20,7 +20,7 @@ type OptionalKeys<P> = { [K in keyof P]: P[K] extends { readonly '~optional': tr
 type ObjectOf<P> = { readonly [K in Exclude<keyof P, OptionalKeys<P>>]: Infer<P[K]> } & {
   readonly [K in OptionalKeys<P>]?: Infer<P[K]>;
 };
-/** One flat object type, which compilers show by its members. */
+/** One flat object type, so that compilers show its members. */
 type Flat<T> = { readonly [K in keyof T]: T[K] };
 
 export const text: Schema<string> = { type: 'string' };
@@ -72,12 +72,12 @@ export function union<const S extends readonly Schema[]>(...schemas: S): Schema<
   return { oneOf: schemas };
 }
 
-/** The same schema with a sentence that says what it means here. */
+/** A copy of the schema with a description for its use here. */
 export function described<S extends Schema>(schema: S, description: string): S {
   return copied(schema, { description });
 }
 
-/** A schema that documents put among their components and refer to by this name. */
+/** A schema that documents list among their components and refer to by this name. */
 export function named<S extends Schema>(name: string, schema: S, description?: string): S {
   const whole = description === undefined ? schema : described(schema, description);
   COMPONENTS.set(whole, { name, schema: whole });
@@ -96,12 +96,12 @@ function copied<S extends Schema>(schema: S, more: Readonly<Record<string, unkno
   return copy;
 }
 
-/** Whether a value from outside is what the schema describes. Members that it does not name are ignored. */
+/** Whether an external value matches the schema. Members that the schema does not name are ignored. */
 export function matches<T>(schema: Schema<T>, value: unknown): value is T {
   return faultIn(schema, value) === null;
 }
 
-/** The first fault of a value from outside, with its path; null if the schema matches. */
+/** The first fault in an external value, with its path; null if the value matches the schema. */
 export function faultIn(schema: Schema, value: unknown, path = ''): string | null {
   const { variants = [], properties = {}, required = [], items, additionalProperties } = keywordsOf(schema);
   const near = variants.filter((one) => isOfKind(one, value));
@@ -131,7 +131,7 @@ interface Keywords {
   readonly required?: readonly string[];
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
-  /** Of a number, or of the length of a list. */
+  /** Minimum of a number, or of the length of a list. */
   readonly least?: number;
   readonly most?: number;
 }
@@ -152,7 +152,7 @@ const KINDS: Readonly<Record<string, string>> = {
   null: 'null',
 };
 
-/** Whether it is what the schema says of the value itself, whatever is in it. */
+/** Whether the value itself matches the schema, without its members or items. */
 function isOfKind(schema: Schema, value: unknown): boolean {
   const { enum: choices, type = [], variants, least = -Infinity, most = Infinity } = keywordsOf(schema);
   if (variants !== undefined) return variants.some((one) => isOfKind(one, value));

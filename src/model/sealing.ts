@@ -1,13 +1,13 @@
-/** Keeps small texts unreadable without the key; what was sealed for one context opens for no other. */
+/** Encrypts small texts; a text sealed for one context opens for no other. */
 export interface Sealing {
   seal(context: string, text: string): string;
-  /** null for whatever was not sealed so. */
+  /** Null for text that was not sealed for this context with a known key. */
   open(context: string, sealed: string): string | null;
-  /** Whether another key than the one in force sealed what opens, so that it is to be sealed again. Only where there are several keys. */
+  /** Whether an older key sealed a text that opens, so that it should be sealed again. Present only with several keys. */
   outdated?(context: string, sealed: string): boolean;
 }
 
-/** The text sealed with the key in force; null if that key sealed it already, or no key opens it. */
+/** The text sealed with the current key; null if that key sealed it already, or no key opens it. */
 export function sealedAnew(sealing: Sealing, context: string, sealed: string): string | null {
   const text = sealing.outdated?.(context, sealed) === true ? sealing.open(context, sealed) : null;
   return text === null ? null : sealing.seal(context, text);

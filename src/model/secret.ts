@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 
-/** In place of what is secret. */
+/** Replaces secret values in texts. */
 export const MASK = '[redacted]';
 
-/** A value for no log, status, metric or error: printed it is `[redacted]`, and only `reveal` gives it. */
+/** A value that must not appear in logs, statuses, metrics or errors: it prints as `[redacted]`; only `reveal` returns it. */
 export class Secret {
   readonly #value: string;
 
@@ -37,12 +37,12 @@ export function revealed(secrets: Readonly<Record<string, Secret>>): Record<stri
 const SECRET_WORD =
   /token|secret|passw|passphrase|pwd|credential|private|authorization|bearer|cookie|jwt|api[-_]?key|access[-_]?key|[-_]key$|^key$|(?:^|[-_])(?:pat|auth)$|dsn$/i;
 const KEY_IN_CAMEL_CASE = /[a-z\d]Key$/;
-/** Of texts for models, numbers of their tokens, and places where a secret lies. */
+/** Names about texts for models, numbers of tokens, and paths of secrets. */
 const ORDINARY_NAME =
   /tokeni[sz]er|(?:max|min|num|count|total|limit|budget|context|prompt|input|output|completion|thinking)[-_]?\w{0,16}tokens$|(?:[-_]|[a-z](?=[FPD]))(?:file|path|dir)$/i;
 const ORDINARY_HEADER = /^(?:accept(?:-.*)?|content-type|user-agent|mcp-.*|cache-control|connection|origin|referer)$/i;
 
-/** Shorter values are not looked for in texts: `1`, `true` or `prod` would star out half of every line. */
+/** Shorter values are not masked in texts: `1`, `true` or `prod` would mask half of every line. */
 export const SHORTEST_SECRET = 6;
 
 /** Whether a variable or option of this name usually holds a secret. */
@@ -50,35 +50,35 @@ export function namesSecret(name: string): boolean {
   return (SECRET_WORD.test(name) || KEY_IN_CAMEL_CASE.test(name)) && !ORDINARY_NAME.test(name);
 }
 
-/** Variables whose names speak of a secret are passed to no server by themselves; `TRUNKLINE_INPUT_…` answers a prompt. */
+/** Servers get variables with such names only if a definition declares them; `TRUNKLINE_INPUT_…` answers a prompt. */
 export const WITHHELD_NAME: RegExp = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
 
-/** Whether the value of this name may be a secret: not the name of a variable that holds it. */
+/** Whether the value of this name may be a secret. False for the name of a variable that holds it. */
 export function isSecretAssignment(name: string, value: string): boolean {
   return namesSecret(name) && !(/env_var$/.test(name) && /^[A-Z][A-Z0-9_]*$/.test(value));
 }
 
-/** Whether a variable holds a secret, by its name or by what its value looks like. */
+/** Whether a variable holds a secret, by its name or the form of its value. */
 export function isSecretVariable(name: string, value: string): boolean {
   return isSecretAssignment(name, value) || looksSecret(value) || isKey(value);
 }
 
 const ADDRESS = /[a-z][a-z\d+.-]{0,30}:\/\/[^\s"'<>]+/i;
-/** Of these, paths and queries may hold an `@`. */
+/** The paths and queries of these URLs may contain an `@`. */
 const WEB = /^(?:https?|wss?):/i;
 const KEY =
   /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
 
-/** Whether the value looks like a secret: a long word of letters and digits, or an address with a password. */
+/** Whether the value looks like a secret: a long word of letters and digits, or a URL with a password. */
 export function looksSecret(value: string): boolean {
   if (userInfo(ADDRESS.exec(value)?.[0] ?? '').passwords.length > 0) return true;
   return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
 }
 
-/** Words and numbers between hyphens and underscores, as names of files and folders have them. */
+/** Words and numbers between hyphens and underscores, as in names of files and folders. */
 const PLAIN_PARTS = /(?<![^_-])(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?![^_-])/g;
 
-/** Whether a word is a known kind of key, or random without its plain words, unlike `my-server-aB3xY1`. */
+/** Whether the word is a known kind of key, or random apart from its plain words, unlike `my-server-aB3xY1`. */
 export function isKey(word: string): boolean {
   if (KEY.test(word)) return true;
   if (!/^[\w+=~-]{20,4096}$/.test(word)) return false;
@@ -86,12 +86,12 @@ export function isKey(word: string): boolean {
   return random.length >= 12 && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d/.test(word);
 }
 
-/** Whether the value of such a header is kept out of logs. All are but a few that never hold anything private. */
+/** Whether logs must not show the value of this header: true for all but a few that never hold anything private. */
 export function isSecretHeader(name: string): boolean {
   return !ORDINARY_HEADER.test(name);
 }
 
-/** Texts to mask: the value, what follows `Bearer` or `Basic`, the password in the latter and in a URL. */
+/** Texts to mask: the value, the part after `Bearer` or `Basic`, and the passwords in the latter and in a URL. */
 export function secretForms(value: string): string[] {
   const [, scheme = '', bare = ''] = /^(Bearer|Basic|Token)\s+(.+)$/is.exec(value) ?? [];
   const pair = scheme.toLowerCase() === 'basic' ? Buffer.from(bare, 'base64').toString('utf8') : '';
@@ -101,8 +101,8 @@ export function secretForms(value: string): string[] {
 }
 
 /**
- * User part of an address, without the `@`, and its possible passwords. An unencoded password may hold `/`, `#` and
- * `?`: it ends at the last `@`, where before these no port would be.
+ * The user part of a URL, without the `@`, and its possible passwords. An unencoded password may contain `/`, `#` and `?`:
+ * it ends at the last `@`, unless the text before these may be a host with a port.
  */
 export function userInfo(address: string): { readonly user: string; readonly passwords: readonly string[] } {
   const behind = address.slice(address.indexOf('://') + 3);

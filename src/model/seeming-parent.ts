@@ -1,7 +1,7 @@
 /**
- * Part of a script that runs before an MCP App, with `real`, the window's parent, and `post`, which sends to it: replaces the
- * parent. What no window has is undefined there: a parent of another origin throws, and frameworks (Vue) look for marks of
- * their own.
+ * Part of a script that runs before an MCP App. It replaces the window's parent (`real`) with a proxy that sends through `post`.
+ * Properties that no window has are undefined on the proxy: a cross-origin parent throws, and frameworks (Vue) look for
+ * properties of their own.
  */
 export const SEEMING_PARENT = `const seeming = new Proxy({}, {
     get: (_, key) => {

@@ -23,16 +23,16 @@ export const INVALID_ITEM = {
 const INVALID = object(INVALID_ITEM);
 export type InvalidItem = Infer<typeof INVALID>;
 
-/** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
+/** The server's handshake (`initialize` result or `server/discover` result), byte for byte. */
 export interface HandshakeResult {
   readonly era: Era;
   /** The revision agreed with this server. */
   readonly revision: string;
   readonly result: Buffer;
-  /** Ranges of it, as JSON text; null where absent. */
+  /** Parts of `result`, as JSON text; null if absent. */
   readonly serverInfo: string | null;
   readonly capabilities: string;
-  /** Decoded text; null where absent. */
+  /** Decoded text; null if absent. */
   readonly instructions: string | null;
 }
 
@@ -40,29 +40,29 @@ export interface CachedList {
   readonly items: readonly Capability[];
   /** The `result` values of the pages, byte for byte, in order: for pass-through endpoints. */
   readonly pages: readonly Buffer[];
-  /** Cache hints of the server; 0 and private where it gave none (proto:C3). The minimum over the pages. */
+  /** Cache hints of the server, the minimum over the pages; 0 and private if it gave none (proto:C3). */
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
 }
 
-/** Immutable snapshot of a server's lists per upstream identity and fingerprint. Lists that it lacks are empty. */
+/** Immutable snapshot of a server's lists per upstream identity and fingerprint. Lists that the server lacks are empty. */
 export interface ServerCatalog {
   readonly server: string;
   readonly fingerprint: string;
-  /** Digest over all items and the hello: equal digests are equal catalogues. */
+  /** Digest over all items and the handshake; equal catalogues have equal digests. */
   readonly digest: string;
   readonly handshake: HandshakeResult;
   readonly lists: Readonly<Record<ListKind, CachedList>>;
   /** Wall clock of the listing. */
   readonly listedAt: number;
-  /** It is what the process of one client lists, and not what a fresh process does; absent elsewhere. */
+  /** Set if the catalogue comes from the process of one client and may differ from that of a fresh process. */
   readonly own?: true;
-  /** The names in the server's lists that no client is offered; absent where nothing is withheld. */
+  /** Names in the server's lists that no client is offered; absent if there are none. */
   readonly withheld?: Withheld;
 }
 
-/** Names that are not offered, with why in words for the caller (docs/drift.md). */
+/** Names that are not offered, with the reason for the caller (docs/drift.md). */
 interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string, string>>> {
-  /** All that may be used, where nothing else may be; null where names that the server does not list go to it as well. */
+  /** The only names that may be used; null if names that the server does not list may be used too. */
   readonly only: Readonly<Record<PinnedKind, ReadonlySet<string>>> | null;
 }

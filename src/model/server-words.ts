@@ -1,6 +1,6 @@
 import { type CommandWord, commandWords, type LineComplaint } from './command-words.ts';
 
-/** What a command line says of a server: the line that starts it, or one that adds it to Trunkline or to a client. */
+/** A server in a command line: the line that starts it, or one that adds it to Trunkline or to a client. */
 export interface ServerWords {
   readonly name: CommandWord | null;
   readonly type: CommandWord | null;
@@ -9,13 +9,13 @@ export interface ServerWords {
   readonly env: readonly CommandWord[];
   /** `Name: value`. */
   readonly headers: readonly CommandWord[];
-  /** An address, or a command with its arguments; none where the line has neither. */
+  /** A URL, or a command with its arguments; empty if the line has neither. */
   readonly words: readonly CommandWord[];
 }
 
 const CLIENTS =
   'claude(?:-code)?|codex|gemini(?:-cli)?|qwen|copilot|droid|amp|opencode|auggie|iflow|codebuddy|cursor-agent|kimi|grok';
-/** `trunkline add`, `claude mcp add`; by npx too. */
+/** `trunkline add`, `claude mcp add` and the like, also through npx. */
 const ADDS = new RegExp(
   `^(?:npx (?:(?:-y|--yes) )?)?(?:\\S*/)?(?:trunkline(?:@\\S+)? add|(?:${CLIENTS})(?:@\\S+)? mcp add)$`,
 );
@@ -39,13 +39,13 @@ const OPTIONS: Readonly<Record<string, Option>> = {
   '--url': 'url',
 };
 const FORMS: Partial<Record<Option, RegExp>> = { env: /^[A-Za-z_]\w*(?:=|$)/, headers: /^[^:\s]+:/ };
-/** What clients let follow a value of these options: more values. */
+/** More values that clients accept after a value of these options. */
 const MORE: Partial<Record<Option, RegExp>> = { env: ASSIGNMENT, headers: /^[\w-]+:\s/ };
 
 export function serverWords(text: string): ServerWords | LineComplaint {
   const all = commandWords(text);
   if ('complaint' in all) return all;
-  // As in a shell: variables of the program.
+  // As in a shell: variables for the program.
   const program = all.findIndex((word) => !ASSIGNMENT.test(word.text));
   const env = program < 0 ? all : all.slice(0, program);
   const line = all.slice(env.length);
@@ -76,7 +76,7 @@ function addingWords(env: readonly CommandWord[], line: readonly CommandWord[]):
     const word = line[at]!;
     const { text, span } = word;
     if (text === '--') behind = line.slice(at + 1);
-    // All that follows a command are its arguments.
+    // Everything after a command is its arguments.
     else if (!text.startsWith('-') || (plain.length > 1 && !ADDRESS.test(plain[1]!.text))) plain.push(word);
     else {
       const [, flag = text, attached] = /^(--[\w-]+)=(.*)$/s.exec(text) ?? [];

@@ -2,68 +2,68 @@ import { type AuthSpec, PLAIN_AUTH } from './credentials.ts';
 import type { DriftPolicy } from './drift.ts';
 import { revealed, Secret } from './secret.ts';
 
-/** The place of a definition, for errors and status: `file:line:column`, 1-based. */
+/** The position of a definition, for errors and status: `file:line:column`, 1-based. */
 export interface Origin {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** In place of a file in problems and origins of servers that were added at run time. */
+/** Replaces the file name in problems and origins of servers that were added at run time. */
 export const RUN_TIME = '<run time>';
 
-/** The host a process runs on, for the system's `ssh` (S2.22, S2.23). */
+/** The host on which a process runs, for the system's `ssh` (S2.22, S2.23). */
 export interface SshSpec {
   readonly host: string;
-  /** null: whatever ssh's own configuration says. */
+  /** null: the user of ssh's own configuration. */
   readonly user: string | null;
   readonly port: number;
-  /** Absolute, on this machine. */
+  /** Absolute path on this machine. */
   readonly identityFile: string | null;
   readonly knownHostsFile: string | null;
-  /** What becomes of a host whose key is not known: taken and kept, or refused. A changed key is always refused. */
+  /** Handling of unknown host keys: accept and store, or refuse. ssh always refuses a changed key. */
   readonly hostKeys: 'accept-new' | 'yes';
-  /** Connections to one host share a master connection, which lives a minute longer. */
+  /** Connections to one host share a master connection, which stays open for a minute after the last. */
   readonly controlMaster: boolean;
 }
 
-/** A process, of this machine or another, that speaks newline-framed JSON-RPC on its standard streams. */
+/** A process on this or another machine that speaks newline-framed JSON-RPC on its standard streams. */
 export interface StdioSpec {
   readonly type: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  /** Both once more, where references put something in that may be secret: with those references in its place. */
+  /** Command and arguments with the references to possible secrets unexpanded; absent if there are none. */
   readonly written?: { readonly command: string; readonly args: readonly string[] };
-  /** Declared environment, expanded. Any of it may be a secret, so all of it is kept as one. */
+  /** Declared environment, expanded. Any value may be a secret, so all are kept as secrets. */
   readonly env: Readonly<Record<string, Secret>>;
-  /** true: everything of ours; a list: these names beside those that every process needs. */
+  /** true: the gateway's whole environment; a list: these variables in addition to those that every process needs. */
   readonly inheritEnv: boolean | readonly string[];
-  /** Absolute; on another host as its shell takes it, and empty for the home folder. */
+  /** Absolute path; on another host as its shell interprets it, and empty for the home folder. */
   readonly cwd: string;
-  /** Where it runs; null or absent: here. */
+  /** The host on which it runs; null or absent: this machine. */
   readonly ssh?: SshSpec | null;
-  /** Whose process it is; null or absent: the gateway's own user's. */
+  /** The user that runs it; null or absent: the gateway's user. */
   readonly runAs?: RunAs | null;
 }
 
-/** Another user of this machine, by name or number, and what that one may have of processes. */
+/** Another user of this machine, by name or number, and the limit of its processes. */
 export interface RunAs {
   readonly user: string;
-  /** Processes and threads of the user, all together; null: as the system has it. */
+  /** Limit of processes and threads of the user together; null: the limit of the system. */
   readonly processes: number | null;
 }
 
-/** What is run of an image, as `docker run -i --rm --init` would (S2.8). */
+/** A container started from an image, as `docker run -i --rm --init` does (S2.8). */
 export interface ImageSpec {
   readonly name: string;
-  /** Arguments after the image's name; empty for the image's own. */
+  /** Arguments after the image name; empty for those of the image. */
   readonly command: readonly string[];
   readonly entrypoint: readonly string[] | null;
   readonly cwd: string | null;
   readonly user: string | null;
   /** null: the engine's default. */
   readonly network: string | null;
-  /** `source:target[:ro]`, the source absolute or the name of a volume. */
+  /** `source:target[:ro]`; the source is an absolute path or the name of a volume. */
   readonly volumes: readonly string[];
   readonly readOnly: boolean;
   readonly labels: Readonly<Record<string, string>>;
@@ -74,51 +74,51 @@ export interface ImageSpec {
   };
 }
 
-/** A process in a container that speaks newline-framed JSON-RPC on its standard streams, which the engine's API carries. */
+/** A process in a container that speaks newline-framed JSON-RPC on its standard streams, over the API of the engine. */
 export interface DockerSpec {
   readonly type: 'docker';
-  /** A running container of the user's to attach to, or an image to run. */
+  /** The user's running container to attach to, or an image to run. */
   readonly target: { readonly container: string } | { readonly image: ImageSpec };
-  /** Of an image: its environment, expanded. */
+  /** Expanded environment of a container started from an image. */
   readonly env: Readonly<Record<string, Secret>>;
   /** Address of the engine's API; null for `DOCKER_HOST` or the usual sockets. */
   readonly engine: string | null;
 }
 
 export interface TlsSpec {
-  /** PEM texts, already read. */
+  /** PEM texts, already read from their files. */
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: Secret;
 }
 
-/** Behind a URL. `http`: Streamable HTTP, either era. `sse`: 2024-11-05 HTTP+SSE. `json`: plain JSON POST. */
+/** Transports with a URL. `http`: Streamable HTTP, either era. `sse`: 2024-11-05 HTTP+SSE. `json`: plain JSON POST. */
 export const URL_KINDS = ['http', 'sse', 'json'] as const;
-/** Every way to reach a server. */
+/** All transports. */
 export const TRANSPORT_KINDS = ['stdio', 'docker', ...URL_KINDS, 'memory'] as const;
 export type TransportKind = (typeof TRANSPORT_KINDS)[number];
-/** Servers of these begin with `initialize`, whatever else they may understand. */
+/** Servers with these transports start with `initialize`, whatever else they may support. */
 export const WITHOUT_DISCOVERY: ReadonlySet<TransportKind> = new Set(['sse', 'json']);
 
 /** A server behind a URL. */
 export interface HttpSpec {
   readonly type: (typeof URL_KINDS)[number];
   readonly url: string;
-  /** Where references put something in that may be secret: with those references in its place. */
+  /** The URL with the references to possible secrets unexpanded; absent if there are none. */
   readonly writtenUrl?: string;
-  /** With type `http`: the definition does not say which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
+  /** With type `http`: the definition names no transport, so `sse` is tried if Streamable HTTP is refused. */
   readonly sseFallback?: boolean;
   readonly headers: Readonly<Record<string, Secret>>;
   readonly tls: TlsSpec;
-  /** How to get credentials for it, where its definition says so. */
+  /** How to get credentials for it, if the definition says so. */
   readonly auth?: AuthSpec | undefined;
-  /** Headers of callers' requests that it gets: by their lower-case name, what they are called there. */
+  /** Headers of callers' requests to forward: the lower-case name in the request, and the name at the server. */
   readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
-  /** Added at run time without the right `servers:exec`: connects to public addresses only. */
+  /** Added at run time without the right `servers:exec`: connects only to public addresses. */
   readonly publicOnly?: boolean;
 }
 
-/** A server inside this process, for embedding and tests. The app hands the transport a factory under this key. */
+/** A server in this process, for embedding and tests. The app gives the transport a factory under this key. */
 interface MemorySpec {
   readonly type: 'memory';
   readonly key: string;
@@ -126,20 +126,20 @@ interface MemorySpec {
 
 export type TransportSpec = StdioSpec | DockerSpec | HttpSpec | MemorySpec;
 
-/** Whether every connection is a process of ours: it costs what a process costs, and takes its state along. */
+/** Whether every connection is a process of the gateway, with the cost of a process and with its state. */
 export function isOwnProcess({ transport }: Pick<Server, 'transport'>): boolean {
   return transport.type === 'stdio' || (transport.type === 'docker' && 'image' in transport.target);
 }
 
-/** Whose connection a call may use. `session` is the default for stateful-era servers, `shared` for stateless ones. */
+/** Who shares a connection. `session` is the default for stateful servers, `shared` for stateless ones. */
 export type Isolation = 'shared' | 'session' | 'principal';
 
 interface ServerLimits {
-  /** Longest message taken from the server; above it the call ends in TOO_LARGE. Default 16 MiB. */
+  /** Maximum size of a message from the server; a larger one ends the call with TOO_LARGE. Default 16 MiB. */
   readonly maxMessageBytes: number;
-  /** Processes of this server at once. Default 16. */
+  /** Maximum number of processes of this server. Default 64. */
   readonly maxProcesses: number;
-  /** How often one caller may call one tool in a minute; absent: any number of times. */
+  /** How often one caller may call one tool per minute; absent: without limit. */
   readonly callsPerMinute?: number | undefined;
 }
 
@@ -149,89 +149,89 @@ export interface ToolFilter {
   readonly exclude: ReadonlySet<string>;
 }
 
-/** How a server tells its callers apart: by credentials of their own, by headers of their requests. */
+/** How a server separates its callers: by credentials of their own, or by headers of their requests. */
 export interface CallersApart {
   readonly credentials: boolean;
-  /** What the server calls them, by the lower-case name that they have in requests of callers. */
+  /** Header names at the server, by the lower-case name in callers' requests. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The callers that one running side of such a server serves. */
+/** The callers that one part of such a server serves. */
 export interface CallerPart {
-  /** Short, and says nothing of the values. */
+  /** Short, and reveals none of the values. */
   readonly digest: string;
-  /** Id of the principal whose credentials are used; null: of the gateway's. */
+  /** Id of the principal whose credentials are used; null: the gateway's credentials. */
   readonly owner: string | null;
   /** `connectionDigest` of the whole server. */
   readonly of: string;
 }
 
-/** A registered MCP server definition: desired state only, never what runs. Immutable. */
+/** A registered MCP server definition: desired state, without what runs. Immutable. */
 export interface Server {
   readonly name: string;
   readonly transport: TransportSpec;
   readonly description: string | null;
   readonly isolation: Isolation | null;
   readonly replicas?: number;
-  /** Of a server that is a process: the whole cluster runs it once. Absent: on every node that has it. */
+  /** Only for a server that is a process: the whole cluster runs it once. Absent: every node that has it runs it. */
   readonly singleton?: boolean;
   /** Request header whose value isolates stateless clients from each other; null without one. */
   readonly isolationHeader: string | null;
-  /** Absent: it is the same for all callers. */
+  /** Absent if the server treats all callers alike. */
   readonly apart?: CallersApart | undefined;
-  /** Whose side of it this definition is; absent: of all callers that are not told apart. */
+  /** The callers that this definition serves; absent: all callers that are not separated. */
   readonly caller?: CallerPart;
   /** Deadline of a call. Default 60 000. */
   readonly timeoutMs: number;
   readonly toolTimeoutMs: ReadonlyMap<string, number>;
-  /** From the start of its process, or of the connection, to the end of the handshake. Absent: 60 000 or 30 000 (S1.14, S3.3). */
+  /** From the start of the process or connection to the end of the handshake. Absent: 60 000 or 30 000 (S1.14, S3.3). */
   readonly startupTimeoutMs?: number;
-  /** When a call that was sent and not answered may be re-run. `hints` needs `trusted`. */
+  /** When a call that was sent without an answer may be sent again. `hints` needs `trusted`. */
   readonly retry: 'never' | 'hints' | 'always';
   readonly trusted: boolean;
-  /** Whether its answers may be kept for as long as it says, and requests for the same be made once (C1 to C9). */
+  /** Whether answers may be cached as long as the server says, and equal requests combined (C1 to C9). */
   readonly cache: boolean;
   readonly start: 'eager' | 'lazy';
-  /** A connection of which nothing was heard for so long is asked whether it is there; 0 for never. Default 30 000. */
+  /** A connection that received nothing for this long is probed; 0 for never. Default 30 000. */
   readonly probeMs: number;
   readonly drift?: DriftPolicy;
-  /** Id of the one client session that sees it, of a server that was added for it; absent: all callers that may use it. */
+  /** Id of the only client session that sees the server, if it was added for one; absent: all callers that may use it. */
   readonly onlyFor?: string;
-  /** There for a while: nothing of it is kept over a restart. */
+  /** Exists for a limited time: nothing about it survives a restart. */
   readonly temporary?: boolean;
   readonly enabled: boolean;
-  /** What is wrong with its definition, and what to do: it is known by name and never started. Absent: nothing is wrong. */
+  /** What is wrong with the definition, and the remedy; the server is known by name and never started. Absent if correct. */
   readonly misconfigured?: string;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;
   readonly origin: Origin;
-  /** Changes when and only when something changes that needs a new connection (S3.12). */
+  /** Changes exactly when a change needs a new connection (S3.12). */
   readonly connectionDigest: string;
 }
 
-/** `connectionDigest` of the whole server, whichever of its callers the definition is for. */
+/** `connectionDigest` of the whole server, for whichever callers the definition is. */
 export function digestOfWhole({ caller, connectionDigest }: Pick<Server, 'caller' | 'connectionDigest'>): string {
   return caller?.of ?? connectionDigest;
 }
 
-/** What its definition says of credentials. */
+/** The OAuth settings of the definition, or their defaults. */
 export function authOf({ transport }: Pick<Server, 'transport'>): AuthSpec {
   return ('auth' in transport ? transport.auth : undefined) ?? PLAIN_AUTH;
 }
 
-/** Whether the gateway gets credentials for it: it is behind a URL, and its definition has none of its own. */
+/** Whether the gateway gets credentials for it: it has a URL, and its definition has no `Authorization` header. */
 export function takesTokens({ transport }: Pick<Server, 'transport'>): boolean {
   if (!('url' in transport)) return false;
   return !Object.keys(transport.headers).some((name) => name.toLowerCase() === 'authorization');
 }
 
-/** Whether a user gets them, by a login. */
+/** Whether a user's login gets these credentials. */
 export function takesLogin(server: Pick<Server, 'transport'>): boolean {
   const { exec, grant } = authOf(server);
   return takesTokens(server) && exec === null && grant === 'authorization_code';
 }
 
-/** What a transport consists of, equal for equal ones. It holds the secrets, so keep only a digest of it. */
+/** The parts of a transport; equal for equal transports. Contains secrets, so store only a digest of it. */
 export function transportFacts(transport: TransportSpec): unknown {
   switch (transport.type) {
     case 'memory':

@@ -1,17 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Server } from './server.ts';
 
-/** Names of servers by what a new configuration means for them. Sorted, and each name is in one list. */
+/** Server names by the effect of a new configuration. Each list is sorted, and each name is in one list. */
 export interface ServersDiff {
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly string[];
-  /** Take effect on the connections there are: deadlines, filters, description, enabled, … */
+  /** Changed without a new connection: deadlines, filters, description, enabled, … */
   readonly updated: readonly string[];
   readonly same: readonly string[];
 }
 
-/** What becomes of each server. The place of a definition in its file does not count. */
+/** Compares servers. The position of a definition in its file does not count. */
 export function diffServers(before: ReadonlyMap<string, Server>, after: ReadonlyMap<string, Server>): ServersDiff {
   const added: string[] = [];
   const changed: string[] = [];
@@ -29,13 +29,13 @@ export function diffServers(before: ReadonlyMap<string, Server>, after: Readonly
   return { added, removed, changed, updated, same };
 }
 
-/** But for the place of its definition. */
+/** Whether the servers are equal except for the position of the definition. */
 export function isSameServer(one: Server, other: Server): boolean {
   return isDeepStrictEqual(withoutOrigin(one), withoutOrigin(other));
 }
 
 function withoutOrigin(server: Server): Omit<Server, 'origin' | 'transport'> {
-  // What of the transport counts is in the digest.
+  // `connectionDigest` covers the relevant parts of the transport.
   const { origin: _origin, transport: _transport, ...rest } = server;
   return rest;
 }

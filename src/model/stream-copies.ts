@@ -1,8 +1,8 @@
-/** A request that a stream is to answer and has not. */
+/** A request whose answer a stream still has to deliver. */
 export interface OwedAnswer {
   readonly id: string;
   readonly method: string;
-  /** As its client wrote it, without long parameters; absent if it is long all the same. */
+  /** As the client wrote it, without long parameters; absent if it is still too long. */
   readonly request?: string;
 }
 
@@ -11,78 +11,78 @@ export interface CopiedStream {
   readonly sessionId: string;
   /** `Principal.id` of the session's owner. */
   readonly principal: string;
-  /** At this moment; asked whenever something is written down. Nothing for a stream of the session's own. */
+  /** The unanswered requests at this moment; called for every write. Empty for a session's own stream. */
   readonly owed: () => readonly OwedAnswer[];
 }
 
-/** The copy of one stream. Nothing here blocks or throws; events to the client do not wait for it. */
+/** The copy of one stream. It neither blocks nor throws; events to the client do not wait for it. */
 export interface StreamCopy {
-  /** An event that was logged here. `answers`: the request whose answer it is. */
+  /** Adds an event that this node logged. `answers`: the request that it answers. */
   add(eventId: string, message: Buffer, answers: OwedAnswer | null): void;
   end(): void;
 }
 
-/** Keeps what is said on the streams of this node where the other nodes find it when this one is gone. */
+/** Copies the streams of this node to where other nodes find them after this node has left. */
 export interface StreamCopies {
   begin(stream: CopiedStream): StreamCopy;
 }
 
-/** An event of a node that is gone. */
+/** An event of a departed node. */
 export interface LeftEvent {
-  /** Null where several were lost. */
+  /** Null if it stands for several lost events. */
   readonly eventId: string | null;
-  /** Null where it is not there any more, or never was because of its size. */
+  /** Null if it was dropped, or was too large to be copied. */
   readonly message: Buffer | null;
-  /** The request whose answer it was, where that is not there. */
+  /** The request that the event answered, if its message is missing. */
   readonly answers: OwedAnswer | null;
 }
 
-/** What a node that is gone had said on a stream. */
+/** What a departed node had sent on a stream. */
 export interface LeftStream {
   readonly name: string;
   readonly sessionId: string;
   readonly principal: string;
-  /** After the one that was asked for, in order. */
+  /** The events after the requested one, in order. */
   readonly events: readonly LeftEvent[];
   readonly owed: readonly OwedAnswer[];
-  /** The event of another stream after which it goes on; null while no node has taken it over. */
+  /** The event of another stream that continues this one; null while no node has taken it over. */
   readonly next: string | null;
-  /** Of what was read, for `takeOver`. */
+  /** Position in the copy up to which it was read, for `takeOver`. */
   readonly position: number;
 }
 
-/** `gone`: the node that had it is, or says nothing more on it. `none`: no node has the event. */
+/** `gone`: the stream's node has left, or sends nothing more on it. `none`: no node has the event. */
 export type Resumed = 'served' | 'gone' | 'none';
 
-/** Streams of other nodes, for clients that come to this one with one of their events. */
+/** Streams of other nodes, for clients that reconnect to this node with one of their event ids. */
 export interface StreamsElsewhere {
-  /** Whether the event is of a stream that began at another node, or in an earlier process of this one. */
+  /** Whether the event belongs to a stream that began at another node, or in an earlier process of this one. */
   isElsewhere(eventId: string): boolean;
-  /** Continues the stream through its node; calls `open` first and once. `gone` only if certain. Never rejects. */
+  /** Continues the stream through its node; first calls `open`, once. Returns `gone` only if that is certain. Never rejects. */
   resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed>;
-  /** The same by way of any node that has the event in its log. */
+  /** As `resume`, through any node that has the event in its log. */
   resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
-  /** What a node that is gone has left for this session and caller; null where nothing is known. Never rejects. */
+  /** What a departed node left for this session and caller; null if nothing is known. Never rejects. */
   left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null>;
-  /** It goes on after this event, of a stream of this node; false where another node was first. Never rejects. */
+  /** Makes this event of a stream of this node its continuation; false if another node was first. Never rejects. */
   takeOver(left: LeftStream, asEventId: string): Promise<boolean>;
 }
 
-/** The connection under an SSE stream, as the streams of this room need it: what `SseWriter` offers. */
+/** The connection under an SSE stream, as `SseWriter` offers it. */
 export interface EventSink {
-  /** The client is gone, was cut off, or the stream was ended. */
+  /** The client has disconnected or was cut off, or the stream was ended. */
   readonly closed: boolean;
-  /** One event; `droppable` ones may be lost to a client that does not keep up. False: this one does not. */
+  /** Sends one event; `droppable` ones may be lost to a slow client. Returns false if the client does not keep up. */
   event(id: string | null, parts: readonly Buffer[], droppable?: boolean): boolean;
   retry(ms: number): boolean;
-  /** The client keeps up again: everything held back is out. Only after `event` returned false. */
+  /** Called when the client keeps up again and everything held back is sent. Only after `event` returned false. */
   onDrain: (() => void) | null;
   onClose: (() => void) | null;
-  /** Ends the stream after what is held back for it; idempotent. */
+  /** Ends the stream after sending what is held back; idempotent. */
   end(): void;
 }
 
-/** What a client of HTTP+SSE posted to a node that does not have its stream. */
+/** A POST of an HTTP+SSE client to a node that does not have its stream. */
 export interface StreamPost {
   readonly sessionId: string;
   readonly principal: string;
@@ -91,12 +91,12 @@ export interface StreamPost {
   readonly body: Buffer;
 }
 
-/** How the POST is answered: 202, or an error. */
+/** The response to the POST: 202, or an error. */
 export interface PostAnswer {
   readonly status: number;
-  /** Of the JSON-RPC error; 0 for none. */
+  /** JSON-RPC error code; 0 for none. */
   readonly code: number;
   readonly text: string;
-  /** Of the request, as written; empty where it is not known. */
+  /** Id of the request, as written; empty if unknown. */
   readonly id: string;
 }

@@ -3,29 +3,29 @@ import { isSecretHeader, isSecretVariable, MASK, revealed, Secret, secretForms }
 import type { Server, TransportSpec } from './server.ts';
 import { SweptText } from './swept-text.ts';
 
-/** What may be shown of a server's definition, to anyone, and what of it may be shown nowhere. */
+/** The parts of a server's definition that anyone may see, and the secrets in it. */
 interface SweptDefinition {
-  /** Of a process; null for other servers. References to secrets stay as they are written. */
+  /** Command of a process; null for other servers. References to secrets stay as written. */
   readonly command: string | null;
   readonly args: readonly string[];
-  /** Of an HTTP server, without user, query and fragment; null for other servers. */
+  /** URL of an HTTP server, without user, query and fragment; null for other servers. */
   readonly url: string | null;
   /** The image or container of a Docker server. */
   readonly container: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
-  /** Values for the scrubber, which masks them wherever they show up. */
+  /** Values that the scrubber masks in all texts. */
   readonly secrets: readonly string[];
 }
 
-/** Shorter values, such as `1`, are in every text. */
+/** Shorter values, such as `1`, occur in every text. */
 const SHORTEST_VALUE = 4;
 
 const SWEPT = new WeakMap<TransportSpec, SweptDefinition>();
 
 /**
- * Masks every field that may hold a secret, by its place or looks, rather too often. Only values that are certainly
- * secret go into `secrets`: a log without every file name that looks like one would be useless.
+ * Masks every field that may hold a secret, by its place or form, and masks too much rather than too little. Only values that
+ * are certainly secret go into `secrets`: a log without every file name that looks like one would be useless.
  */
 export function sweptDefinition(transport: TransportSpec): SweptDefinition {
   let swept = SWEPT.get(transport);
@@ -33,7 +33,7 @@ export function sweptDefinition(transport: TransportSpec): SweptDefinition {
   return swept;
 }
 
-/** What the scrubber masks of a server: the secrets of its definition, and keys that its description holds. */
+/** The texts that the scrubber masks for a server: the secrets of its definition, and keys in its description. */
 export function secretsOf({ transport, description }: Pick<Server, 'transport' | 'description'>): string[] {
   const secrets = [...sweptDefinition(transport).secrets];
   new SweptText(description ?? '', [], (value) => secrets.push(value), false).words(false);
@@ -44,7 +44,7 @@ export function sweptDescription(text: string, transport: TransportSpec): string
   return new SweptText(text, givenTo(transport), null, true).words(false).toString();
 }
 
-/** The secrets among the values of variables and headers. Others, such as `production`, are words of any text. */
+/** The secrets among the values of variables and headers. Other values, such as `production`, may be words of any text. */
 function givenTo(transport: TransportSpec): string[] {
   const env = Object.entries('env' in transport ? revealed(transport.env) : {});
   const headers = Object.entries('headers' in transport ? revealed(transport.headers) : {});
@@ -118,10 +118,10 @@ function sweep(transport: TransportSpec): SweptDefinition {
   };
 }
 
-/** A name of several words, as keys have none: in lower case, with a hyphen or a scope. */
+/** A name of several words, which keys are not: in lower case, with a hyphen or a scope. */
 const PACKAGE = /^(?:@[a-z0-9][a-z0-9._-]*\/[a-z0-9][a-z0-9._-]*|[a-z0-9][a-z0-9._]*-[a-z0-9._-]+)(?:@[\w.^~*-]+)?$/;
 
-/** Where the arguments name the package that is run; -1 where they do not, or not surely. */
+/** Index of the argument that names the package to run; -1 if there is none or it is uncertain. */
 function packageAt(command: string, args: readonly string[]): number {
   if (launcherOf(command)?.fetches !== true) return -1;
   const at = args.findIndex((arg) => !arg.startsWith('-'));

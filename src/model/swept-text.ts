@@ -10,15 +10,15 @@ import {
   userInfo,
 } from './secret.ts';
 
-/** Of any client. */
+/** References in the syntax of any client. */
 const REFERENCE = /\$\{\{[^{}]{0,1024}\}\}|\$\{[^{}]{0,1024}\}|\{(?:env|file):[^{}]{0,1024}\}/g;
-/** Takes the place of each character of a reference while its surroundings are looked at. */
+/** Replaces each character of a reference while the text around it is examined. */
 const HELD = '\uE000';
 const HELD_PART = /\uE000+/g;
-// ADDRESS and LOGIN begin at their separator and look back from there, so that a long text is read once.
+// ADDRESS and LOGIN start at their separator and look back from there, so that a long text is scanned once.
 const ADDRESS = /(?=:\/\/)(?<=([a-z][a-z\d+.-]{0,30})):\/\/[^\s"'<>]+/gi;
 const ADDRESS_PARTS = /^([^/?#]*)([^?#]*)(.*)$/s;
-/** Of a longer name the last 64 characters are compared. */
+/** Only the last 64 characters of a longer name are compared. */
 const MAX_NAME = 64;
 /** `password: x`, `{"apiKey":"x"}`, `host=h;pwd=x`, `Authorization: Bearer x` */
 const ASSIGNED =
@@ -30,9 +30,9 @@ const BEARER = /\b(?:Bearer|Basic)\s{1,16}([^\s"',;}]+)/gi;
 const LOGIN =
   /(?=@)(?<=(?<![\w.:/@+-])(?!(?:npm|jsr|git|github|gitlab|gist|file|workspace|mailto):)[\w.+-]{1,64}:([^\s"'@/\\]{1,256}))@(?!sha\d+:)(?:[a-z]|\d+(?:\.\d+){3})/gi;
 const WORD = /[^\s,;:="'@/?&(){}[\]|]+/g;
-/** What `words` looks for has one of these characters, or at least 9 characters. */
+/** Every text with something for `words` to find has one of these characters, or at least 9 characters. */
 const MAY_HIDE = /[\s:=]|.{9}/s;
-/** A key in base64, in which there may be slashes. */
+/** A key in base64, which may contain slashes. */
 const BASE64 =
   /(?<![^\s=:"'])(?=[A-Za-z\d+/]*[a-z])(?=[A-Za-z\d+/]*[A-Z])(?=[A-Za-z\d+/]*\d)[A-Za-z\d+][A-Za-z\d+/]{19,4096}={0,2}(?![^\s"',;])/g;
 const OPTION = /^(--?[\w-]+)=(.+)$/s;
@@ -40,7 +40,7 @@ const VARIABLE = /^([A-Za-z_]\w*)=(.+)$/s;
 const HEADER = /^(?:-H|--headers?=)?([\w-]{1,64})\s{0,16}[:=]\s{0,16}(.+)$/s;
 const ENV_OPTION = /^(?:-e|--env)$/;
 const HEADER_OPTION = /^(?:-H|--headers?)$/;
-/** A program in the argument after it may hold anything. */
+/** The next argument is a program, which may contain anything. */
 const SCRIPT_OPTION = /^(?:-[a-z]*[ce]|--eval|--command|\/c)$/i;
 const PATH = /^(?:--?[\w-]+=)?(?:\.{0,2}|~)\//;
 const PORTS = /^\d+(?::\d+)*$/;
@@ -59,7 +59,7 @@ export class SweptText {
   readonly #keep: ((value: string) => void) | null;
   readonly #hidden: HiddenRange[] = [];
 
-  /** `keep` gets the secrets. In a text as it is written (`asWritten`) references stay, but for their defaults. */
+  /** Calls `keep` with each secret. In unexpanded text (`asWritten`) references stay visible, except their defaults. */
   constructor(text: string, given: readonly string[], keep: ((value: string) => void) | null, asWritten: boolean) {
     this.#original = text;
     this.#text = asWritten ? text.replaceAll(REFERENCE, held) : text;
@@ -67,18 +67,18 @@ export class SweptText {
     this.#keep = keep;
   }
 
-  /** As a text that is one secret. */
+  /** Hides the whole text as one secret. */
   whole(): this {
     this.#hide(0, this.#text.length, true);
     return this;
   }
 
-  /** As an argument of a command, behind the argument `before`. The name of a package may look like a secret. */
+  /** Hides secrets in an argument of a command; `before` is the previous argument. A package name may look like a secret. */
   argument(before: string, isPackage = false): this {
     const text = this.#text;
     const name = /^--?([\w-]+)$/.exec(before)?.[1];
     const [, option = '', value = ''] = OPTION.exec(text) ?? [];
-    // What begins like a short option is none where a value has to come.
+    // After an option that needs a value, text that begins like a short option is the value.
     const isValue = !text.startsWith('--') && !/^-\w$/.test(text);
     if (name !== undefined && namesSecret(name) && isValue) this.#hide(0, text.length, true);
     else if (namesSecret(option.replace(/^-+/, ''))) this.#hideEnd(value, true);
@@ -98,7 +98,7 @@ export class SweptText {
     return this.words(!isPackage && !PATH.test(text));
   }
 
-  /** As a text in which there may be addresses, assignments and keys; and words that merely look like keys. */
+  /** Hides addresses, assignments and keys in the text; with `lookingSo` also words that only look like keys. */
   words(lookingSo: boolean): this {
     if (MAY_HIDE.test(this.#text)) this.#look(lookingSo);
     for (const value of this.#given) {
@@ -182,7 +182,7 @@ export class SweptText {
     }
     const behind = user === '' ? start : start + user.length + 1;
     const [, host = '', path = '', rest = ''] = ADDRESS_PARTS.exec(address.slice(behind - at)) ?? [];
-    // No port: the beginning of a password, whose `@` is missing.
+    // Not a port, so the beginning of a password whose `@` is missing.
     const noPort = /^[^:[]*:(?!\d+(?:,|$))(.+)$/s.exec(host)?.[1] ?? '';
     this.#hide(behind + host.length - noPort.length, behind + host.length, false);
     let from = behind + host.length;
@@ -208,7 +208,7 @@ export class SweptText {
     this.#hide(this.#text.length - value.length, this.#text.length, sure);
   }
 
-  /** References stay, where they are all there is. */
+  /** Text that consists only of references stays visible. */
   #hide(start: number, end: number, sure: boolean, by = MASK): void {
     const value = this.#text.slice(start, end);
     const literal = value.replaceAll(HELD_PART, '');
@@ -218,12 +218,12 @@ export class SweptText {
   }
 }
 
-/** A default may be the secret itself. */
+/** Replaces a reference by placeholders, unless it has a default, which may be the secret itself. */
 function held(reference: string): string {
   return reference.includes(':-') ? reference : HELD.repeat(reference.length);
 }
 
-/** Words of capital and small letters that are longer than names are. */
+/** Words of capital and small letters that are longer than usual names. */
 function isMixed(word: string): boolean {
   return word.length >= 20 && /[a-z]/.test(word) && /[A-Z]/.test(word);
 }

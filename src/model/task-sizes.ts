@@ -1,9 +1,9 @@
 import { Counts } from './counts.ts';
 import { isTerminal, type TaskStatus } from './task-status.ts';
 
-/** Tasks of a lone node; a cluster has so many for each node, and a node has so many of other nodes at hand. */
+/** Tasks of a lone gateway; in a cluster, tasks per node, and tasks of other nodes that a node keeps in memory. */
 export const MAX_TASKS = 10_000;
-/** Bytes of kept answers for each of them: 64 MiB in all. */
+/** Bytes of stored answers per task: 64 MiB in all. */
 export const BYTES_PER_TASK = (64 * 1024 * 1024) / MAX_TASKS;
 
 interface SizedTask {
@@ -13,7 +13,7 @@ interface SizedTask {
   readonly answer: { readonly body: Buffer } | null;
 }
 
-/** How many tasks there are, how many of them have not ended, and the bytes of their answers, by principal. */
+/** Number of tasks, of unfinished tasks, and bytes of their answers, by principal. */
 export class TaskSizes {
   readonly tasks = new Counts();
   readonly unfinished = new Counts();

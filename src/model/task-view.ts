@@ -17,7 +17,7 @@ const TASK = named(
   }),
   'A task that a call of a client began, at whichever node.',
 );
-/** A task as operators see it. */
+/** A task for operators. */
 export type TaskView = Infer<typeof TASK>;
 export const TASK_VIEW = TASK;
 export const TASKS = object({ tasks: list(TASK) });

@@ -5,7 +5,7 @@ interface DownServer {
   readonly lastLaunchFailure?: { readonly likelyCause: string | null } | null;
 }
 
-/** Why a server is down, beside its name; with the remedy where it is remote: a process has said itself what is wrong. */
+/** Why a server is down, without its name; with the remedy for a remote server, because a process reports its own. */
 export function whyDown({ name, reason, endpoint, lastLaunchFailure }: DownServer): string {
   const cause = endpoint == null ? null : (lastLaunchFailure?.likelyCause ?? null);
   return `${withoutName(reason ?? '', name)}${cause === null ? '' : `; ${cause}`}`;

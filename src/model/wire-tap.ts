@@ -1,21 +1,21 @@
 import type { ClientProfile } from './client-profile.ts';
 import type { Endpoint, Exchange } from './exchange.ts';
 
-/** Who wrote a message. */
+/** The author of a message. */
 export type WireSide = 'client' | 'gateway' | 'server';
 
-/** What one connection to a server is known by. */
+/** Identifies a connection to a server. */
 export interface TappedConnection {
   readonly server: string;
   /** Unique among the connections of this process. */
   readonly label: string;
-  /** `ClientProfile.sessionId` of the one session it belongs to; null where it is not one session's. */
+  /** `ClientProfile.sessionId` of the only session that uses it; null if it is not limited to one session. */
   readonly sessionId: string | null;
 }
 
 /**
- * Port: sees each message on both wires as the bytes that were read or are written. Implemented by the recorder. Neither
- * method blocks or throws, and neither keeps the buffers: their memory is used again.
+ * Port: receives each message on both wires as the bytes that were read or will be written. Implemented by the recorder.
+ * Neither method blocks, throws or keeps the buffers, whose memory is reused.
  */
 export interface WireTap {
   /** A message between a client and the gateway; `exchange` is the id of the exchange it belongs to, null for none. */
@@ -26,7 +26,7 @@ export interface WireTap {
     message: readonly Buffer[],
     exchange: string | null,
   ): void;
-  /** A message between the gateway and a server; `exchange` null: of the gateway's own, or not known whose. */
+  /** A message between the gateway and a server; `exchange` null: the gateway's own, or of an unknown call. */
   server(
     connection: TappedConnection,
     from: 'gateway' | 'server',
@@ -35,7 +35,7 @@ export interface WireTap {
   ): void;
 }
 
-/** Where both wires look for the tap. `tap` is null while nothing is recorded: a message then costs this comparison. */
+/** Holds the tap for both wires. `tap` is null while nothing is recorded: a message then costs only this comparison. */
 export interface Wires {
   tap: WireTap | null;
 }

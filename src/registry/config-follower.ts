@@ -7,13 +7,13 @@ import type { Registry, RegistryChange } from './registry.ts';
 import type { Reload } from './reload-report.ts';
 
 export interface FollowerDeps {
-  /** Holds the state of `initial`, and is kept equal to the files from now on. */
+  /** Holds the state of `initial`; from now on it is kept equal to the files. */
   readonly registry: Registry;
-  /** Those of the first reading; `inputs` through `rememberInputs`, which asks once. */
+  /** The options of the first reading; `inputs` through `rememberInputs`, which asks once. */
   readonly options: LoadOptions;
-  /** The good result that the process started with. */
+  /** The valid result with which the process started. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
-  /** Hears of each reading before the registry's listeners, and again if one of them failed. */
+  /** Called for each reading before the registry's listeners, and again if one of them failed. */
   readonly report: (reload: Reload) => void;
   readonly watching?: WatchOptions;
 }
@@ -26,14 +26,14 @@ export interface FilesPlan {
 }
 
 /**
- * Keeps a registry equal to its files. A wrong configuration changes nothing (F37), a wrong definition nothing of its
- * server; `problems` says why. Readings do not overlap. None rejects: after a file change or signal it has no caller.
+ * Keeps a registry equal to its files. An invalid configuration changes nothing (F37), and an invalid definition changes
+ * nothing of its server; `problems` says why. Readings do not overlap. None rejects, because file changes have no caller.
  */
 export class ConfigFollower {
   readonly #deps: FollowerDeps;
   readonly #watch: ConfigWatch;
   readonly #answers = new FilesAnswer();
-  /** What the last reading depended on. */
+  /** The files on which the last reading depended. */
   #watched: readonly string[];
   #problems: readonly ConfigProblem[] = [];
   #warnings: readonly ConfigProblem[];
@@ -51,22 +51,22 @@ export class ConfigFollower {
     this.#watch = new ConfigWatch(initial.watched, () => void this.reload(), watching);
   }
 
-  /** What is wrong with the files as they are now; empty while all they say is in force. */
+  /** Problems of the present files; empty while all of them is in force. */
   get problems(): readonly ConfigProblem[] {
     return this.#problems;
   }
 
-  /** What is wrong with the definition that the file has now of a server that runs an earlier one; null where it runs that. */
+  /** Why the present definition of a server was refused, so that an earlier one runs; null if the present one is in force. */
   refused(server: string): string | null {
     return this.#refused.get(server) ?? null;
   }
 
-  /** Of the last reading. */
+  /** Warnings of the last reading. */
   get warnings(): readonly ConfigProblem[] {
     return this.#warnings;
   }
 
-  /** What a reading now would change; null where the files as a whole are wrong. Changes nothing. */
+  /** What a reading now would change; null if the files as a whole are invalid. Changes nothing. */
   async plan(): Promise<FilesPlan> {
     const { options, registry } = this.#deps;
     const result = await loadConfig(options);
@@ -77,7 +77,7 @@ export class ConfigFollower {
     return { problems: misconfigured, warnings, secrets, change };
   }
 
-  /** Reads the files now. Asked for during a reading, it resolves with the result of a later one. */
+  /** Reads the files. A call during a reading resolves with the result of a later one. */
   reload(): Promise<Reload> {
     if (this.#running === null) {
       this.#running = this.#read().finally(() => {
@@ -92,13 +92,13 @@ export class ConfigFollower {
     return this.#again;
   }
 
-  /** As `reload`, but waits until the files answer, for ever if need be: reading them would block the process. */
+  /** As `reload`, but first waits until the files are accessible, possibly for ever: reading them would block the process. */
   async reread(): Promise<Reload> {
     await this.#answers.answered(this.#watched);
     return this.reload();
   }
 
-  /** From now on the files are read when they are asked for only. */
+  /** From now on only `reload` and `reread` read the files. */
   unwatch(): void {
     this.#watch.close();
   }
@@ -113,7 +113,7 @@ export class ConfigFollower {
       return await this.#readFiles();
     } catch (error) {
       if (this.#closed) return NOTHING;
-      // Nothing was replaced, and the files stay watched: the next change leads to another reading.
+      // Nothing was replaced, and the files stay watched, so the next change causes another reading.
       this.#problems = [this.#defect('the configuration could not be read', error)];
       return this.#reported({ kind: 'refused', problems: this.#problems, secrets: [] });
     }
@@ -139,19 +139,19 @@ export class ConfigFollower {
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
     this.#refused = refused;
-    // First this: the scrubber must know secrets before they can be logged.
+    // Before `replace`: the scrubber must know the secrets before they can be logged.
     this.#deps.report(reload);
     try {
       registry.replace(files);
       return reload;
     } catch (error) {
-      // It is in force, and all listeners have heard of it: to call it refused would be a lie.
+      // The configuration is in force and all listeners were called, so the result is not `refused`.
       const problem = this.#defect('the configuration is in force, but not everything could follow it', error);
       return this.#reported({ kind, misconfigured, warnings: [...warnings, problem], secrets });
     }
   }
 
-  /** Reports a defect. A failure of the listener must not end the process either; the result has the defect. */
+  /** Reports a defect. If the reporter throws, the result still has the defect. */
   #reported(reload: Reload): Reload {
     try {
       this.#deps.report(reload);
@@ -159,7 +159,7 @@ export class ConfigFollower {
     return reload;
   }
 
-  /** Without the words of the error, which may hold what was being read; its place in our source is none of that. */
+  /** Leaves out the message of the error, which may contain what was being read; keeps its place in the source code. */
   #defect(what: string, error: unknown): ConfigProblem {
     const { files = [], inline = [] } = this.#deps.options;
     const [file = inline[0]?.label ?? '<command line>'] = files.map((path) => resolve(this.#deps.options.cwd, path));
@@ -171,8 +171,8 @@ export class ConfigFollower {
 const NOTHING: Reload = { kind: 'unchanged', misconfigured: [], warnings: [], secrets: [] };
 
 /**
- * A server that was good goes on as it was where its definition is wrong now; not where it lacks a secret, which was taken away
- * so that nothing uses it. `refused`: what is wrong, by server that goes on.
+ * Keeps the previous definition of a server whose present one is invalid, except if it lacks a secret: the operator removed the
+ * secret so that nothing uses it. `refused`: the problems by server that keeps its previous definition.
  */
 function withGoodBefore(state: DesiredState, before: DesiredState) {
   const servers = new Map(state.servers);
@@ -187,7 +187,7 @@ function withGoodBefore(state: DesiredState, before: DesiredState) {
   return { files: { ...state, servers }, refused };
 }
 
-/** The kind of an error, and the first line of its stack that is no part of its message. */
+/** The class of an error, and the first line of its stack after the message. */
 function placeOf(error: unknown): string {
   const of = error instanceof AggregateError ? error.errors[0] : error;
   if (!(of instanceof Error)) return 'something that is no error';

@@ -2,11 +2,11 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
 
-/** Where a desired server comes from, and what was decided about it at run time. */
+/** Where a desired server comes from, and the run-time decisions about it. */
 export interface Provenance {
   readonly source: 'file' | 'store' | 'temporary' | 'program';
   readonly suspended: boolean;
-  /** Of a stored server: what `change` and `remove` may demand. */
+  /** Of a stored server: the revision that `change` and `remove` may expect. */
   readonly revision: number | null;
   readonly expiresAt: number | null;
   readonly sessionId: string | null;
@@ -22,23 +22,23 @@ export function whose(name: string, by: string): string {
     : `clients would confuse it with ${by}, which wins`;
 }
 
-/** What the other nodes of a cluster have, as this one knows it. */
+/** The servers of the other nodes of a cluster, as this node knows them. */
 export interface ServersElsewhere {
-  /** The server of that name that this node has not, and the names of the nodes that have it; null where there is none. */
+  /** A server that this node lacks, and the names of the nodes that have it; null if there is none. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null;
-  /** The nodes that mean something else by its name, or by one that clients would take for it. */
+  /** The nodes that have a different server under its name, or under a name that clients would confuse with it. */
   against(server: Server): readonly string[];
 }
 
-/** A server of the store that does not run, because a file has one that clients would take for it. */
+/** A stored server that does not run, because a file has a server with a name that clients would confuse with it. */
 export interface Shadowed {
   readonly name: string;
   readonly by: string;
 }
 
 /**
- * Files, servers added at run time and suspensions merged. Of two that clients would confuse the file's runs, and the
- * other is reported. Pure.
+ * Merges files, servers added at run time and suspensions. Of two servers that clients would confuse, that of the file runs, and
+ * the other is reported. Pure.
  */
 export function mergeDesired(files: DesiredState, added: Iterable<Server>, suspended: (name: string) => boolean) {
   const servers = new Map(files.servers);

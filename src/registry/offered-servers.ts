@@ -12,9 +12,9 @@ import type { RunTimeServers } from './run-time-servers.ts';
 import { type DefinitionSources, withinPublic } from './stored-definitions.ts';
 
 interface OfferedServersDeps extends Omit<DefinitionSources, 'logger'> {
-  /** Folder of definitions that name none. */
+  /** Folder for definitions that name none. */
   readonly folder: string;
-  /** Where clients reach this gateway. */
+  /** Address at which clients reach this gateway. */
   address(): Pick<ListenSettings, 'host' | 'port'>;
   readonly desired: Pick<Registry, 'state'>;
   readonly runTime: Pick<RunTimeServers, 'provenance'>;
@@ -23,24 +23,24 @@ interface OfferedServersDeps extends Omit<DefinitionSources, 'logger'> {
 /** A server that could be added. */
 interface OfferedView {
   readonly name: string;
-  /** For `addServer`. */
+  /** The definition for `addServer`. */
   readonly definition: Readonly<Record<string, unknown>>;
-  /** Values by the names of the secrets that are to be set before it is added. */
+  /** Secrets to store before the server is added: values by name. */
   readonly secrets: Readonly<Record<string, string>>;
-  /** There is such a server already, the same in everything. */
+  /** Whether an equal server exists already. */
   readonly there: boolean;
-  /** Why it cannot be added; null where it can, and where it is there. */
+  /** Why it cannot be added; null if it can, or if it exists already. */
   readonly taken: string | null;
 }
 
 interface OfferedViews {
   readonly servers: readonly OfferedView[];
-  /** Inputs without a value; the servers that need one are not in `servers`. */
+  /** Inputs without a value; servers that require one of them are not in `servers`. */
   readonly lacking: readonly OfferedInput[];
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** Reads what people have at hand as servers to be added, and checks all of it as adding does. Adds nothing. */
+/** Reads servers offered as text, such as a command line or a client's file, with all checks of adding. Adds nothing. */
 export class OfferedServers {
   readonly #deps: OfferedServersDeps;
 
@@ -81,7 +81,7 @@ export class OfferedServers {
     const { name } = server;
     const found = [...servers.values()].find((one) => foldedName(one.name) === foldedName(name));
     if (found === undefined) return { there: false, taken: null };
-    // It may have been added with other rights.
+    // The server may have been added with other rights.
     if ([server, withinPublic(server)].some((one) => isSameServer(one, found))) return { there: true, taken: null };
     const isStored = this.#deps.runTime.provenance(found.name)?.source !== 'file';
     return { there: false, taken: nameTaken(name, found.name, isStored ? null : placeOf(found)).message };

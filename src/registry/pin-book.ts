@@ -16,18 +16,18 @@ import {
 import type { PinRecords } from '../store/run-time-store/stored-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Definitions that may be offered under one name; of more, the ones approved first are forgotten. */
+/** Definitions that may be offered under one name; beyond this number the earliest approvals are forgotten. */
 const MAX_APPROVED = 8;
-/** Names pinned per server; what a server offers beyond is new for ever. */
+/** Definitions pinned by one change; further ones stay unapproved. */
 const MAX_PINS = 10_000;
-/** Servers remembered; of more, those that are desired no longer are forgotten, the longest known first. */
+/** Servers with pins; beyond this number the pins of undesired servers are forgotten, the longest known first. */
 const MAX_SERVERS = 1_000;
-/** Longer names are not pinned: they are new for ever. */
+/** Names beyond this length are never pinned, so their definitions are always new. */
 const MAX_KEY = 1_024;
-/** How often a change is tried again when another node has changed the same pins. */
+/** Attempts of a change while other nodes change the same pins. */
 const MAX_ATTEMPTS = 3;
 
-/** Remembers, apart from the pins, whom something was trusted of: so that lost pins are no first use. */
+/** Remembers, apart from the pins, which servers were trusted, so that lost pins are not taken for a first use. */
 export interface TrustMarks {
   has(server: string): boolean;
   add(server: string): void;
@@ -36,31 +36,31 @@ export interface TrustMarks {
 
 interface PinBookDeps {
   readonly records: PinRecords;
-  /** The records are those of other nodes too. */
+  /** Other nodes use the same records. */
   readonly shared: boolean;
   readonly marks: TrustMarks;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The servers there should be, at whichever node they share the records with; null while that is not known. */
+  /** The desired servers of all nodes that share the records; null while they are unknown. */
   readonly desired: () => ReadonlySet<string> | null;
 }
 
-/** Another node goes on changing the same pins. */
+/** Other nodes keep changing the same pins. */
 export class PinsContended extends Error {}
 
 /**
- * What was approved and blocked. Changes run one after the other and are durable before they count; only trust at first
- * use counts unsaved, and `problem` says so until the next change saves it.
+ * Approved and blocked definitions. Changes run one at a time and are durable before they take effect. Only trust at first
+ * use takes effect unsaved, and `problem` reports it until the next change saves it.
  */
 export class PinBook implements Pins {
   readonly #deps: PinBookDeps;
   readonly #servers = new Map<string, ServerPins>();
-  /** Trusted and not on the disk. */
+  /** Servers whose trust is not on disk yet. */
   readonly #unsaved = new Set<string>();
   #changing: Promise<unknown> = Promise.resolve();
   #problem: string | null = null;
 
-  /** Rejects when what was pinned cannot be read: then nothing may be trusted anew. */
+  /** Rejects if the pins cannot be read: then nothing may be trusted. */
   static async open(deps: PinBookDeps): Promise<PinBook> {
     const book = new PinBook(deps);
     await book.#load();
@@ -71,7 +71,7 @@ export class PinBook implements Pins {
     this.#deps = deps;
   }
 
-  /** Another node may have decided something. Rejects where that cannot be read; what was known holds then. */
+  /** Reads what another node may have decided. Rejects if that fails; the previous pins stay in force. */
   reload(): Promise<void> {
     return this.#alone(() => this.#load());
   }
@@ -111,7 +111,7 @@ export class PinBook implements Pins {
         if (await this.#saved(server, change)) {
           this.#take(server, change);
         } else {
-          // Another node has trusted what it saw first, and is the one to miss it.
+          // Another node trusted the server first: only the mark of that node may report lost pins.
           if (!marked) this.#deps.marks.delete(server);
           await this.#load();
         }
@@ -173,7 +173,7 @@ export class PinBook implements Pins {
     });
   }
 
-  /** With what of this server was trusted and is not saved yet. */
+  /** Saves a change, together with trust of this server that is not saved yet. */
   async #saved(server: string, change: PinsChange): Promise<boolean> {
     let whole = change;
     if (this.#unsaved.has(server)) {
@@ -205,8 +205,8 @@ export class PinBook implements Pins {
   }
 
   /**
-   * Forgets pins of servers that are gone; of shared pins only what this node has trusted, because others may still
-   * have the server. Never rejects.
+   * Forgets the pins of servers that are gone; of shared pins only those that this node trusted, because other nodes may
+   * still have the server. Never rejects.
    */
   async #makeRoom(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;
@@ -249,7 +249,7 @@ function event(before: ServerPins, at: number, kind: DriftEventKind, name: Defin
 }
 
 function withOne({ list, key, approved }: Pin, one: Definition, by: string, at: number): Pin {
-  // A copy: what a server sent is a view of something larger.
+  // A copy, because the bytes are a view of a larger buffer.
   const approval: ApprovedDefinition = { digest: one.digest, definition: Buffer.from(one.bytes), at, by };
   const others = approved.filter(({ digest }) => digest !== one.digest);
   return { list, key, approved: [...others, approval].slice(-MAX_APPROVED), blocked: null };
@@ -263,7 +263,7 @@ function pinnable(definitions: readonly Definition[]): readonly Definition[] {
   return definitions.filter(({ key }) => key.length <= MAX_KEY).slice(0, MAX_PINS);
 }
 
-/** By name: a server may offer another definition to each kind of client. */
+/** By name: a server may offer a different definition to each kind of client. */
 function groups(definitions: readonly Definition[]): Iterable<readonly Definition[]> {
   return Map.groupBy(definitions, (one) => pinKey(one)).values();
 }

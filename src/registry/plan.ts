@@ -8,7 +8,7 @@ import { sweptDefinition, sweptDescription } from '../model/swept-definition.ts'
 type Names = Omit<ServersDiff, 'same'>;
 type Shown = Readonly<Record<string, unknown>>;
 
-/** What becomes of each server that differs, field by field as people see them. */
+/** The change of each server that differs, field by field as shown to people. */
 export function serverChanges(before: DesiredState, after: DesiredState, names: Names): readonly ServerChange[] {
   const change = (kind: ServerChange['change']) => (server: string) => ({
     server,
@@ -30,7 +30,7 @@ function differences(before: Shown, after: Shown): readonly ConfigurationField[]
     .map((field) => ({ field, before: json(before[field]), after: json(after[field]) }));
 }
 
-/** The definition as it may be shown; values are what JSON can say. Secrets are masked. */
+/** The definition for display, with values that JSON can represent. Secrets are masked. */
 function shown(server: Server | undefined): Shown {
   if (server === undefined) return {};
   const { transport, timeoutMs, toolTimeoutMs, tools, description, enabled, start, isolation, replicas } = server;
@@ -49,7 +49,7 @@ function shown(server: Server | undefined): Shown {
   return Object.fromEntries(Object.entries(plain).filter(([, value]) => !isEmpty(value)));
 }
 
-/** Of what a definition leaves out. */
+/** Whether the value is that of an omitted field. */
 function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value as object).length === 0);
 }

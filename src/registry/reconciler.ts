@@ -2,7 +2,7 @@ import { type Clock, within } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics, Series } from '../telemetry/metrics.ts';
 
-/** One place that says what should run. Throws where it cannot be read; what it said before holds then. */
+/** A source of the desired state. `read` rejects if it fails; the previous state then stays in force. */
 interface DesiredSource {
   readonly name: 'files' | 'store';
   read(): Promise<void>;
@@ -13,18 +13,18 @@ interface ReconcilerDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly sources: readonly DesiredSource[];
-  /** Makes what runs equal to what is desired; returns the servers where it was not. */
+  /** Makes the running servers equal to the desired ones; returns the servers that differed. */
   readonly repair: () => readonly string[];
 }
 
-/** A lost event costs so much time and nothing else. */
+/** A lost event delays its effect by at most this time. */
 const EVERY_MS = 30_000;
-/** A place that has not answered for so long does not answer: a network file system that is gone, a database behind a dead link. */
+/** Limit of a reading: a network file system may be gone, or a database behind a dead link. */
 const READ_MS = 10_000;
 
 /**
- * Every 30 s reads what is desired from all sources and repairs what runs otherwise. A failed or endless reading
- * changes nothing and is an alarm; it is not begun twice and holds up nothing else.
+ * Every 30 s reads the desired state from all sources and repairs servers that differ from it. A reading that fails or does not
+ * end changes nothing and raises an alarm; it is not started twice and blocks nothing else.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
@@ -49,7 +49,7 @@ export class Reconciler {
       .of();
   }
 
-  /** Why what should run could not be read, by source; empty while it can. */
+  /** Why the desired state could not be read, by source; empty if all sources can be read. */
   get alarms(): readonly string[] {
     const said = 'what should run could not be read from the';
     return [...this.#alarms].map(([source, reason]) => `${said} ${source}: ${reason}`);
@@ -59,7 +59,7 @@ export class Reconciler {
     this.#later();
   }
 
-  /** Once, now. A second one during the first is the same. Never rejects. */
+  /** Runs once, now. A call during a run shares that run. Never rejects. */
   run(): Promise<void> {
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
@@ -95,7 +95,7 @@ export class Reconciler {
     }
   }
 
-  /** Never rejects; resolves when the reading has come to its end, whenever that is. */
+  /** Resolves when the reading ends, even after its limit. Never rejects. */
   #reading(source: DesiredSource): Promise<void> {
     const { name } = source;
     const known = this.#readings.get(name);
@@ -113,7 +113,7 @@ export class Reconciler {
 
   #failed(source: string, error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    // Once per spell: it may last for hours.
+    // Once per outage, which may last for hours.
     if (this.#alarms.get(source) !== reason) {
       this.#deps.logger.error('desired_state_unread', { source, reason, effect: 'what was desired before holds' });
     }

@@ -3,11 +3,11 @@ import type { Agent, DesiredState } from '../model/desired-state.ts';
 import { Secret } from '../model/secret.ts';
 import { diffServers, type ServersDiff } from '../model/servers-diff.ts';
 
-/** Everything of the desired state but servers and files, by name. */
+/** The names of all settings of the desired state. */
 type SettingName = Exclude<keyof DesiredState, 'servers' | 'files'>;
 
 export interface RegistryChange {
-  /** Grows by one with every change; the first state has 1. */
+  /** Increases by one with every change; the first state has 1. */
   readonly version: number;
   readonly state: DesiredState;
   readonly servers: ServersDiff;
@@ -16,13 +16,13 @@ export interface RegistryChange {
 
 type RegistryListener = (change: RegistryChange) => void;
 
-/** What is desired beside the files, as servers added while the gateway runs. Pure but for its own state. */
+/** Adds to the state of the files, such as servers added at run time. Pure except for its own state. */
 type Layer = (state: DesiredState) => DesiredState;
 
 /**
- * The desired state, versioned: what the files say, and over it the layers in their order. An equal state calls no listener. Listeners are called in order, never during another
- * report: their changes wait, and of several the newest is reported. All are called before `replace` throws the failure
- * of one.
+ * The versioned desired state: what the files say, and over it the layers in their order. An equal state calls no listener.
+ * Listeners are called in order, never during another report: later changes wait, and only the newest is reported. If a
+ * listener fails, `replace` throws its failure after calling all of them.
  */
 export class Registry {
   #files: DesiredState;
@@ -40,7 +40,7 @@ export class Registry {
     this.#reported = files;
   }
 
-  /** Counts from the next change or `begin` on. */
+  /** Takes effect with the next change or `begin`. */
   addLayer(layer: Layer): void {
     this.#layers.push(layer);
   }
@@ -49,12 +49,12 @@ export class Registry {
     return this.#state;
   }
 
-  /** What the files say. */
+  /** The state of the files. */
   get files(): DesiredState {
     return this.#files;
   }
 
-  /** Puts the layers over the first state, before anything listens. */
+  /** Applies the layers to the first state, before there are listeners. */
   begin(): void {
     this.#state = this.#layered(this.#files);
     this.#reported = this.#state;
@@ -75,12 +75,12 @@ export class Registry {
     return { state, ...differences(this.#state, state) };
   }
 
-  /** Makes what the files say now the desired state, below the layers. False when that equals the current one. */
+  /** Makes the files' present state the desired state, below the layers. Returns false if the result equals the current one. */
   replace(files: DesiredState): boolean {
     if (this.#closed) return false;
     const state = this.#layered(files);
     const equal = !isChange(differences(this.#state, state));
-    // Kept even so: where definitions stand in their files may have moved.
+    // Kept even if equal: the positions of definitions in their files may have changed.
     this.#files = files;
     this.#state = state;
     if (equal) return false;
@@ -89,12 +89,12 @@ export class Registry {
     return true;
   }
 
-  /** A layer has changed. */
+  /** Call when a layer has changed. */
   refresh(): boolean {
     return this.replace(this.#files);
   }
 
-  /** Nothing changes any more. */
+  /** After this, nothing changes any more. */
   close(): void {
     this.#closed = true;
   }
@@ -148,7 +148,7 @@ function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'setti
   return settings.length + added.length + removed.length + changed.length + updated.length > 0;
 }
 
-/** Secrets compare by what they hold; two of them are equal to `isDeepStrictEqual` whatever that is. */
+/** Compares the values of secrets, which `isDeepStrictEqual` ignores. */
 function comparable(state: DesiredState, name: SettingName): unknown {
   if (name === 'cluster') return comparableCluster(state);
   if (name === 'metricsToken') return revealed(state.metricsToken);

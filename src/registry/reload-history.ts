@@ -8,7 +8,7 @@ import type { Reload } from './reload-report.ts';
 
 const MAX_RECORDS = 100;
 
-/** The last changes of what is desired, and the readings that were refused. In memory, since the start. */
+/** The last changes of the desired state, and refused readings. In memory, since the start. */
 export class ReloadHistory {
   readonly #clock: Pick<Clock, 'wall'>;
   readonly #records: ConfigurationRecord[] = [];
@@ -21,12 +21,12 @@ export class ReloadHistory {
     this.#push({ result: 'started', servers: [], settings: [], problems });
   }
 
-  /** The newest first. */
+  /** Newest first. */
   get records(): readonly ConfigurationRecord[] {
     return this.#records.toReversed();
   }
 
-  /** Records a reading whose problems differ from those of the last record, and returns whether it did. `changed` records what takes effect. */
+  /** Records a reading whose problems differ from the last record's, and returns whether it did. Applied ones go to `changed`. */
   read(reload: Reload): boolean {
     if (reload.kind === 'applied') return false;
     const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;

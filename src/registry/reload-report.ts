@@ -5,19 +5,19 @@ import type { Metrics } from '../telemetry/metrics.ts';
 export type Reload =
   | {
       readonly kind: 'applied' | 'unchanged';
-      /** What is wrong with single definitions. */
+      /** Problems of single definitions. */
       readonly misconfigured: readonly ConfigProblem[];
       readonly warnings: readonly ConfigProblem[];
       readonly secrets: readonly string[];
     }
-  /** The old configuration stays in force. */
+  /** The previous configuration stays in force. */
   | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
 
 type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
 
 /**
- * Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before.
- * `first`: what was wrong when the gateway started.
+ * Reports readings of the configuration after the start: counts each, and logs one whose problems differ from the last reported.
+ * `first`: the problems at the start.
  */
 export function reloadReport(logger: Logger, metrics: Metrics, first: Findings): (reload: Reload) => void {
   let reported = JSON.stringify([first.misconfigured, first.warnings]);
@@ -29,7 +29,7 @@ export function reloadReport(logger: Logger, metrics: Metrics, first: Findings):
       .add();
     const refused = reload.kind === 'refused';
     const wrong = JSON.stringify(refused ? [reload.problems] : [reload.misconfigured, reload.warnings]);
-    // They are read every 30 s.
+    // The files are read every 30 s, so the same problems are not logged again.
     if (wrong === reported) return;
     reported = wrong;
     if (refused) {
@@ -49,7 +49,7 @@ export function logWarnings(warnings: readonly ConfigProblem[], logger: Logger):
   }
 }
 
-/** Each names its server, and the others start or go on. */
+/** Each problem names its server; the other servers start or continue. */
 export function tellMisconfigured(problems: readonly ConfigProblem[], logger: Logger): void {
   for (const problem of problems) {
     logger.error('server_misconfigured', { code: problem.code, problem: renderProblem(problem) });

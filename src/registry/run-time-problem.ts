@@ -2,31 +2,31 @@ import { type ConfigProblem, suggest } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
-/** Why a change of servers at run time, or a decision about definitions, was refused. Nothing of it was done. */
+/** Why a change of servers at run time, or a decision about definitions, was refused, without effect. */
 export type RunTimeCode =
-  /** Invalid: `problems` says everything that is wrong, as of a file. */
+  /** `problems` lists everything that is wrong, as for a file. */
   | 'definition_invalid'
   | 'definition_too_large'
   | 'name_taken'
   | 'no_such_server'
-  /** It is in a file or in the program, and can only be changed there. */
+  /** The server is in a file or in the program, and can only be changed there. */
   | 'not_added_here'
-  /** It does what takes the right `servers:exec`. */
+  /** The definition needs the right `servers:exec`. */
   | 'exec_required'
-  /** Another client has changed it meanwhile. */
+  /** Another client has changed the server meanwhile. */
   | 'revision_changed'
   | 'too_many'
   | 'no_such_session'
   | 'disabled_by_definition'
-  /** The nodes of this cluster share no store that would keep it. */
+  /** The nodes of this cluster share no store for the change. */
   | 'no_shared_store'
-  /** The server offers something else by now. */
+  /** The server now offers something else. */
   | 'definition_outdated'
   /** A decision about definitions cannot be stored. */
   | 'decision_not_stored'
   /** The disk is full. */
   | 'store_full'
-  /** The store broke off in the middle: whether the change was made could not be found out. */
+  /** The store failed during the change: whether it was made is unknown. */
   | 'outcome_unknown'
   /** The store cannot be read or written for another reason. */
   | 'store_unavailable';
@@ -46,7 +46,7 @@ export class RunTimeProblem extends Error {
   }
 }
 
-/** What the store throws, as a refusal of the change; anything else as it is. */
+/** An error of the store as the refusal of a change; any other error unchanged. */
 export function storeProblem(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   if (error.fault === 'unknown') {
@@ -63,7 +63,7 @@ export function noServer(name: string, known: Iterable<string>): RunTimeProblem 
   return new RunTimeProblem('no_such_server', `there is no server ${JSON.stringify(name)}${hint}`);
 }
 
-/** `file`: the place in the file that has it; null for one that was added at run time. */
+/** `file`: the position of the server in a file; null for a server added at run time. */
 export function nameTaken(name: string, taken: string, file: string | null): RunTimeProblem {
   const where = file === null ? ': remove it first, use "trunkline add --replace", or' : ` in ${file}:`;
   const how = taken === name ? `exists already${where}` : `would be confused with ${taken}:`;
@@ -75,13 +75,13 @@ export function revisionChanged(name: string, found: number | null): RunTimeProb
   return new RunTimeProblem('revision_changed', `another client has changed ${name} meanwhile: ${now}`);
 }
 
-/** Who asks for a change at run time. */
+/** The caller of a change at run time. */
 export interface Caller {
-  /** Has the right `servers:exec`: may do by a definition whatever who writes the files may. */
+  /** Has the right `servers:exec`: its definitions may do whatever those in files may. */
   readonly exec: boolean;
 }
 
-/** Throws RunTimeProblem where the definition does more than its caller may (decision 019). */
+/** Throws RunTimeProblem if the definition needs more rights than its caller has (decision 019). */
 export function refuseBeyondRights(
   needs: readonly Need[],
   caller: Caller,

@@ -37,23 +37,23 @@ interface RunTimeServersDeps extends DefinitionSources {
   readonly stored: StoredServers;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Folder of definitions that name none. */
+  /** Folder for definitions that name none. */
   readonly folder: string;
-  /** Why nothing durable can be changed here; null or absent where it can. */
+  /** Why no durable change is possible here; null or absent if it is. */
   readonly refusal?: string | null;
-  /** Others write to the store too: what they wrote is read before every change. */
+  /** Other nodes write to the store too: this node reads their changes before each of its own. */
   readonly shared?: boolean;
-  /** The desired state in force, of which these servers are a layer. */
+  /** The desired state in force, which has these servers as a layer. */
   readonly desired: Pick<Registry, 'state' | 'addLayer' | 'refresh'>;
-  /** What the other nodes of the cluster have; it is read with each change. Null or absent: a lone gateway. */
+  /** The servers of other nodes, read with each change. Null or absent for a lone gateway. */
   readonly others?: ServersElsewhere | null;
 }
 
 interface DefinitionInput {
   readonly text: string;
-  /** null where the text says it. */
+  /** null if the text contains it. */
   readonly name: string | null;
-  /** null: the gateway's own. */
+  /** null: the gateway's own folder. */
   readonly folder: string | null;
 }
 
@@ -62,27 +62,27 @@ type WrittenServer = { readonly server: Server; readonly warnings: readonly Conf
 const MAX_STORED = 2_000;
 const MAX_TEMPORARY = 100;
 const MAX_SUSPENDED = 2_000;
-/** Well below what a record of the store holds. */
+/** Well below the maximum size of a stored record. */
 const MAX_TEXT_BYTES = 64 * 1024;
-/** By then other nodes have followed what was changed in the store that they share. */
+/** Within this time other nodes follow a change in the shared store. */
 const FOLLOWED_MS = 3_500;
 const LOOK_MS = 100;
 
 /**
- * Servers desired beside the files, and their changes: one after the other, durable before they hold, without effect on
- * failure.
+ * Desired servers outside the files, and their changes. Changes run one at a time, are durable before they take effect, and
+ * have no effect if they fail.
  */
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
   readonly #definitions: StoredDefinitions;
   readonly #temporary: TemporaryServers;
-  /** Names that are suspended in the store, whether or not there is a server of that name. */
+  /** Names that are suspended in the store, whether or not a server of that name exists. */
   #suspended = new Set<string>();
   #revision = 0;
   #shadowed: readonly Shadowed[] = [];
   #files: DesiredState | null = null;
   #adding = 0;
-  /** Sessions that ended while servers are being added. */
+  /** Sessions that ended while servers were being added. */
   readonly #ended = new Set<string>();
   #last: Promise<unknown> = Promise.resolve();
 
@@ -93,12 +93,12 @@ export class RunTimeServers {
     deps.desired.addLayer((files) => this.#over(files));
   }
 
-  /** Reads the store anew. True when something else is desired. Rejects with StoreError, and changes nothing then. */
+  /** Reads the store again; true if the desired servers have changed. Rejects with StoreError, without a change. */
   refresh(): Promise<boolean> {
     return this.#exclusively(() => this.#follow());
   }
 
-  /** Rejects with RunTimeProblem; so do all that follow. */
+  /** Rejects with RunTimeProblem, as all following methods do. */
   add(definition: DefinitionInput, caller: Caller, lifetime: Lifetime | null = null): Promise<WrittenServer> {
     this.#adding++;
     const added = this.#changing(async () => {
@@ -109,7 +109,7 @@ export class RunTimeServers {
       if (lifetime !== null) {
         this.#refuseMore(this.#temporary.size, MAX_TEMPORARY, 'temporary servers');
         const { sessionId } = lifetime;
-        // It may have ended while the definition was read, and its server would never end then.
+        // The session may have ended while the definition was read; then nothing would ever remove the server.
         if (sessionId !== null && this.#ended.has(sessionId)) {
           throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
         }
@@ -128,7 +128,7 @@ export class RunTimeServers {
     });
   }
 
-  /** `revision`: refused where it is another by now. */
+  /** `revision`: refused if the server has another revision. */
   change(
     name: string,
     definition: DefinitionInput,
@@ -156,7 +156,7 @@ export class RunTimeServers {
     return this.#changing(async () => {
       if (!this.#temporary.delete(name)) {
         const { stored } = this.#entry(name, revision);
-        // The suspension is of the name: a file's server that hid this one goes on being suspended.
+        // The suspension belongs to the name: a file's server that hid this one stays suspended.
         const keeps = this.#isOfFile(name);
         await this.#write(name, (store) => store.remove(name, stored.revision, keeps));
         this.#definitions.entries.delete(name);
@@ -165,7 +165,7 @@ export class RunTimeServers {
     });
   }
 
-  /** Until `resume`, over restarts; servers of files too. */
+  /** Stops the server until `resume`, across restarts; also a server of a file. */
   suspend(name: string): Promise<void> {
     return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
@@ -179,7 +179,7 @@ export class RunTimeServers {
     });
   }
 
-  /** Also of a server that is no longer there: it begins anew when it comes back. */
+  /** Also for a server that no longer exists: it runs when it comes back. */
   resume(name: string): Promise<void> {
     return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
@@ -197,7 +197,7 @@ export class RunTimeServers {
     });
   }
 
-  /** The client's session has ended: so have the servers that were added for it. */
+  /** The client's session has ended: removes the servers that were added for it. */
   sessionEnded(sessionId: string): void {
     if (this.#adding > 0) this.#ended.add(sessionId);
     this.#temporary.sessionEnded(sessionId);
@@ -214,7 +214,7 @@ export class RunTimeServers {
     const folder = given ?? this.#deps.folder;
     const allowed = (needs: readonly Need[]) =>
       refuseBeyondRights(needs, caller, this.#deps.desired.state.allowedCommands);
-    // Before that, what is wrong with the definition would show the contents of files and variables.
+    // Checked before reading: the problems of the definition would reveal the contents of files and variables.
     const rights = caller.exec ? {} : { publicOnly: true };
     const result = await this.#definitions.read({ text, folder, ...rights }, name, allowed);
     if (!result.ok) {
@@ -226,7 +226,7 @@ export class RunTimeServers {
     return { text, folder, rights, result };
   }
 
-  /** What a file of another node says holds there. What was removed a moment ago is offered there for a moment more. */
+  /** Refuses a server that another node defines differently. Waits, because a removed one may be announced for a moment. */
   async #refuseMeantOtherwise(server: Server): Promise<void> {
     const { clock, others } = this.#deps;
     if (others == null) return;
@@ -242,7 +242,7 @@ export class RunTimeServers {
     if (count >= most) throw new RunTimeProblem('too_many', `there are ${most} ${what}, which is the most`);
   }
 
-  /** Returns the revision of what was written. */
+  /** Returns the revision that the change made. */
   async #write(
     name: string,
     change: (store: StoredServers) => Promise<Applied>,
@@ -263,7 +263,7 @@ export class RunTimeServers {
     }
   }
 
-  /** A change, to what the store has by now; it is in force when this resolves. */
+  /** Runs a change on the present content of the store; it is in force when this resolves. */
   #changing<T>(task: () => Promise<T>): Promise<T> {
     return this.#exclusively(async () => {
       if (this.#deps.shared === true) {
@@ -284,7 +284,7 @@ export class RunTimeServers {
     return result;
   }
 
-  /** What is in the store and does not run, with the reason; empty while all of it does. */
+  /** Stored servers that do not run, with the reason; empty if all run. */
   get problems(): readonly string[] {
     const unread = [...this.#definitions.entries.values()].flatMap(({ stored, problems }) =>
       problems.map((problem) => `the stored server ${stored.name} cannot be read: ${renderProblem(problem)}`),
@@ -293,7 +293,7 @@ export class RunTimeServers {
     return [...unread, ...hidden];
   }
 
-  /** Puts it over what the files say. */
+  /** Adds these servers to the state of the files. */
   #over(files: DesiredState): DesiredState {
     this.#files = files;
     const added = [...this.#definitions.entries.values(), ...this.#temporary.values()].map(({ server }) => server);
@@ -323,19 +323,19 @@ export class RunTimeServers {
     return this.#files?.servers.has(name) === true;
   }
 
-  /** Not one that a file's server of the same name hides: what is decided then is about that. */
+  /** Undefined if a file's server of the same name hides it: decisions then concern that server. */
   #temporaryInForce(name: string): KeptTemporary | undefined {
     return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
   }
 
-  /** Also where only another node has it: what is suspended there is suspended in the store that they share. */
+  /** Also true if only another node has the server: suspending it there works through the shared store. */
   #isKnown(name: string): boolean {
     if (this.#deps.desired.state.servers.has(name) || this.#definitions.entries.has(name)) return true;
     const there = this.#elsewhere(name);
     return there !== null && there.server.temporary !== true;
   }
 
-  /** Why nothing can be changed here of a server that this node has not. */
+  /** Why a server that this node lacks cannot be changed here. */
   #unknown(name: string): RunTimeProblem {
     const there = this.#elsewhere(name);
     if (there === null) return noServer(name, this.#deps.desired.state.servers.keys());
@@ -343,7 +343,7 @@ export class RunTimeServers {
     return new RunTimeProblem('not_added_here', text);
   }
 
-  /** The stored server of that name, as the caller knows it. Throws RunTimeProblem. */
+  /** The stored server of that name at the revision that the caller expects. Throws RunTimeProblem. */
   #entry(name: string, revision: number | null): StoredEntry {
     const entry = this.#definitions.entries.get(name);
     if (entry === undefined) {
@@ -356,7 +356,7 @@ export class RunTimeServers {
     return entry;
   }
 
-  /** Throws RunTimeProblem where clients could take the name for one that is there. */
+  /** Throws RunTimeProblem if clients could confuse the name with an existing one. */
   #refuseTaken(name: string): void {
     const names = [this.#deps.desired.state.servers.keys(), this.#definitions.entries.keys(), this.#temporary.keys()];
     for (const taken of names.flatMap((some) => [...some])) {
@@ -366,10 +366,10 @@ export class RunTimeServers {
     }
   }
 
-  /** Takes over what the store has. True when something else is desired. Rejects with StoreError, and changes nothing then. */
+  /** Takes over the content of the store; true if the desired servers have changed. Rejects with StoreError, without a change. */
   async #follow(): Promise<boolean> {
     const desire = await this.#deps.stored.read();
-    // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
+    // Revisions only increase: a lower one belongs to another store, and an empty store does not mean "no servers".
     if (desire.revision < this.#revision) {
       throw new StoreError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
     }

@@ -2,9 +2,9 @@ import type { Clock } from '../model/clock.ts';
 import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Within 3 s every node has what one of them wrote, whatever hint was lost. */
+/** Every node reads within 3 s what another node wrote, even if hints are lost. */
 const EVERY_MS = 2_000;
-/** Reads after hints are no closer than this, and take no more than a twentieth of the time: any node may send those. */
+/** Reads after hints, which any node may send, are at least this far apart and take at most a twentieth of the time. */
 const APART_MS = 100;
 const PAUSE = 20;
 
@@ -12,13 +12,13 @@ interface StoreFollowerDeps {
   readonly runTimeStore: RunTimeStore;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The store has changed: read anew. Rejects where that fails, and is called again then. */
+  /** The store has changed: read it again. If it rejects, it is called again. */
   readonly changed: () => Promise<void>;
 }
 
 /**
- * Looks every 2 s, and at once on a hint, whether another node wrote to the shared store. Revisions only grow, so order
- * and repetition of hints do not matter.
+ * Polls every 2 s, and at once after a hint, whether another node wrote to the shared store. Revisions only increase, so the
+ * order and repetition of hints do not matter.
  */
 export class StoreFollower {
   readonly #deps: StoreFollowerDeps;
@@ -26,7 +26,7 @@ export class StoreFollower {
   #problem: string | null = null;
   #cancel: () => void = () => {};
   #looking = false;
-  /** From one look to the next that a hint asks for. */
+  /** Delay before the read that a hint requests. */
   #apartMs = APART_MS;
   #hinted = false;
   #closed = false;
@@ -35,7 +35,7 @@ export class StoreFollower {
     this.#deps = deps;
   }
 
-  /** Why the store could not be read the last time; null while it can. */
+  /** Why the last read of the store failed; null if it succeeded. */
   get problem(): string | null {
     return this.#problem;
   }
@@ -44,7 +44,7 @@ export class StoreFollower {
     this.#later(EVERY_MS);
   }
 
-  /** A node says that there is something new; a hint. */
+  /** Call when a node reports a change; only a hint, because the report may be false. */
   hint(): void {
     if (this.#hinted) return;
     this.#hinted = true;

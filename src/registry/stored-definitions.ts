@@ -7,13 +7,13 @@ import { RUN_TIME, type Server } from '../model/server.ts';
 import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** The definition of a server that was added at run time, as it was written then. */
+/** The definition of a server that was added at run time, as it was written. */
 export interface WrittenText {
-  /** The definition, JSON text as it came: references are kept as references, and read anew at every start. */
+  /** JSON text as received: references stay references, and are resolved at every start. */
   readonly text: string;
-  /** Folder that its relative paths start from. */
+  /** Base folder of its relative paths. */
   readonly folder: string;
-  /** Written without the right `servers:exec`; absent in what older versions wrote. */
+  /** Written without the right `servers:exec`; absent in records of older versions. */
   readonly publicOnly?: boolean;
 }
 
@@ -24,19 +24,19 @@ interface StoredRecord extends WrittenText {
   readonly changedAt: number;
 }
 
-/** What the store says that should run, at one instant. */
+/** The desired servers in the store, at one instant. */
 interface StoredDesire {
-  /** Of the last change of all: a later reading never has a lower one. */
+  /** Revision of the last change in any collection; never lower in a later reading. */
   readonly revision: number;
   readonly servers: ReadonlyMap<string, StoredRecord & { readonly revision: number }>;
-  /** Names of servers, of files too, that are not to run until they are resumed. */
+  /** Names of servers, including servers of files, that must not run until they are resumed. */
   readonly suspended: Set<string>;
 }
 
 export const SERVERS = 'server';
 const SUSPENDED = 'suspended';
 
-/** Servers added at run time and suspensions, over the truth. Every change is one transaction (F36). */
+/** Servers added at run time and suspensions in the run-time store. Every change is one transaction (F36). */
 export class StoredServers {
   readonly #runTimeStore: RunTimeStore;
 
@@ -53,14 +53,14 @@ export class StoredServers {
     return { revision, servers, suspended: new Set(records.get(SUSPENDED)!.keys()) };
   }
 
-  /** Not applied where its revision is not the expected one; null: where there is one of that name. */
+  /** Not applied if the record has another revision than expected; null: if there is a record. */
   put({ name, ...rest }: StoredRecord, expected: number | null): Promise<Applied> {
     return this.#runTimeStore.apply([
       { kind: 'put', collection: SERVERS, key: name, value: JSON.stringify(rest), expected },
     ]);
   }
 
-  /** With its suspension, a later one of its name begins anew; `keepsSuspension` where a file has one of that name. */
+  /** Also deletes the suspension, so that a later server of this name starts; `keepsSuspension`: a file has such a server. */
   remove(name: string, revision: number, keepsSuspension = false): Promise<Applied> {
     const server = { kind: 'delete', collection: SERVERS, key: name, expected: revision } as const;
     const suspension = { kind: 'delete', collection: SUSPENDED, key: name } as const;
@@ -77,7 +77,7 @@ export class StoredServers {
 }
 
 /**
- * A record of another shape comes from another version: its text becomes an unreadable definition, and only that server
+ * A record of another shape was written by another version: its text becomes an unreadable definition, so only that server
  * does not run.
  */
 function parsed(value: string): Omit<StoredRecord, 'name'> {
@@ -88,33 +88,33 @@ function parsed(value: string): Omit<StoredRecord, 'name'> {
       return publicOnly === true ? { ...written, publicOnly } : written;
     }
   } catch {
-    // As one of another shape.
+    // Treated as a record of another shape.
   }
   return { text: value, folder: '/', addedAt: 0, changedAt: 0 };
 }
 
 export interface StoredEntry {
   readonly stored: StoredRecord & { readonly revision: number };
-  /** As it was last read well; misconfigured where it never was. */
+  /** As last read without problems; misconfigured if it never was. */
   readonly server: Server;
-  /** Why it cannot be read now; empty where it can. */
+  /** Why it cannot be read now; empty if it can. */
   readonly problems: readonly ConfigProblem[];
-  /** Reads variables or files, so that the same text may mean another thing later. */
+  /** Whether it reads variables or files, so that the same text may have another meaning later. */
   readonly reads: boolean;
 }
 
-/** What references of definitions stand for. */
+/** The sources of references in definitions. */
 export interface DefinitionSources {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Those that are stored now; absent where none are. */
+  /** The stored secrets; absent if there are none. */
   readonly secrets?: StoredSecrets;
   readonly logger: Pick<Logger, 'addSecret'>;
 }
 
-/** Definitions read before others get their turn. */
+/** Number of definitions that are read before other work gets a turn. */
 const AT_ONCE = 25;
 
-/** The stored definitions, read. One that cannot be read any more stays as it was, as a file's does (F37), unless it lacks a secret. */
+/** The parsed stored definitions. An unreadable one stays as it was, as in a file (F37), unless it lacks a secret. */
 export class StoredDefinitions {
   entries = new Map<string, StoredEntry>();
   readonly #deps: DefinitionSources;
@@ -123,7 +123,7 @@ export class StoredDefinitions {
     this.#deps = deps;
   }
 
-  /** `mayRead` as of `loadDefinition`. */
+  /** `mayRead` as in `loadDefinition`. */
   async read(
     { text, folder, publicOnly }: WrittenText,
     name: string | null,
@@ -131,12 +131,12 @@ export class StoredDefinitions {
   ): Promise<DefinitionResult> {
     const { env, secrets: stored, logger } = this.#deps;
     const result = await loadDefinition({ text, name, folder, env, stored, mayRead });
-    // Known to the log before the server is used.
+    // The log must know the secrets before the server is used.
     for (const secret of result.secrets) logger.addSecret(secret);
     return result.ok && publicOnly === true ? { ...result, server: withinPublic(result.server) } : result;
   }
 
-  /** Takes over what the store holds now; what has not changed is not read again. */
+  /** Takes over the content of the store; unchanged definitions are not read again. */
   async follow(desire: StoredDesire): Promise<void> {
     const entries = new Map<string, StoredEntry>();
     let count = 0;
@@ -157,13 +157,13 @@ export class StoredDefinitions {
     this.entries = entries;
   }
 
-  /** One that has just been written. */
+  /** Adds a definition that was just written. */
   put(stored: StoredEntry['stored'], result: DefinitionResult): void {
     this.entries.set(stored.name, entryOf(stored, result, null));
   }
 }
 
-/** Its connections are not those of the same definition with more rights. */
+/** The digest differs from that of the same definition with more rights, so they share no connections. */
 export function withinPublic(server: Server): Server {
   const { transport, connectionDigest } = server;
   if (!('url' in transport)) return server;
@@ -180,7 +180,7 @@ function entryOf(stored: StoredEntry['stored'], result: DefinitionResult, before
   return { stored, server: good ?? serverOf(stored.name, stored.text, result), problems, reads: true };
 }
 
-/** Misconfigured where the definition is wrong. */
+/** The server of the definition; misconfigured if the definition is invalid. */
 export function serverOf(name: string, text: string, result: DefinitionResult): Server {
   if (result.ok) return result.server;
   return misconfiguredServer(name, { file: RUN_TIME, line: 1, column: 1 }, result.problems, text.includes('"url"'));

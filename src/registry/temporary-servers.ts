@@ -4,23 +4,23 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Registry } from './registry.ts';
 import { type StoredDefinitions, serverOf, type WrittenText } from './stored-definitions.ts';
 
-/** How long a temporary server is to be there; at least one of the two. */
+/** What ends a temporary server: a time, a session, or both. */
 export interface Lifetime {
-  /** Wall-clock milliseconds; null where only its session ends it. */
+  /** Wall-clock milliseconds; null if only the session ends it. */
   readonly expiresAt: number | null;
   readonly sessionId: string | null;
 }
 
 export interface KeptTemporary extends Lifetime {
   readonly server: Server;
-  /** As it was written: its secrets may change. */
+  /** The definition as written: its secrets may change. */
   readonly definition: WrittenText;
   readonly suspended: boolean;
-  /** Ends its time. */
+  /** Cancels the timer of `expiresAt`. */
   readonly cancel: () => void;
 }
 
-/** The temporary definition: visible to its session only, and not pinned unless it says so. */
+/** The temporary definition: visible only to its session, and not pinned unless the definition says so. */
 export function asTemporary(server: Server, text: string, { sessionId }: Lifetime): Server {
   const asked = Object.hasOwn(JSON.parse(text) as object, 'drift');
   const drift = asked ? server.drift : ('off' as const);
@@ -31,11 +31,11 @@ export function asTemporary(server: Server, text: string, { sessionId }: Lifetim
 interface TemporaryServersDeps {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Has a layer with these servers. */
+  /** Contains these servers as a layer. */
   readonly desired: Pick<Registry, 'refresh'>;
 }
 
-/** Servers for a session or a while (check:A14), in memory only: the end of the process ends them. */
+/** Servers that last for a session or a time (check:A14), only in memory: the end of the process removes them. */
 export class TemporaryServers extends Map<string, KeptTemporary> {
   readonly #deps: TemporaryServersDeps;
 
@@ -44,7 +44,7 @@ export class TemporaryServers extends Map<string, KeptTemporary> {
     this.#deps = deps;
   }
 
-  /** One of the same name is replaced, and goes on being suspended; its time begins anew only where another lifetime is given. */
+  /** Replaces a server of the same name and keeps its suspension; its remaining time changes only with another `expiresAt`. */
   put(server: Server, definition: WrittenText, { expiresAt, sessionId }: Lifetime): void {
     const { name } = server;
     const before = this.get(name);
@@ -56,7 +56,7 @@ export class TemporaryServers extends Map<string, KeptTemporary> {
     this.set(name, { server, definition, expiresAt, sessionId, suspended: before?.suspended ?? false, cancel });
   }
 
-  /** Reads those anew that have secrets. True where another server came of it. */
+  /** Reads the definitions with secrets again. Returns whether any server has changed. */
   async follow(definitions: StoredDefinitions): Promise<boolean> {
     let changed = false;
     for (const [name, { definition }] of [...this]) {

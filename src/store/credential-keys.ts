@@ -6,9 +6,9 @@ import { syncPath } from './run-time-store/run-time-store-file.ts';
 const KEY = /^[0-9a-f]{64}$/;
 
 /**
- * `credentials.key` of a data folder, beside the database that it seals: one key a line, the one in force first; further ones
- * only while it is being changed. Several processes may have the folder open, and another one may change the key, so it is
- * looked for a newer file with each use.
+ * `credentials.key` of a data folder, beside the database that it seals: one key per line, the current one first; further
+ * ones only while it is being changed. Several processes may have the folder open and any of them may change the key, so
+ * each use checks for a newer file.
  */
 export class CredentialKeys {
   readonly #path: string;
@@ -16,7 +16,7 @@ export class CredentialKeys {
   #stamp = '';
   #keys: readonly Buffer[] = [];
 
-  /** `make`: a new key, as hexadecimal digits. */
+  /** `make` returns a new key as hexadecimal digits. */
   constructor(path: string, make: () => string) {
     this.#path = path;
     this.#make = make;
@@ -26,23 +26,23 @@ export class CredentialKeys {
     return fs.existsSync(this.#path);
   }
 
-  /** Makes the file if need be. Throws FolderUnusable where it cannot be read or holds something else. */
+  /** Creates the file if it is missing. Throws FolderUnusable if it cannot be read or holds something else. */
   get keys(): readonly Buffer[] {
     const stamp = this.#look();
     if (stamp !== null && stamp === this.#stamp) return this.#keys;
     if (stamp === null) this.#create();
-    // Before it is read: of a file that is replaced meanwhile the next use reads the other.
+    // Taken before reading: if the file is replaced meanwhile, the next use reads the new one.
     this.#stamp = this.#look() ?? '';
     this.#keys = this.#read();
     return this.#keys;
   }
 
-  /** A new key is in force; what was sealed before opens until `settle`. */
+  /** Puts a new key in force; older seals can be opened until `settle`. */
   begin(): void {
     this.#replace([this.#make(), ...this.keys.map((key) => key.toString('hex'))]);
   }
 
-  /** Only the key in force is left. */
+  /** Removes all keys except the current one. */
   settle(): void {
     const [inForce] = this.keys;
     this.#replace([inForce!.toString('hex')]);
@@ -63,7 +63,7 @@ export class CredentialKeys {
     return lines.map((line) => Buffer.from(line, 'hex'));
   }
 
-  /** Of two processes that make it at the same time, one does. */
+  /** If two processes create the file at the same time, one succeeds and both use its file. */
   #create(): void {
     const fresh = this.#write([this.#make()]);
     try {
@@ -76,7 +76,7 @@ export class CredentialKeys {
     }
   }
 
-  /** On the disk when it returns: a key that seals and is lost is the loss of all that it sealed. */
+  /** Durable when it returns: losing a key loses everything that it sealed. */
   #replace(keys: readonly string[]): void {
     const fresh = this.#write(keys);
     this.#attempt(() => {

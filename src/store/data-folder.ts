@@ -3,34 +3,34 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-/** What a running gateway tells about itself in its data folder, for the commands and a second gateway. */
+/** What a running gateway publishes in its data folder for the commands and for a second gateway. */
 export interface Instance {
   readonly pid: number;
   readonly version: string;
   readonly mcpUrl: string;
   readonly controlUrl: string;
   readonly files: readonly string[];
-  /** The command line that it serves, or its files come with; null and absent: none. */
+  /** The server's command line that was given instead of or with files; null or absent: none. */
   readonly command?: readonly string[] | null;
-  /** Absent: an earlier version. */
+  /** Absent if written by an earlier version. */
   readonly cwd?: string;
-  /** The words that start it again in the background; null and absent: it was not started there. */
+  /** The command line that restarts it in the background; null or absent: it does not run in the background. */
   readonly words?: readonly string[] | null;
   readonly startedAt: number;
 }
 
-/** What a folder is for, so that it stays that. */
+/** The gateway that a folder belongs to, recorded in the folder. */
 interface Serving {
-  /** null: the gateway without a file. */
+  /** null: the gateway without a configuration file. */
   readonly place: string | null;
-  /** The folder that it is in has to be as private. */
+  /** The parent folder, which must be equally private. */
   readonly within: DataFolder | null;
 }
 
-/** A data folder, or a file in it, cannot be used or must not be. */
+/** A data folder, or a file in it, is unusable or unsafe. */
 export class FolderUnusable extends Error {
   readonly remedy: string;
-  /** Others may have put something there. */
+  /** Other users may have written it. */
   readonly untrusted: boolean;
 
   constructor(message: string, remedy: string, options: ErrorOptions & { untrusted?: boolean } = {}) {
@@ -51,7 +51,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EDQUOT: 'the disk quota of this user is used up',
 };
 const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TRUNKLINE_DATA_DIR or data.dir';
-/** What steers the gateway: who could put one of these there would be its operator. */
+/** Files that control the gateway: a user who could write one of them would be its operator. */
 const DECISIVE = [
   'lock.db',
   'control.token',
@@ -67,10 +67,10 @@ const DECISIVE = [
 const WRITE_BY_OTHERS = 0o022;
 const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;
 
-/** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
+/** A process that only checks the lock holds it for an instant; `acquire` waits this long for it. */
 const GLANCE_MS = 100;
 
-/** As `mkdir -p`. With `recursive` Node never ends where a folder, such as /proc, has no place for what is made in it. */
+/** As `mkdir -p`. With `recursive`, Node loops for ever in a folder, such as /proc, that accepts no new entries. */
 function makeFolder(path: string): void {
   try {
     fs.mkdirSync(path, { mode: 0o700 });
@@ -82,15 +82,15 @@ function makeFolder(path: string): void {
   }
 }
 
-/** `TRUNKLINE_DATA_DIR` and `--data-dir` come resolved; otherwise the XDG state folder. */
+/** The XDG state folder, for gateways without `TRUNKLINE_DATA_DIR` and `--data-dir`. */
 export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
   const state = env['XDG_STATE_HOME'];
   return resolve(state !== undefined && state !== '' ? state : join(homedir(), '.local', 'state'), 'trunkline');
 }
 
 /**
- * The private folder of one gateway. Its lock, an exclusive SQLite transaction, ends with the process, so a stale lock
- * cannot exist. Keep the object: the lock ends when it is collected.
+ * The private folder of one gateway. Its lock, an exclusive SQLite transaction, ends with the process, so a stale lock cannot
+ * exist. Keep a reference to the object: the lock ends when it is garbage-collected.
  */
 export class DataFolder {
   readonly path: string;
@@ -106,7 +106,7 @@ export class DataFolder {
     return join(this.path, name);
   }
 
-  /** Whether there is something in it, or may be: what this process cannot look into may hold anything. */
+  /** Whether the folder may contain something; true if this process cannot read it. */
   get mayHoldState(): boolean {
     if (this.#serving?.within?.mayHoldState === true) return true;
     try {
@@ -121,7 +121,7 @@ export class DataFolder {
     }
   }
 
-  /** Makes the folder if need be. Throws FolderUnusable where it cannot be written, or others may write to it. */
+  /** Creates the folder if it is missing. Throws FolderUnusable if it is not writable, or writable by other users. */
   prepare(): void {
     this.#serving?.within?.prepare();
     try {
@@ -133,7 +133,7 @@ export class DataFolder {
     this.#refuseOthers();
   }
 
-  /** What `prepare` would find, without making the folder: whether it is there. Throws FolderUnusable. */
+  /** Checks as `prepare` without creating the folder; returns whether it exists. Throws FolderUnusable. */
   examine(): boolean {
     try {
       for (let folder = this.path; ; folder = dirname(folder)) {
@@ -169,7 +169,7 @@ export class DataFolder {
     }
   }
 
-  /** Another user who can write to it could have planted a token or a server. */
+  /** Refuses a file that another user can write: that user could have planted a token or a server. */
   #refuseShared(path: string, { mode, uid }: fs.Stats, what: string, chmod: string): void {
     const own = process.getuid?.();
     if (own === undefined) return;
@@ -194,7 +194,7 @@ export class DataFolder {
     return new FolderUnusable(`the data folder ${this.path} cannot be used: ${why}`, remedy, { cause: error });
   }
 
-  /** Takes the folder; false when another process has it. Throws FolderUnusable. */
+  /** Locks the folder; false if another process holds the lock. Throws FolderUnusable. */
   acquire(): boolean {
     if (this.#lock !== null) return true;
     this.prepare();
@@ -205,7 +205,7 @@ export class DataFolder {
     return true;
   }
 
-  /** null when another process has it. Throws where no file of this name can be had. */
+  /** Returns null if another process holds the lock. Throws FolderUnusable if the lock file is unusable. */
   #tryLock(mends = true): DatabaseSync | null {
     const file = this.file('lock.db');
     let lock: DatabaseSync | null = null;
@@ -220,7 +220,7 @@ export class DataFolder {
       if (isBusy(error)) return null;
       if (!mends || !isDamaged(error)) throw this.#unusable(error);
     }
-    // Emptied in place: it holds nothing, and two processes that do so still contend for one file.
+    // Truncated in place: it holds no data, and two processes that do so still contend for the same file.
     try {
       fs.truncateSync(file);
       fs.rmSync(`${file}-journal`, { force: true });
@@ -238,7 +238,7 @@ export class DataFolder {
     return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
   }
 
-  /** The gateway of this folder; null without one or before it is up. The lock decides, not files left behind. */
+  /** The running gateway of this folder; null without one or before it has published itself. The lock decides, not the file. */
   instance(): Instance | null {
     try {
       if (!this.#taken()) return null;
@@ -253,8 +253,8 @@ export class DataFolder {
   }
 
   /**
-   * The key of the control API, or what proves the right to run programs by it: readable by the user only; the same over
-   * restarts unless the file is removed.
+   * The token of the control API, or the token that grants the right to run programs. Readable by the user only; stays the
+   * same across restarts unless its file is removed.
    */
   token(name: 'control.token' | 'exec.token', create: () => string): string {
     const path = this.file(name);
@@ -268,7 +268,7 @@ export class DataFolder {
     const token = create();
     try {
       fs.writeFileSync(path, `${token}\n`, { mode: 0o600 });
-      // The mode above is for a new file only.
+      // `mode` applies only to a new file.
       fs.chmodSync(path, 0o600);
     } catch (error) {
       throw this.#failed(error);
@@ -276,7 +276,7 @@ export class DataFolder {
     return token;
   }
 
-  /** Whether a process has the folder. Throws where there is none yet. */
+  /** Whether a process holds the lock. Throws if there is no folder or lock file yet. */
   #taken(): boolean {
     if (this.#lock !== null) return true;
     const lock = new DatabaseSync(this.file('lock.db'), { readOnly: true });

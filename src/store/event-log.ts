@@ -6,9 +6,9 @@ import { eventSum } from './open-state.ts';
 import type { LaterWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
-/** Over all sessions: streams are short-lived and many, so a bound for each is none for all (G16). */
+/** Over all sessions: streams are short-lived and many, so a bound per stream bounds nothing (G16). */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** The same for events without content, or nearly so. */
+/** The same bound for events with little or no content. */
 const MAX_EVENTS = 64 * 1024;
 const MAX_AGE_MS = 5 * 60_000;
 const SWEEP_MS = 60_000;
@@ -23,8 +23,8 @@ interface Stream {
 }
 
 /**
- * One logged message, in its stream and in the list of all entries by age; and the write of it that waits for the
- * disk. One that falls out before its turn lets go of its message and is never written.
+ * One logged message, in its stream and in the list of all entries, and its pending write to disk. If the entry is dropped
+ * before the write, it releases its message and is never written.
  */
 class Entry implements LaterWrite, LoggedMessage {
   readonly seq: number;
@@ -51,7 +51,7 @@ class Entry implements LaterWrite, LoggedMessage {
     return this.stream.memory.view(this);
   }
 
-  /** It may go on waiting for the disk: nothing must be kept alive by it. */
+  /** A dropped entry may still be in the write queue, where it must keep nothing else in memory. */
   drop(): void {
     this.dropped = true;
     this.stream.memory.release(this);
@@ -73,8 +73,8 @@ class Entry implements LaterWrite, LoggedMessage {
 /**
  * Event log in memory, mirrored to `state.db` so that a client can also resume after a restart of the gateway.
  *
- * An event id is `<stream>~<seq>`; `seq` grows over all sessions of a file, restarts included, so an id never comes
- * back. What exceeds 1 MiB or 5 min of a stream, or `maxBytes` over all of them, falls out oldest first.
+ * An event id is `<stream>~<seq>`; `seq` increases over all sessions of a file, across restarts, so no id is reused. Events
+ * beyond 1 MiB or 5 min of a stream, or `maxBytes` over all streams, are dropped, the oldest first.
  */
 export class SqliteEventLog implements EventLog {
   readonly #state: StateFile;
@@ -103,9 +103,9 @@ export class SqliteEventLog implements EventLog {
     this.#trim = state.prepare('DELETE FROM events WHERE session = ? AND stream = ? AND seq <= ?');
     this.#forget = state.prepare('DELETE FROM events WHERE session = ?');
     const last = state.prepare('SELECT MAX(seq) AS seq FROM events').get() as { seq: number | null };
-    // Room for what a killed process handed out and did not get to disk.
+    // Skips the ids that a killed process handed out without writing them to disk.
     this.#seq = last.seq === null ? 0 : last.seq + 1_000_000;
-    // Clients that do not come back cause no trimming of what an earlier process logged for them.
+    // Without its client, a session is never loaded, so nothing else trims what an earlier process logged for it.
     const expired = state.prepare('DELETE FROM events WHERE at < ?');
     const before = clock.wall() - MAX_AGE_MS;
     state.later({ bytes: 0, run: () => void expired.run(before) });
@@ -148,7 +148,7 @@ export class SqliteEventLog implements EventLog {
     this.#cancelSweep();
   }
 
-  /** The session's streams; read from disk when this process has not seen the session yet. */
+  /** The session's streams; read from disk if this process has not seen the session yet. */
   #load(sessionId: string): Map<string, Stream> {
     const known = this.#sessions.get(sessionId);
     if (known !== undefined) return known;
@@ -179,7 +179,7 @@ export class SqliteEventLog implements EventLog {
     return stream;
   }
 
-  /** In a stream entries come in the order of their ids, so its oldest is also the first of it in the list of all. */
+  /** The entries of a stream are in the order of their ids, so its oldest entry is also its first in the list of all. */
   #add(stream: Stream, seq: number, at: number, message: Buffer, written: boolean): Entry {
     const entry = new Entry(stream, seq, at, message, written);
     entry.older = this.#newest;
@@ -193,7 +193,7 @@ export class SqliteEventLog implements EventLog {
     return entry;
   }
 
-  /** Takes the oldest entries of a stream out. */
+  /** Removes the oldest entries of a stream. */
   #drop(stream: Stream, count: number): Entry[] {
     const dropped = stream.entries.splice(0, count);
     for (const entry of dropped) {
@@ -214,7 +214,7 @@ export class SqliteEventLog implements EventLog {
     const oldest = this.#clock.wall() - MAX_AGE_MS;
     let count = 0;
     let { bytes } = stream;
-    // The newest event always stays: its id is what a client may come back with.
+    // Keeps the newest event: a client may reconnect with its id.
     while (count < stream.entries.length - 1) {
       const entry = stream.entries[count]!;
       if (bytes <= MAX_STREAM_BYTES && entry.at >= oldest) break;
@@ -224,7 +224,7 @@ export class SqliteEventLog implements EventLog {
     if (count > 0) this.#trimmed(stream, count);
   }
 
-  /** Keeps all streams together below the bound; the oldest entries go first. */
+  /** Keeps all streams together below the bound by dropping the entries that were added first. */
   #bound(): void {
     while ((this.#bytes > this.#maxBytes || this.#events > MAX_EVENTS) && this.#oldest !== null) {
       this.#trimmed(this.#oldest.stream, 1);

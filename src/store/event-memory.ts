@@ -1,9 +1,9 @@
 const SEGMENT_BYTES = 1024 * 1024;
-/** Longer messages have memory of their own, so that segments are well filled and always have room once put together. */
+/** Longer messages get memory of their own, so that segments fill well and have room after compaction. */
 const LARGE_BYTES = SEGMENT_BYTES / 8;
 const NOTHING = Buffer.alloc(0);
 
-/** A message in the memory: where it is, which changes when others make room. */
+/** The position of a message in the memory; compaction changes it. */
 export interface LoggedMessage {
   segment: Segment | null;
   slot: number;
@@ -11,11 +11,11 @@ export interface LoggedMessage {
   bytes: number;
 }
 
-/** A stretch of memory that messages are put into one after the other. */
+/** A block of memory that holds messages one after the other. */
 class Segment {
   readonly memory: Buffer;
   readonly single: boolean;
-  /** In the order of their bytes; null for one that was let go of. */
+  /** In the order of their bytes; null for a released message. */
   readonly kept: (LoggedMessage | null)[] = [];
   used = 0;
   live = 0;
@@ -49,15 +49,15 @@ class Segment {
     this.used = used;
   }
 
-  /** Gives the memory back now. Left to the collector, it would be there until it walks the whole heap. */
+  /** Frees the memory at once. The collector would keep it until it walks the whole heap. */
   free(): void {
     (this.memory.buffer as ArrayBuffer).transfer(0);
   }
 }
 
 /**
- * Memory for messages of the event log. They live for minutes: as garbage they would stay until collections of the
- * whole heap, a hundred of them at 100 MiB/s (F16). Holds half as much again as `maxBytes`.
+ * Memory for the messages of the event log. They live for minutes, so as garbage they would stay until collections of the
+ * whole heap, a hundred of them at 100 MiB/s (F16). Holds up to 1.5 times `maxBytes`.
  */
 export class EventMemory {
   readonly #maxSegments: number;
@@ -75,7 +75,7 @@ export class EventMemory {
     else this.#withRoom(message.length).add(kept, message);
   }
 
-  /** A view; what is there changes with the next message that is put in. */
+  /** A view, valid only until the next message is put in. */
   view({ segment, start, bytes }: LoggedMessage): Buffer {
     return segment === null ? NOTHING : segment.memory.subarray(start, start + bytes);
   }
@@ -93,7 +93,7 @@ export class EventMemory {
     else if (segment !== this.#current) this.#free.push(segment);
   }
 
-  /** Gives back what was not needed lately. */
+  /** Frees segments that are not in use. */
   trim(): void {
     for (const segment of this.#free.splice(0)) {
       this.#segments.splice(this.#segments.indexOf(segment), 1);

@@ -10,9 +10,9 @@ const SCHEMA = [
   'CREATE TABLE events (session TEXT NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, at REAL NOT NULL, message BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID',
 ] as const;
 
-/** Result codes of SQLite for a damaged file. All others mean the disk or the system, and the file may be good. */
+/** Result codes of SQLite for a damaged file. All others concern the disk or the system, and the file may be good. */
 const DAMAGE = new Set([1, 8, 11, 24, 26]);
-/** The extended code has the kind in its lowest byte. */
+/** The lowest byte of an extended result code is the primary code. */
 const KIND = 0xff;
 
 class Damaged extends Error {}
@@ -24,9 +24,9 @@ export interface OpenStateOptions {
 }
 
 /**
- * Opens `state.db`, whatever state it is in (F35): a damaged file is set aside under another name and a new one begun,
- * damaged rows are taken out, and where the disk does not let us have any, state is kept in memory until the next start.
- * Each with a warning. State is never worth refusing to start for, and never lost in silence.
+ * Opens `state.db` in any condition (F35): renames a damaged file and begins a new one, deletes damaged rows, and if the disk
+ * allows neither, keeps the state in memory until the next start. Logs a warning for each. State is never worth refusing to
+ * start, and is never lost silently.
  */
 export function openState(options: OpenStateOptions): DatabaseSync {
   const { path, clock, logger } = options;
@@ -50,13 +50,13 @@ export function openState(options: OpenStateOptions): DatabaseSync {
 
 function isDamage(error: unknown): boolean {
   if (!(error instanceof Error) || 'syscall' in error) return false;
-  // Without a code of SQLite's it is our own, or of a value that no column of ours has.
+  // Without an SQLite code it is `Damaged`, or a value that no column may hold.
   return !('errcode' in error) || DAMAGE.has(Number(error.errcode) & KIND);
 }
 
 function open(path: string, logger: Logger): DatabaseSync {
   if (path !== ':memory:') {
-    // One that was never written has no pages; one that has been cut to nothing looks the same.
+    // An empty file was truncated, or its creation was interrupted.
     if (existsSync(path) && statSync(path).size === 0) throw new Damaged('the file is empty');
     keepPrivate(path);
   }
@@ -67,7 +67,7 @@ function open(path: string, logger: Logger): DatabaseSync {
     if (check.quick_check !== 'ok') throw new Damaged(`quick_check: ${check.quick_check}`);
     makeTables(db);
     const lost = takeOutDamaged(db);
-    // Fails where a damaged header says that this version of SQLite may not write.
+    // Fails if a damaged header says that this version of SQLite may not write.
     db.exec("DELETE FROM records WHERE bucket = ''");
     if (lost > 0) logger.warn('state_rows_lost', { file: path, rows: lost, reason: 'their contents were damaged' });
     return db;
@@ -77,7 +77,7 @@ function open(path: string, logger: Logger): DatabaseSync {
   }
 }
 
-/** Tables of another shape than ours would make every statement fail, or a second set of tables beside the lost one. */
+/** Throws for other tables, with which every statement would fail or a second set of tables would begin. */
 function makeTables(db: DatabaseSync): void {
   const found = db.prepare('SELECT sql FROM sqlite_schema').all() as { sql: string | null }[];
   if (found.length === 0) for (const table of SCHEMA) db.exec(table);
@@ -86,7 +86,7 @@ function makeTables(db: DatabaseSync): void {
   }
 }
 
-/** Reads every row, so that what cannot be read is found now and not in the middle of a request. */
+/** Reads every row, so that unreadable ones are found now and not during a request. */
 function takeOutDamaged(db: DatabaseSync): number {
   const records = db.prepare('SELECT bucket, key, value, sum FROM records').iterate() as Iterable<RecordRow>;
   const badRecords: RecordRow[] = [];
@@ -108,7 +108,7 @@ function takeOutDamaged(db: DatabaseSync): number {
   for (const { bucket, key } of badRecords) dropped += Number(dropRecord.run(bucket, key).changes);
   for (const { session, seq } of badEvents) dropped += Number(dropEvent.run(session, seq).changes);
   const bad = badRecords.length + badEvents.length;
-  // A key that is damaged may stand where it is not found by itself.
+  // A damaged key may be in the wrong place of the index.
   if (dropped !== bad) throw new Damaged(`${bad - dropped} rows cannot be found under their keys`);
   return bad;
 }
@@ -129,13 +129,13 @@ interface EventRow {
   readonly sum: number;
 }
 
-/** It contains what clients said of themselves and were sent. What SQLite puts beside a file gets the file's rights. */
+/** The file contains what clients declare and receive. SQLite gives the files beside it the same permissions. */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   chmodSync(path, 0o600);
 }
 
-/** A sum over each row finds a damaged value, which SQLite does not notice (F35). */
+/** A checksum over each row finds a damaged value, which SQLite does not notice (F35). */
 export function recordSum(bucket: string, key: string, value: Uint8Array): number {
   return crc32(value, crc32(`${bucket}\0${key}\0`));
 }

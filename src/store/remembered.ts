@@ -9,7 +9,7 @@ import type {
 import type { Sealing } from '../model/sealing.ts';
 import type { StateFile } from './state-file.ts';
 
-/** A small bucket held in memory whole, so that look-ups are synchronous; written behind, sealed where there is a key. */
+/** A small bucket held completely in memory, for synchronous look-ups; written behind, and sealed if there is a key. */
 class RememberedTable<V> {
   readonly #state: StateFile;
   readonly #bucket: string;
@@ -43,7 +43,7 @@ class RememberedTable<V> {
       const text = JSON.stringify(value);
       return Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text);
     };
-    // It keeps nothing alive that the table does not.
+    // Length 0: the queued write keeps nothing in memory that the table does not.
     this.#state.put(this.#bucket, key, { length: 0, bytes }, isNew);
   }
 
@@ -58,7 +58,7 @@ export class SqliteEraVerdicts extends RememberedTable<EraVerdict> implements Er
   }
 }
 
-/** Upstream HTTP sessions in `state.db`, by server and session key; sealed, for their ids are all that it takes to use them. */
+/** Upstream HTTP sessions in `state.db`, by server and session key; sealed, because a session id alone grants access. */
 export class SqliteUpstreamSessions implements UpstreamSessions {
   readonly #table: RememberedTable<UpstreamSessionRecord>;
 
@@ -79,14 +79,14 @@ export class SqliteUpstreamSessions implements UpstreamSessions {
   }
 }
 
-/** The JSON object that was stored; null for other JSON. */
+/** The stored JSON object; null for other JSON. */
 function storedObject<V>(text: string): V | null {
   const stored: unknown = JSON.parse(text);
   return typeof stored === 'object' ? (stored as V | null) : null;
 }
 
 const BUCKET = 'session';
-/** About the bytes of a record beside what the client says of itself. */
+/** Approximate size of a record apart from what the client declared. */
 const OTHER_FIELDS = 400;
 
 /** Client sessions in `state.db`, one JSON record each. */

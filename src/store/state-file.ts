@@ -3,38 +3,38 @@ import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type OpenStateOptions, openState, recordSum } from './open-state.ts';
 
-/** Everything that changed is on disk this long after it changed, at the latest. */
+/** A change is on disk after this time at the latest. */
 const WRITE_BEHIND_MS = 100;
-/** Rows and bytes written in one transaction; more would hold the event loop noticeably. */
+/** Rows and bytes per transaction; more would block the event loop noticeably. */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
-/** Pause between batches while more waits: fast writers must not fill the memory. */
+/** Pause between batches while more is queued: fast writers must not fill the memory. */
 const BATCH_PAUSE_MS = 5;
 
-/** While the disk takes nothing it is tried again so often, and so much of what changed is kept for when it does. */
+/** Retry interval while the disk accepts no writes, and maximum size of the records that are kept until it does. */
 const RETRY_MS = 1_000;
 const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
-/** A record value that is made when it is written or read, so that a record deleted before costs nothing. */
+/** A record value that is serialised when it is written or read, so that a record deleted before then costs nothing. */
 export interface LaterValue {
-  /** About as many bytes as it holds in memory until then. */
+  /** Approximate memory that it holds until then. */
   readonly length: number;
   bytes(): Buffer;
 }
 
 type Read<T> = (value: Buffer, key: string) => T | null;
 
-/** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
+/** A queued write of a table other than `records`. It makes its data only when it runs. */
 export interface LaterWrite {
-  /** What it holds in memory until then; may shrink while it waits. */
+  /** Memory that it holds until then; may shrink while it waits. */
   readonly bytes: number;
   run(): void;
 }
 
 /**
- * `state.db`: what may be lost (sessions, known catalogues, era verdicts, event logs). Writes are queued, merged per
- * key and written within 100 ms, and reads see them. While the disk is full, records wait up to a bound and event logs
- * are not mirrored (F34).
+ * `state.db`: data that may be lost (sessions, known catalogues, era verdicts, event logs). Writes are queued, merged per
+ * key and written within 100 ms, and reads see them. While the disk is full, records wait up to a bound, and event logs are
+ * not mirrored (F34).
  */
 export class StateFile {
   readonly #db: DatabaseSync;
@@ -45,7 +45,7 @@ export class StateFile {
   readonly #delete: StatementSync;
   /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
   #records = new Map<string, Buffer | LaterValue | null>();
-  /** Those of them that are not in the file: deleted before they are written, they are not written at all. */
+  /** Keys of queued records that are not in the file: if they are deleted before the write, nothing is written. */
   readonly #unwritten = new Set<string>();
   /** Queued writes of other tables, in order. */
   #others: LaterWrite[] = [];
@@ -53,7 +53,7 @@ export class StateFile {
   #writable = true;
   #closed = false;
 
-  /** False while what is to be remembered cannot be written. */
+  /** False while the state cannot be written. */
   get writable(): boolean {
     return this.#writable;
   }
@@ -93,7 +93,7 @@ export class StateFile {
     }
   }
 
-  /** All records of a bucket whose keys begin so, queued writes included. */
+  /** All records of a bucket whose keys have the prefix, queued writes included. */
   all(bucket: string, prefix = ''): Map<string, Buffer> {
     const select = this.#db.prepare('SELECT key, value FROM records WHERE bucket = ? AND key >= ? AND key < ?');
     const rows = select.all(bucket, prefix, `${prefix}\u{10ffff}`) as { key: string; value: Uint8Array }[];
@@ -108,7 +108,7 @@ export class StateFile {
     return found;
   }
 
-  /** What `read` makes of a record. One that it cannot read, where it throws or returns null, is deleted: it may be damaged. */
+  /** The record as `read` parses it. Deletes a record, as damaged, if `read` throws or returns null. */
   readOne<T>(bucket: string, key: string, read: Read<T>, value = this.get(bucket, key)): T | null {
     if (value === null) return null;
     let record: T | null = null;
@@ -119,7 +119,7 @@ export class StateFile {
     return record;
   }
 
-  /** The same of all records of a bucket whose keys begin so, by key. */
+  /** As `readOne` for all records of a bucket whose keys have the prefix. */
   *readAll<T>(bucket: string, read: Read<T>, prefix = ''): Generator<[string, T], void, undefined> {
     for (const [key, value] of this.all(bucket, prefix)) {
       const record = this.readOne(bucket, key, read, value);
@@ -136,7 +136,7 @@ export class StateFile {
     this.#schedule();
   }
 
-  /** Writes everything queued now, as far as the disk takes it. */
+  /** Writes everything queued now, as far as the disk accepts it. */
   flush(): void {
     this.#cancelFlush?.();
     this.#cancelFlush = null;
@@ -164,7 +164,7 @@ export class StateFile {
     });
   }
 
-  /** How many of the first queued writes make a batch: at least one where rows are left. */
+  /** How many of the first queued writes make a batch: at least one if rows are left. */
   #batchOfOthers(rows: number): number {
     let count = 0;
     let bytes = 0;
@@ -172,7 +172,7 @@ export class StateFile {
     return count;
   }
 
-  /** False when the disk did not take it; its records wait then. */
+  /** False if the disk did not accept the batch; its records then wait. */
   #writeBatch(): boolean {
     const records = takeFirst(this.#records, BATCH_ROWS).map(([key, value]): [string, Buffer | null] => {
       this.#unwritten.delete(key);
@@ -193,7 +193,7 @@ export class StateFile {
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       const dropped = others.length + this.#keep(records);
-      // Once per spell: a disk stays full for long, and a log full of it would not help.
+      // Once per outage: a disk stays full for long, and a log full of this message would not help.
       if (this.#writable) this.#logger.warn('state_not_saved', { waiting: this.#records.size, dropped, error });
       this.#writable = false;
       return false;
@@ -203,7 +203,7 @@ export class StateFile {
     return true;
   }
 
-  /** Queues again what has not changed since; a full disk must not turn into a full heap. Returns how many it dropped. */
+  /** Queues records again unless they changed since, up to a bound in memory. Returns how many it dropped. */
   #keep(records: readonly [string, Buffer | null][]): number {
     let bytes = 0;
     for (const [queuedKey, value] of this.#records) bytes += queuedKey.length + (value?.length ?? 0);

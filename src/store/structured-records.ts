@@ -4,16 +4,16 @@ import type { HandshakeResult, ServerCatalog } from '../model/server-catalog.ts'
 import type { StateFile } from './state-file.ts';
 
 /*
- * Records in V8's structured form, because what servers wrote may be any bytes. A format is raised when the shape of its
- * record, or what is let into it, changes; older records are then forgotten.
+ * Records in V8's serialisation format, because what servers wrote may be any bytes. A format number increases when the shape
+ * of its record, or what may be in it, changes; older records are then deleted.
  */
 
 const CATALOGS = { bucket: 'catalog', format: 3 };
 const TASKS = { bucket: 'task', format: 1 };
-/** Catalogues kept of one server: its definition and its kinds of client may change without end. */
+/** Maximum number of stored catalogues per server: its definition and its kinds of client may change without end. */
 const MAX_OF_SERVER = 128;
 
-/** The handshake result is stored as `hello`. */
+/** The handshake result is stored under the name `hello`. */
 type StoredCatalog = {
   readonly format: number;
   readonly identity: string;
@@ -77,7 +77,7 @@ export class SqliteTaskRecords implements TaskRecords {
     }
   }
 
-  /** A task is durable before its client gets its id (SEP-2663 §Task Creation). */
+  /** A new task is durable before its client gets the id (SEP-2663 §Task Creation). */
   put(record: TaskRecord): void {
     const value: StoredTask = { format: TASKS.format, record };
     this.#state.put(TASKS.bucket, record.key, serialize(value));
@@ -99,7 +99,7 @@ function catalogIn(value: Buffer) {
     : null;
 }
 
-/** Buffers come back as plain byte arrays. */
+/** Copies the buffers, because `deserialize` returns views of the whole stored value. */
 function taskIn(value: Buffer, key: string): TaskRecord | null {
   const { format, record } = deserialize(value) as StoredTask;
   if (format !== TASKS.format || record.key !== key) return null;

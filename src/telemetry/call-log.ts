@@ -6,7 +6,7 @@ import { cursorOf, positionOf } from './journal.ts';
 import type { Logger } from './logger.ts';
 import { sessionLabel } from './session-label.ts';
 
-/** What is known of a call when it ends; the meaning of each member is that of `CallRecord`. */
+/** The data of a call at its end; for the meaning of each member see `CallRecord`. */
 export interface EndedCall
   extends Omit<CallRecord, 'id' | 'time' | 'client' | 'principal' | 'session' | 'revision' | 'node' | 'attempts'> {
   /** Wall clock. */
@@ -15,35 +15,35 @@ export interface EndedCall
   readonly attempts: readonly CallAttempt[] | null;
 }
 
-/** What follows a position in the log, oldest first. */
+/** The calls after a position in the log, oldest first. */
 interface CallsPart {
   readonly calls: readonly CallRecord[];
-  /** The position behind them. */
+  /** The position after them. */
   readonly end: number;
-  /** Something that came after the position is not kept any more. */
+  /** Whether calls after the position were dropped from the log. */
   readonly lost: boolean;
 }
 
-/** 2.5 MB with the texts of usual calls, 20 MB where clients choose the longest ones; attempts up to 2 kB more each. */
+/** 2.5 MB with usual texts, 20 MB with the longest ones that clients can choose; attempts add up to 2 kB per call. */
 const KEPT = 10_000;
 const MAX_TEXT = 256;
 const MAX_INFO = 1_024;
-/** Of a longer text the beginning is looked through for secrets. */
+/** Only the beginning of a longer text is searched for secrets. */
 const MAX_REDACTED = 64 * 1024;
 const TEXTS = 14;
 const NUMBERS = 7;
-/** Where `push` puts what `visit` tells. */
+/** The positions at which `push` puts what `visit` reads. */
 const AT = { info: 3, revision: 6, server: 7, error: 10, ms: 1 };
 
 type CallVisitor = (server: string | null, info: string | null, revision: string, ms: number, failed: boolean) => void;
 
 /**
- * The last calls of clients, in memory. Tables that are allocated once and overwritten: keeping a call makes no garbage
- * that outlives it, and records are made for readers only. Readers keep a position, as those of a `Journal` do.
+ * The last calls of clients, in memory. The tables are allocated once and overwritten: logging a call makes no garbage that
+ * outlives it, and records are made only for readers. Readers keep a position, as those of a `Journal` do.
  */
 export class CallLog {
   readonly #run: string;
-  /** Its name in the cluster; null for a lone gateway. */
+  /** The node's name in the cluster; null for a lone gateway. */
   readonly node: string | null;
   readonly #kept: number;
   readonly #logger: Logger;
@@ -52,7 +52,7 @@ export class CallLog {
   readonly #attempts: (readonly CallAttempt[] | null)[];
   #end = 0;
 
-  /** `run` is of this process alone, and unique over nodes. `logger` knows the secrets. */
+  /** `run` identifies this process among all nodes. `logger` knows the secrets. */
   constructor(run: string, node: string | null, logger: Logger, kept = KEPT) {
     this.#run = run;
     this.node = node;
@@ -63,7 +63,7 @@ export class CallLog {
     this.#attempts = new Array<readonly CallAttempt[] | null>(kept).fill(null);
   }
 
-  /** The position behind the last call. */
+  /** The position after the last call. */
   get end(): number {
     return this.#end;
   }
@@ -100,13 +100,13 @@ export class CallLog {
     numbers[at] = call.tries;
   }
 
-  /** The call with this id; null where it is not kept any more, or was another node's. */
+  /** The call with this id; null if it was dropped or belongs to another node. */
   get(id: string): CallRecord | null {
     const position = positionOf(id, this.#run, this.#end);
     return position === null || position === 0 || position <= this.#first ? null : this.#record(position);
   }
 
-  /** The calls after the position that `wanted` takes, at most so many; where there are more, `end` is before the rest. */
+  /** At most `max` calls after the position that `wanted` accepts; if there are more, `end` is before the rest. */
   after(position: number, max: number, wanted: (call: CallRecord) => boolean = () => true): CallsPart {
     const first = this.#first;
     const calls: CallRecord[] = [];
@@ -118,7 +118,7 @@ export class CallLog {
     return { calls, end: at, lost: position < first };
   }
 
-  /** Calls `tell` for each kept call after the position, without building records; returns the new position. */
+  /** Calls `tell` for each logged call after the position, without building records; returns the new position. */
   visit(position: number, tell: CallVisitor): number {
     const texts = this.#texts;
     for (let at = Math.max(position, this.#first); at < this.#end; at++) {
@@ -131,7 +131,7 @@ export class CallLog {
     return this.#end;
   }
 
-  /** The last calls that `wanted` takes, oldest first. */
+  /** The last calls that `wanted` accepts, oldest first. */
   last(max: number, wanted: (call: CallRecord) => boolean = () => true): readonly CallRecord[] {
     const calls: CallRecord[] = [];
     for (let at = this.#end; at > this.#first && calls.length < max; at--) {
@@ -141,7 +141,7 @@ export class CallLog {
     return calls.reverse();
   }
 
-  /** What a client calls itself: its name and version; null where it does not say, or too much. */
+  /** A client's name and version for itself; null if it sends none, or too much. */
   clientName(info: string | null): string | null {
     if (info === null || info.length > MAX_INFO) return null;
     try {
@@ -153,16 +153,16 @@ export class CallLog {
     }
   }
 
-  /** Text that a client has chosen, for people to read: without secrets and control characters, at most so long. */
+  /** Text chosen by a client, for display: without secrets and control characters, with at most `max` characters. */
   shown(text: string, max: number): string {
     const redacted = printable(this.#logger.redact(text.slice(0, MAX_REDACTED)));
     return redacted.length > max ? `${redacted.slice(0, max)}…` : redacted;
   }
 
-  /** A long text without its end. Secrets go first: of one that is cut in two, the scrubber knows neither part. */
+  /** Shortens a long text. Redacts it first: the scrubber would not recognise a part of a secret. */
   #bounded(text: string | null): string | null {
     if (text === null || text.length <= MAX_TEXT) return text;
-    // A copy: a part of a string would keep all of it.
+    // A copy: a substring would keep the whole string in memory.
     return Buffer.from(this.shown(text, MAX_TEXT)).toString();
   }
 
@@ -176,7 +176,7 @@ export class CallLog {
     };
   }
 
-  /** What is at this position or before is not kept. */
+  /** Calls at this position or before it were dropped. */
   get #first(): number {
     return Math.max(0, this.#end - this.#kept);
   }

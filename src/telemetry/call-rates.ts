@@ -4,10 +4,10 @@ import type { CallLog } from './call-log.ts';
 
 const SECOND_MS = 1_000;
 const KEPT_SECONDS = 300;
-/** Those with most calls. */
+/** Clients with the most calls. */
 const MAX_CLIENTS = 32;
 
-/** A second with what each server and client has of it. */
+/** A second with the figures of each server and client. */
 export interface DetailedSecond extends CallSecond {
   readonly servers: readonly Omit<ServerRate, 'inFlight'>[];
   readonly clients: readonly ClientRate[];
@@ -16,8 +16,8 @@ export interface DetailedSecond extends CallSecond {
 type Follower = (second: DetailedSecond) => void;
 
 /**
- * What clients call, second by second: counted once for all who follow it, from the tables of the call log. The last five
- * minutes are kept. Of more calls in a second than the log keeps, the last ones make the errors and percentiles.
+ * The calls of clients per second, counted once for all followers from the tables of the call log. Keeps the last five
+ * minutes. If a second has more calls than the log keeps, errors and percentiles cover only the last ones.
  */
 export class CallRates {
   readonly #calls: CallLog;
@@ -34,7 +34,7 @@ export class CallRates {
   }
 
   start(): void {
-    // On whole seconds, so that those of several nodes are the same ones.
+    // At whole seconds, so that those of several nodes match.
     const next = (this.#second + 1) * SECOND_MS;
     this.#disarm = this.#clock.after(next - this.#clock.wall(), () => {
       this.start();
@@ -46,7 +46,7 @@ export class CallRates {
     this.#disarm();
   }
 
-  /** Oldest first. A second in which the process stood still is missing. */
+  /** Oldest first. Seconds in which the process was blocked are missing. */
   get seconds(): readonly CallSecond[] {
     return this.#seconds;
   }
@@ -57,7 +57,7 @@ export class CallRates {
     return () => void this.#followers.delete(follower);
   }
 
-  /** Timers run a little early or late. */
+  /** The nearest whole second, because timers run a little early or late. */
   get #second(): number {
     return Math.round(this.#clock.wall() / SECOND_MS);
   }
@@ -88,7 +88,7 @@ export class CallRates {
     for (const follower of this.#followers) follower(detailed);
   }
 
-  /** Clients of the same name may send different info. */
+  /** Merges clients of the same name, which may send different info. */
   #named(clients: ReadonlyMap<string | null, ClientTally>): ClientRate[] {
     const byName = new Map<string | null, ClientTally>();
     const most = [...clients].sort(([, a], [, b]) => b.times.length - a.times.length).slice(0, MAX_CLIENTS);

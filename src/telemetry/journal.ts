@@ -1,68 +1,68 @@
-/** One entry as it is sent: JSON text, redacted. */
+/** One entry as sent to readers: redacted JSON text. */
 interface JournalEntry {
-  /** Grows over all topics. */
+  /** Increases over all topics. */
   readonly seq: number;
   readonly json: string;
 }
 
-/** What follows a position in the journal. */
+/** The entries after a position in the journal. */
 interface JournalPart {
   /** Oldest first. */
   readonly entries: readonly JournalEntry[];
-  /** Something that came after the position is not kept any more. */
+  /** Whether entries after the position were dropped. */
   readonly lost: boolean;
 }
 
 interface JournalLimits {
-  /** Of each topic. */
+  /** Per topic. */
   readonly maxEntries: number;
   readonly maxBytes: number;
-  /** Over all topics: above it the topic goes that has been silent for longest. */
+  /** Over all topics: beyond it, the topic without new entries for the longest time is dropped. */
   readonly maxTotalBytes: number;
 }
 
 interface Topic {
   readonly entries: JournalEntry[];
   bytes: number;
-  /** Up to here something may have been lost. */
+  /** Entries up to this sequence number may have been dropped. */
   lostUpTo: number;
 }
 
-/** What an entry costs beside its text. */
+/** Cost of an entry in addition to its text. */
 const ENTRY_BYTES = 64;
 
 /**
- * The last entries by topic, in memory and bounded. A reader keeps its position and comes back for what follows; a reader
- * that is too slow loses entries and learns that it did.
+ * The last entries by topic, in memory and bounded. A reader keeps its position and returns for later entries; a reader that
+ * is too slow loses entries and is notified of it.
  */
 export class Journal {
   readonly #run: string;
   readonly #limits: JournalLimits;
-  /** The one that was written to last is the last. */
+  /** Ordered by the last write, the latest at the end. */
   readonly #topics = new Map<string, Topic>();
   readonly #listeners = new Set<() => void>();
   #end = 0;
   #bytes = 0;
-  /** Of topics that are gone as a whole. */
+  /** As `Topic.lostUpTo`, for topics that were dropped. */
   #lostUpTo = 0;
 
-  /** `run` is of this process alone: positions in the journal of an earlier one mean nothing here. */
+  /** `run` identifies this process: positions in the journal of an earlier process are invalid. */
   constructor(run: string, limits: JournalLimits) {
     this.#run = run;
     this.#limits = limits;
   }
 
-  /** The position behind the last entry. */
+  /** The position after the last entry. */
   get end(): number {
     return this.#end;
   }
 
-  /** A position as text, for others to keep. */
+  /** A position as text, for readers. */
   cursor(position: number): string {
     return cursorOf(this.#run, position);
   }
 
-  /** The position in this journal among those that the text names; null where all are of other runs, or none. */
+  /** The position in this journal among the given cursors; null if all belong to other runs or are invalid. */
   position(cursors: string): number | null {
     const found = cursors.split(',').map((cursor) => positionOf(cursor, this.#run, this.#end));
     return found.find((position) => position !== null) ?? null;
@@ -81,7 +81,7 @@ export class Journal {
     for (const listener of this.#listeners) listener();
   }
 
-  /** What came after the position: of one topic, or of all (null). At most so many entries. */
+  /** At most `max` entries after the position, of one topic or of all (null). */
   after(position: number, topic: string | null, max: number): JournalPart {
     if (position >= this.#end) return { entries: [], lost: false };
     if (topic === null) {
@@ -104,7 +104,7 @@ export class Journal {
     return max >= entries.length ? entries : entries.slice(entries.length - max);
   }
 
-  /** Called after every entry; must not throw. The returned function ends that. */
+  /** Calls the listener after every entry; it must not throw. The returned function ends that. */
   onPush(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -130,19 +130,19 @@ export class Journal {
   }
 }
 
-/** A position of a run as text. */
+/** Formats a position of a run as text. */
 export function cursorOf(run: string, position: number): string {
   return `${run}-${position}`;
 }
 
 const CURSOR = /^([0-9a-z]+)-(\d{1,15})$/;
 
-/** Orders by ISO times. */
+/** Comparator for ISO times. */
 export function byTime(a: { readonly time: string }, b: { readonly time: string }): number {
   return a.time < b.time ? -1 : a.time > b.time ? 1 : 0;
 }
 
-/** One text for the cursors of several runs, as of the nodes of a cluster; of each run the last that is given. */
+/** Joins the cursors of several runs, such as those of the nodes of a cluster; of each run the last one counts. */
 export function joinCursors(texts: readonly string[]): string {
   const byRun = new Map<string, string>();
   for (const cursor of texts.flatMap((text) => text.split(','))) {
@@ -152,14 +152,14 @@ export function joinCursors(texts: readonly string[]): string {
   return [...byRun.values()].join(',');
 }
 
-/** The position that the text names; null where it is of another run, beyond the end, or none. */
+/** The position in the text; null if it belongs to another run, is beyond the end, or is invalid. */
 export function positionOf(cursor: string, run: string, end: number): number | null {
   const [, named, digits] = CURSOR.exec(cursor) ?? [];
   const position = Number(digits);
   return named === run && position <= end ? position : null;
 }
 
-/** Readers are mostly close to the end, so it is searched from there. */
+/** Searches from the end, because most readers are close to it. */
 function following({ entries }: Topic, position: number): JournalEntry[] {
   let from = entries.length;
   while (from > 0 && entries[from - 1]!.seq > position) from--;

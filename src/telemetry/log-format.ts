@@ -10,7 +10,7 @@ export interface LogEntry {
   /** Wall clock, milliseconds. */
   readonly at: number;
   readonly level: LogLevel;
-  /** What happened, in constant words, in snake case: `config_applied`. Whatever varies is in the fields. */
+  /** The event as a constant name in snake case: `config_applied`. The fields have everything that varies. */
   readonly event: string;
   readonly fields: LogFields;
 }
@@ -21,7 +21,7 @@ export type LogFormat = (entry: LogEntry) => string;
 export const formatJson: LogFormat = ({ at, level, event, fields }) =>
   recordText({ time: new Date(at).toISOString(), level, event, ...fields });
 
-/** JSON without members that say nothing: null, and empty lists. */
+/** JSON without empty members: null, and empty lists. */
 export function recordText(record: object): string {
   return JSON.stringify(record, function (this: unknown, key, value) {
     return isNothing(value) && !Array.isArray(this) ? undefined : plain(key, value);
@@ -40,8 +40,8 @@ const PAINT: Record<LogLevel, 'gray' | 'cyan' | 'yellow' | 'red'> = {
 };
 
 /**
- * For people on a terminal: time, level, event, `key=value` pairs, and below them the frame of a `problem` of the
- * configuration. Control characters in values are escaped.
+ * For people at a terminal: time, level, event, `key=value` pairs, and below them the frame of a configuration `problem`.
+ * Control characters in values are escaped.
  */
 export const formatPretty: LogFormat = (entry) => {
   const time = new Date(entry.at).toISOString().slice(11, 23);
@@ -63,12 +63,12 @@ export const formatPretty: LogFormat = (entry) => {
   return line + frameBelow(problem);
 };
 
-/** Indented, so that no line of it looks like a record. */
+/** Indented, so that no line of it looks like a log record. */
 export function frameBelow(problem: unknown): string {
   return typeof problem === 'string' ? `\n${printable(problem).trimEnd().replaceAll(/^/gm, '  ')}` : '';
 }
 
-/** JSON.stringify replacer: errors become their message and cause, big integers text. */
+/** JSON.stringify replacer: errors become name, message and cause, and big integers become text. */
 export function plain(_key: string, value: unknown): unknown {
   if (value instanceof Error) {
     return { name: value.name, message: value.message, ...(value.cause === undefined ? {} : { cause: value.cause }) };

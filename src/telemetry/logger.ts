@@ -9,23 +9,23 @@ interface LoggerOptions {
   readonly now?: () => number;
 }
 
-/** Also hears every entry that is `info` or above, whatever is written. It redacts what it keeps. Must not throw. */
+/** Receives every entry at `info` or above, whatever is written, and redacts what it keeps. Must not throw. */
 type LogKeeper = (entry: LogEntry) => void;
 
-/** What a logger and its children have in common. */
+/** What a logger and its children share. */
 interface LoggerCore {
   level: LogLevel;
   readonly write: (line: string) => void;
   readonly format: LogFormat;
   readonly now: () => number;
   readonly scrubber: Scrubber;
-  /** `true`: the keeper gets a line per call too. */
+  /** `true`: the keeper also gets one line per call. */
   readonly keepers: Map<LogKeeper, boolean>;
 }
 
 /**
- * Structured log. A child shares its parent's output, level and scrubber and adds fields of its own
- * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
+ * Structured log. A child shares its parent's output, level and scrubber, and adds fields of its own (`request`, `session`,
+ * `server`). All output passes through the scrubber, so a registered secret never appears.
  */
 export class Logger {
   readonly #shared: LoggerCore;
@@ -62,34 +62,34 @@ export class Logger {
     this.#shared.scrubber.add(secret);
   }
 
-  /** The text with every registered secret masked; for whatever is shown by other ways than the log. */
+  /** The text with every registered secret masked, for output other than the log. */
   redact(text: string): string {
     return this.#shared.scrubber.scrub(text);
   }
 
-  /** The same for JSON, which stays valid. */
+  /** As `redact` for JSON, which stays valid. */
   redactJson(json: string): string {
     return this.#shared.scrubber.scrubJson(json);
   }
 
-  /** Has a keeper hear what is logged, by this logger and its whole family. The returned function ends that. */
+  /** Passes the entries of this logger, its parents and children to a keeper. The returned function ends that. */
   keptBy(keeper: LogKeeper, calls = false): () => void {
     const { keepers } = this.#shared;
     keepers.set(keeper, calls);
     return () => void keepers.delete(keeper);
   }
 
-  /** Tells the keepers and writes nothing. */
+  /** Passes an entry to the keepers without writing it. */
   keep(event: string, fields: LogFields = {}): void {
     if (this.#shared.keepers.size > 0) this.#tellKeepers(this.#entry('info', event, fields));
   }
 
-  /** Whether something takes a line per call. */
+  /** Whether the output or a keeper takes one line per call. */
   get takesCalls(): boolean {
     return this.writes('info') || this.#shared.keepers.values().some((calls) => calls);
   }
 
-  /** A line at `info` about a call, for keepers that asked for calls; others have calls from the call log. */
+  /** A line at `info` about a call, for keepers that asked for calls; others read the call log. */
   call(fields: LogFields): void {
     const { keepers } = this.#shared;
     const entry = this.#entry('info', 'call', fields);

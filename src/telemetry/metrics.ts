@@ -1,7 +1,7 @@
 /** Bounds of the operation-duration histograms, in seconds (OpenTelemetry MCP semantic conventions). */
 const DURATION_BUCKETS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** One labelled series of a counter or gauge. Hold on to it: looking a series up costs, adding to it does not. */
+/** One labelled series of a counter or gauge. Keep a reference: looking a series up is expensive, adding to it is not. */
 export class Series {
   value = 0;
 
@@ -33,7 +33,7 @@ export class Histogram {
     return this.#sum;
   }
 
-  /** Of each bucket alone; the last one has what is above all bounds. */
+  /** The count of each bucket; the last one is for values above all bounds. */
   get counts(): readonly number[] {
     const counts = [...this.#counts];
     return [...counts, this.#count - counts.reduce((sum, one) => sum + one, 0)];
@@ -65,7 +65,7 @@ export class Histogram {
 
 type ByValues<T> = Map<string, T | ByValues<T>>;
 
-/** A metric with label names; `of` gives the series of one combination of values, made on first use. */
+/** A metric with label names; `of` returns the series of one combination of values, created on first use. */
 export class Metric<T extends Series | Histogram> {
   readonly name: string;
   readonly help: string;
@@ -73,7 +73,7 @@ export class Metric<T extends Series | Histogram> {
   readonly labelNames: readonly string[];
   readonly #make: () => T;
   readonly #series: (readonly [values: readonly string[], series: T])[] = [];
-  /** The same by the values, one map for each label: to find a series must not cost the making of its text. */
+  /** The same series by label values, one map level per label: finding a series must not build its text. */
   readonly #byValues: ByValues<T> = new Map();
 
   constructor(name: string, help: string, type: Metric<T>['type'], labelNames: readonly string[], make: () => T) {
@@ -106,13 +106,13 @@ export class Metric<T extends Series | Histogram> {
     return this.labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
   }
 
-  /** Drops all series, so that a gauge shows only what was set since. */
+  /** Removes all series, so that a gauge shows only what is set afterwards. */
   clear(): void {
     this.#series.length = 0;
     this.#byValues.clear();
   }
 
-  /** With the values of their labels. */
+  /** The series with their label values. */
   series(): Iterable<readonly [readonly string[], T]> {
     return this.#series;
   }
@@ -128,7 +128,7 @@ export class Metric<T extends Series | Histogram> {
 
 /**
  * The metrics of one process, in Prometheus text form. Names are part of the public surface and pinned by a test.
- * `onScrape` handlers refresh gauges that mirror state, so that nothing has to be counted twice.
+ * `onScrape` handlers update gauges that mirror state, so that no code counts twice.
  */
 export class Metrics {
   readonly #families = new Map<string, Metric<Series | Histogram>>();
@@ -142,7 +142,7 @@ export class Metrics {
     return this.#register(new Metric(name, help, 'gauge', labelNames, () => new Series()));
   }
 
-  /** Quantiles that are known already; the last label is `quantile`. */
+  /** Precomputed quantiles; the last label is `quantile`. */
   summary(name: string, help: string, labelNames: readonly string[]): Metric<Series> {
     return this.#register(new Metric(name, help, 'summary', labelNames, () => new Series()));
   }
@@ -168,13 +168,13 @@ export class Metrics {
     return `${lines.join('\n')}\n`;
   }
 
-  /** With the present values. */
+  /** The metrics with current values. */
   families(): Iterable<Metric<Series | Histogram>> {
     for (const scrape of this.#scrapers) scrape();
     return this.#families.values();
   }
 
-  /** The same name twice is one metric: rooms that count the same thing share it. */
+  /** Registering a name again returns the same metric, so that modules that count the same thing share it. */
   #register<T extends Series | Histogram>(metric: Metric<T>): Metric<T> {
     const known = this.#families.get(metric.name) ?? metric;
     this.#families.set(metric.name, known);

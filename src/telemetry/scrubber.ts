@@ -1,26 +1,26 @@
 import { SHORTEST_SECRET } from '../model/secret.ts';
 
 const MASK = '[redacted]';
-/** Of a value of several lines, such as a PEM, these are masked one by one. Shorter lines are braces and the like. */
+/** Lines of a multi-line value, such as a PEM, are masked one by one. Shorter lines are braces and the like. */
 const SHORTEST_LINE = 16;
-/** Beyond this the values that were added longest ago are forgotten. Every reading of the configuration adds its own. */
+/** Beyond this number the oldest values are forgotten. Every reading of the configuration adds its values again. */
 const MAX_SECRETS = 10_000;
 const FILTER_BITS = 16;
 
 /**
- * Takes every known live secret out of text before it leaves the process. It knows values, not names, so it also
- * catches a secret that a server prints on its standard error or repeats in an error message: as it is, escaped for JSON,
- * percent- or form-encoded, in hexadecimal, in base64 wherever in the encoded text it stands, and line by line.
+ * Masks every known secret in text before it leaves the process. It knows values, not names, so it also catches a secret that
+ * a server prints on its standard error or repeats in an error message: plain, escaped for JSON, percent- or form-encoded,
+ * in hexadecimal, in base64 at any offset of the encoded text, and line by line.
  *
- * Values shorter than six characters are not searched for: they would mask half of every log. The cost is one look-up in
- * a table for each character, however many secrets there are.
+ * It ignores values of less than six characters, which would mask half of every log. The cost is one table look-up per
+ * character, however many secrets there are.
  */
 export class Scrubber {
-  /** The spellings of each secret. */
+  /** The encodings of each secret. */
   readonly #secrets = new Map<string, readonly string[]>();
-  /** The spellings that begin so, by their length. */
+  /** Encodings by their first characters, then by their length. */
   readonly #byStart = new Map<string, Map<number, Set<string>>>();
-  /** Which three characters a spelling can begin with. */
+  /** Marks the hashes of the first three characters of all encodings. */
   readonly #filter = new Uint8Array(1 << FILTER_BITS);
 
   add(secret: string): void {
@@ -51,7 +51,7 @@ export class Scrubber {
     return from === 0 ? text : scrubbed + text.slice(from);
   }
 
-  /** The same for JSON, in the values of its strings: numbers and names of members stay, so that it stays valid. */
+  /** As `scrub` for JSON, in string values only: numbers and member names stay, so that the JSON stays valid. */
   scrubJson(json: string): string {
     let scrubbed = '';
     let from = 0;
@@ -103,7 +103,7 @@ function isEscaped(json: string, at: number): boolean {
   return backslashes % 2 === 1;
 }
 
-/** The ways in which a secret is commonly written, each once. */
+/** The common encodings of a secret, each once. */
 function spellingsOf(secret: string): string[] {
   const spellings = new Set<string>();
   const lines = secret.split(/\r?\n|\\n/).map((line) => line.trim());
@@ -125,7 +125,7 @@ function spellingsOf(secret: string): string[] {
   return [...spellings].filter((spelling) => spelling.length >= SHORTEST_SECRET);
 }
 
-/** What of base64 depends on `bytes` alone, where so many bytes come before them in a group of three. */
+/** The part of the base64 text that depends only on `bytes`, if `before` bytes precede them in their group of three. */
 function withinBase64(bytes: Buffer, before: number): string {
   const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
   return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));

@@ -5,19 +5,19 @@ import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
 
-/** Conditions that need an operator: each begins with its reason, and is over with null. `server`: null for the gateway itself. */
+/** Conditions that need an operator: one begins with a reason and ends with null. `server`: null for the gateway itself. */
 export interface ConditionNews {
   condition(name: ConditionName, server: string | null, reason: string | null): void;
 }
 
-/** `reason`: why it has left no credential; null where it has. */
+/** `reason`: why the login produced no credential; null if it did. */
 export interface LoginEnd {
   readonly principal: string | null;
   readonly login: string;
   readonly reason: string | null;
 }
 
-/** What became of servers, one line of JSON for each step, in order. Reasons come redacted. */
+/** A journal of changes of servers, one line of JSON per step, in order. Callers redact the reasons. */
 export function newServerEvents(
   run: string,
   wall: () => number,

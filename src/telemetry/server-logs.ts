@@ -6,9 +6,9 @@ import type { Logger } from './logger.ts';
 const LIMITS = { maxEntries: 1_000, maxBytes: 256 * 1024, maxTotalBytes: 32 * 1024 * 1024 };
 
 /**
- * The log of each server: what it wrote to its standard error, and what the gateway logged of it, whatever the log level; and,
- * under no name, what the gateway logged of itself. One line of JSON each, as in the gateway's own log: redacted, with control
- * characters spelled out.
+ * The log of each server: its standard error, and what the gateway logged about it at `info` or above; and, under the empty
+ * name, what the gateway logged about itself. One line of JSON each, as in the gateway's own log: redacted, with control
+ * characters escaped.
  */
 export class ServerLogs {
   readonly journal: Journal;
@@ -33,7 +33,7 @@ export class ServerLogs {
   }
 }
 
-/** JSON spells out some control characters by itself, but not those that turn text for the reader. */
+/** Also escapes characters that reverse or break text, which JSON does not. */
 function shown(value: unknown, logger: Logger): unknown {
   if (typeof value === 'string') return printable(logger.redact(value));
   if (value instanceof Error) return { name: value.name, message: printable(logger.redact(value.message)) };

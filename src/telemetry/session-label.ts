@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 
 const MAX_KEPT = 1_024;
-/** Of the sessions that were named last: a label is asked for with each of their calls. */
+/** Labels of recent sessions: each of their calls needs the label. */
 const kept = new Map<string, string>();
 
-/** What names a session in logs and in the control API. The id itself opens the session, and is shown nowhere. */
+/** Identifies a session in logs and in the control API. The id itself grants access to the session and is never shown. */
 export function sessionLabel(sessionId: string): string {
   const known = kept.get(sessionId);
   if (known !== undefined) return known;

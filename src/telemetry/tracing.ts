@@ -1,15 +1,15 @@
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
 
-/** A span that has ended. Ids are those of W3C Trace Context. */
+/** A span that has ended, with ids of W3C Trace Context. */
 export interface EndedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Null for the first of its trace. */
+  /** Null for the root span of the trace. */
   readonly parentId: string | null;
   readonly name: string;
   readonly kind: SpanKind;
-  /** `traceparent` of spans in other traces. */
+  /** `traceparent` values of spans in other traces. */
   readonly links: readonly string[];
   readonly attributes: SpanAttributes;
   /** Wall clock. */
@@ -17,13 +17,13 @@ export interface EndedSpan {
   readonly durationMs: number;
 }
 
-/** `server`: a request came in. `client`: a request went to a server. `internal`: all else. */
+/** `server`: an incoming request. `client`: a request to a server. `internal`: anything else. */
 type SpanKind = 'server' | 'client' | 'internal';
 
-/** By the names of the OpenTelemetry conventions for MCP; `error.type` is present where it failed. */
+/** Named by the OpenTelemetry conventions for MCP; `error.type` is present if the operation failed. */
 type SpanAttributes = Readonly<Record<string, string>>;
 
-/** Takes every span that ends. It must neither block nor throw. */
+/** Receives every span that ends. Must neither block nor throw. */
 export interface SpanExporter {
   export(span: EndedSpan): void;
 }
@@ -33,15 +33,15 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-
 const RPC_CODE = /^-?\d+$/;
 
 /**
- * Begins spans for an exporter. A request without a parent begins a trace, which is sampled; all other spans follow their parent,
- * and need one. Rooms without a tracer make none, and pay a comparison with null.
+ * Begins spans for an exporter. A request without a parent begins a trace, which is sampled; all other spans need a parent and
+ * follow its sampling. Modules without a tracer only compare with null.
  */
 export class Tracer {
   readonly exporter: SpanExporter;
   readonly clock: Clock;
   readonly #random: Random;
   readonly #sample: number;
-  /** The span that began last: the parent of most that follow, whose ids are known without parsing. */
+  /** The span that began last: most following spans are its children, and its ids are known without parsing. */
   #last: OpenSpan | null = null;
 
   /** `sample`: the share of the traces that begin here, 0 to 1. */
@@ -53,8 +53,8 @@ export class Tracer {
   }
 
   /**
-   * `parent`: its `traceparent`; one that is malformed counts as none. Null for a span that is not recorded: the parent is
-   * passed on as it is then.
+   * `parent`: the `traceparent` of the parent; a malformed one counts as none. Returns null for a span that is not recorded:
+   * the caller then passes the parent on unchanged.
    */
   begin(kind: SpanKind, parent: string | null): OpenSpan | null {
     const last = this.#last;
@@ -76,7 +76,7 @@ export class Tracer {
 
 /** A span that is recorded. */
 export class OpenSpan {
-  /** For its children, and for peers. */
+  /** For children of the span, and for peers. */
   readonly traceparent: string;
   readonly traceId: string;
   readonly spanId: string;
@@ -100,7 +100,7 @@ export class OpenSpan {
     this.traceparent = `00-${traceId}-${spanId}-01`;
   }
 
-  /** `attributes` become the span's own. `links`: `traceparent` of spans in other traces; those that are malformed are left out. */
+  /** Takes ownership of `attributes`. `links`: `traceparent` of spans in other traces; malformed ones are left out. */
   describe(name: string, attributes: Record<string, string>, links: readonly string[] = []): this {
     this.#name = name;
     this.#attributes = attributes;
@@ -108,7 +108,7 @@ export class OpenSpan {
     return this;
   }
 
-  /** Once. `error`: what kind of failure it ended in. */
+  /** Call once. `error`: the kind of failure; null for success. */
   end(error: string | null): void {
     const { exporter, clock } = this.#tracer;
     if (error !== null) {

@@ -3,17 +3,17 @@ import { crc32 } from 'node:zlib';
 import { StoreError, type StoreRecord, type StoreWrite } from './run-time-store.ts';
 
 /**
- * Steps of the schema of `truth.db`: step n makes version n + 1. A released step never changes; a new concern takes a
- * collection and no step.
+ * Migrations of `truth.db`: step n makes version n + 1. A released step never changes; new data gets a collection of its own
+ * and needs no step.
  */
 export const MIGRATIONS: readonly string[] = [
-  // `whole` says what all records together are, so that a record that vanished is noticed as one that changed is.
+  // `whole` summarises all records, so that a missing record is detected as well as a changed one.
   `CREATE TABLE records (collection TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, revision INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (collection, key)) WITHOUT ROWID;
    CREATE TABLE whole (id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, count INTEGER NOT NULL, tally INTEGER NOT NULL, sum INTEGER NOT NULL);
    INSERT INTO whole VALUES (1, 0, 0, 0, ${2_877_003_366});`,
 ];
 
-/** Brings the file to the newest version, in one transaction. Throws where it is of a version that is not known here. */
+/** Migrates the file to the newest version in one transaction. Throws UnknownVersion for a newer file. */
 export function migrate(db: DatabaseSync): void {
   const version = versionOf(db);
   if (version > MIGRATIONS.length) {
@@ -22,7 +22,7 @@ export function migrate(db: DatabaseSync): void {
   if (version === MIGRATIONS.length) return;
   db.exec('BEGIN IMMEDIATE');
   try {
-    // Another process may have been faster.
+    // Read again under the lock: another process may have migrated meanwhile.
     for (const step of MIGRATIONS.slice(versionOf(db))) db.exec(step);
     db.exec(`PRAGMA user_version = ${MIGRATIONS.length}; COMMIT`);
   } catch (error) {
@@ -37,14 +37,14 @@ export function versionOf(db: DatabaseSync): number {
 
 export class UnknownVersion extends Error {}
 
-/** Records looked at in one go, where others wait. */
+/** Number of records per step of a check that must not block. */
 const SLICE = 500;
 
-/** What all records together are: kept beside them in every change, and compared when the file is opened. */
+/** Summary of all records, updated by every change and checked when the file is opened. */
 export interface Whole {
   readonly revision: number;
   readonly count: number;
-  /** The sums of all records, combined so that their order does not count. */
+  /** The checksums of all records, combined independently of their order. */
   readonly tally: number;
 }
 
@@ -56,7 +56,7 @@ export interface StoredRow {
   readonly sum: number;
 }
 
-/** A sum over each row finds a damaged value, which the database does not notice (F35). */
+/** A checksum over each row finds a damaged value, which the database does not notice (F35). */
 function storedRowSum(collection: string, key: string, value: string, revision: number): number {
   return crc32(value, crc32(`${collection}\0${key}\0${revision}\0`));
 }
@@ -65,12 +65,12 @@ export function wholeSum({ revision, count, tally }: Whole): number {
   return storedRowSum('', '', `${count} ${tally}`, revision);
 }
 
-/** `tally` with a record put in, or taken out again. */
+/** Adds a record to `tally`, or removes it. */
 function tallied(tally: number, sum: number): number {
   return (tally ^ sum) >>> 0;
 }
 
-/** Throws StoreError where it is not as it was written. */
+/** Throws StoreError if the summary is damaged. */
 export function readWhole(db: DatabaseSync): Whole {
   const row = db.prepare('SELECT revision, count, tally, sum FROM whole WHERE id = 1').get() as
     | (Whole & { readonly sum: number })
@@ -79,10 +79,10 @@ export function readWhole(db: DatabaseSync): Whole {
   return row;
 }
 
-/** The columns of a record, in either database. */
+/** The columns of a record in both databases. */
 export const COLUMNS = 'collection, key, value, revision, sum';
 
-/** Throws StoreError where the row is not as it was written. */
+/** Throws StoreError if the row is damaged. */
 export function recordOf(row: StoredRow): StoreRecord {
   const { key, value, revision } = believed(row);
   return { key, value, revision };
@@ -96,7 +96,7 @@ export function believed(row: StoredRow): StoredRow {
   return row;
 }
 
-/** Looks at every page and every record of an open file of the newest version, at one instant. Throws StoreError. */
+/** Checks every page and every record of an open, migrated file in one transaction. Throws StoreError. */
 export function checkWhole(db: DatabaseSync): Whole {
   return atOneInstant(db, () => {
     const steps = checkedWhole(db);
@@ -104,12 +104,12 @@ export function checkWhole(db: DatabaseSync): Whole {
   });
 }
 
-/** The same of a file that only this code has open, a few records at a time: what runs beside it is not held up. */
+/** As `checkWhole`, for a file that only this code has open; yields between slices of records. */
 export async function checkWholeInSlices(db: DatabaseSync): Promise<void> {
   for (const _ of checkedWhole(db)) await new Promise((next) => setImmediate(next));
 }
 
-/** Another process may change the file meanwhile: what is read in here belongs together all the same. */
+/** Reads in one transaction, because another process may change the file meanwhile. */
 export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
   db.exec('BEGIN');
   try {
@@ -119,7 +119,7 @@ export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
   }
 }
 
-/** Yields after every slice of records. */
+/** Yields after each slice of records. */
 function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
   const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
   if (check.quick_check !== 'ok') throw damaged(check.quick_check);
@@ -145,7 +145,7 @@ export function damaged(detail: string, cause?: unknown): StoreError {
   return new StoreError('damaged', detail, cause);
 }
 
-/** What a change comes to in rows, whatever database they are in. */
+/** The rows that a change puts and drops, for either database. */
 type ChangePlan =
   | {
       readonly ok: true;
@@ -156,8 +156,8 @@ type ChangePlan =
   | { readonly ok: false; readonly write: StoreWrite; readonly found: number | null };
 
 /**
- * The change as rows, from the whole and the rows found. Later writes see earlier ones; one that finds other than
- * expected ends all.
+ * Plans a change from the summary and the affected rows. Later writes see earlier ones; a write that does not find its
+ * expected revision rejects the whole change.
  */
 export function planChange(before: Whole, found: readonly StoredRow[], writes: readonly StoreWrite[]): ChangePlan {
   const rows = new Map<string, StoredRow>(found.map((row) => [idOf(row), row]));

@@ -14,29 +14,29 @@ import {
 
 interface LastKnownOptions {
   readonly store: RunTimeStore;
-  /** Which store it is, without credentials: a copy of another one is not used. */
+  /** Identifies the store, without credentials: the copy of another store is not used. */
   readonly place: string;
-  /** Null: there is no folder for a copy. */
+  /** Null if there is no folder for a copy. */
   readonly path: string | null;
-  /** Without a copy and without the store it begins with nothing. */
+  /** Without the store and without a copy, begin with no records. */
   readonly begins?: boolean;
-  /** The histories are not among them. */
+  /** The collections in the copy. Histories are not copied. */
   readonly collections: readonly string[];
-  /** Keeps the copy up to date; otherwise it is only read. */
+  /** Keep the copy up to date; otherwise only read it. */
   readonly keeps: boolean;
   readonly logger: Logger;
 }
 
 /**
- * A shared store with a copy of its records in a file, so that a node starts while the store is away: then, and until the
- * store answers for the first time, reads are of the copy, and writes fail. `read([])` always asks the store. Records
- * are in the copy as they are stored: what is sealed there is sealed here.
+ * A shared store with a copy of its records in a file, so that a node can start while the store is unreachable. Until the store
+ * answers for the first time, reads use the copy; writes always go to the store. `read([])` always queries the store. The
+ * copy contains the records as stored, including their seals.
  */
 export class LastKnownStore implements RunTimeStore {
   readonly #options: LastKnownOptions;
   #reached = false;
   #copy: StoreSnapshot | null = null;
-  /** Of what the file has. */
+  /** Revision of the copy in the file. */
   #kept = -1;
   #keeping: Promise<void> | null = null;
   #warned = false;
@@ -86,7 +86,7 @@ export class LastKnownStore implements RunTimeStore {
     await this.#keeping;
   }
 
-  /** Never rejects: without a new copy there is the one before. */
+  /** Never rejects: if it fails, the previous copy stays. */
   async #keep(): Promise<void> {
     const { store, place, path, collections, logger } = this.#options;
     try {
@@ -103,7 +103,7 @@ export class LastKnownStore implements RunTimeStore {
     }
   }
 
-  /** The copy, if this process has not reached the database yet; otherwise what was read before holds, and this throws. */
+  /** The copy, if this process has not reached the database yet; otherwise throws, and callers keep what they read before. */
   #instead(error: unknown): StoreSnapshot {
     if (this.#reached || !(error instanceof StoreError) || error.fault !== 'unavailable') throw error;
     this.#copy ??= this.#load(error);
@@ -124,7 +124,7 @@ export class LastKnownStore implements RunTimeStore {
   }
 }
 
-/** The copy in that file, or why it is not used. */
+/** The copy in the file, or why it cannot be used. */
 export function copyIn(path: string | null, place: string): StoreSnapshot | string {
   let text: string;
   try {

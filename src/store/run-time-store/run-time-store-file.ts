@@ -7,7 +7,7 @@ import { StoreError, type StoreFault } from './run-time-store.ts';
 
 const BUSY_MS = 5_000;
 
-/** The truth cannot be used as it is on disk. Nothing was changed; the gateway does not start on it (F35). */
+/** The store file cannot be used. Nothing was changed, and the gateway does not start with it (F35). */
 export class StoreUnusable extends Error {
   readonly file: string;
   readonly remedy: string;
@@ -21,7 +21,7 @@ export class StoreUnusable extends Error {
 
 export interface OpenedFile {
   readonly db: DatabaseSync;
-  /** Which file it is, whatever bears its name later. */
+  /** Identifies the open file, even if another file gets its name. */
   readonly inode: number;
 }
 
@@ -29,10 +29,10 @@ export function snapshotPath(path: string): string {
   return `${path}.snapshot`;
 }
 
-/** Opens, checks and migrates the file; null where nothing was ever written. Throws StoreUnusable. */
+/** Opens, checks and migrates the file; null if it was never written. Throws StoreUnusable. */
 export function openStoreFile(path: string): OpenedFile | null {
   const snapshot = fs.existsSync(snapshotPath(path));
-  // An empty file is one whose first change did not come about. After that there is a snapshot, or it is damaged.
+    // The first change to an empty file was never committed. After a commit there is a snapshot, or the file is damaged.
   const there = fs.existsSync(path) && (fs.statSync(path).size > 0 || fs.existsSync(`${path}-journal`));
   if (!there) {
     if (!snapshot) return null;
@@ -55,7 +55,7 @@ export function openStoreFile(path: string): OpenedFile | null {
   }
 }
 
-/** A glance from outside, while a gateway may have it open: whether there is anything of a collection. */
+/** Whether the file has records of a collection, read while a gateway may have it open. */
 export function hasRecords(path: string, collection: string): boolean {
   if (!fs.existsSync(path)) return false;
   try {
@@ -66,12 +66,12 @@ export function hasRecords(path: string, collection: string): boolean {
       db.close();
     }
   } catch {
-    // A damaged one has things to say when it is opened for use.
+    // Opening a damaged file for use reports what is wrong.
     return true;
   }
 }
 
-/** Makes the file. Throws what SQLite or the system says. */
+/** Creates the file. Throws the error of SQLite or the system. */
 export function createStoreFile(path: string): OpenedFile {
   if (path !== ':memory:') fs.closeSync(fs.openSync(path, 'a', 0o600));
   return openFile(path);
@@ -81,11 +81,11 @@ function openFile(path: string): OpenedFile {
   if (path !== ':memory:') fs.chmodSync(path, 0o600);
   const db = new DatabaseSync(path);
   try {
-    // With EXTRA the end of the journal is on disk too: an acknowledged change is not taken back after a power cut.
-    // Another process of the same data folder may be writing: that takes milliseconds.
+    // With EXTRA the end of the journal is on disk too, so an acknowledged change survives a power failure.
+    // The timeout is for another process of the data folder that writes, which takes milliseconds.
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;`);
     migrate(db);
-    // Fails where a damaged header says that this version of SQLite may not write.
+    // Fails if a damaged header says that this version of SQLite may not write.
     db.exec('BEGIN IMMEDIATE; ROLLBACK');
     checkWhole(db);
     return { db, inode: path === ':memory:' ? 0 : fs.statSync(path).ino };
@@ -95,10 +95,10 @@ function openFile(path: string): OpenedFile {
   }
 }
 
-/** Copies the open database beside it, checks the copy, and puts it in the place of the one before. */
+/** Copies the open database, checks the copy, and replaces the previous snapshot with it. */
 export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void> {
   const target = snapshotPath(path);
-  // Of this process: another may take one at the same time.
+  // Named by process: another process may take a snapshot at the same time.
   const fresh = `${target}.${process.pid}.new`;
   removeUnfinished(target);
   fs.rmSync(fresh, { force: true });
@@ -120,7 +120,7 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
   }
 }
 
-/** Of processes that were killed in the middle of one. */
+/** Removes the unfinished snapshots of processes that were killed. */
 function removeUnfinished(target: string): void {
   const folder = dirname(target);
   const unfinished = /^(\d+)\.new(?:-journal)?$/;
@@ -137,21 +137,21 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process of another user is running, too.
+    // EPERM: the process runs as another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }
 
 export interface Restored {
   readonly keptAs: string | null;
-  /** When the snapshot was taken; null where it was not wanted. */
+  /** When the snapshot was taken; null if none was requested. */
   readonly takenAt: Date | null;
   readonly records: number;
 }
 
 /**
- * Puts the last snapshot, or with `empty` nothing, in place of the file, which is kept under another name. The caller
- * holds the folder.
+ * Replaces the file with the last snapshot, or with `empty` removes it; renames the old file. The caller holds the lock of
+ * the folder.
  */
 export function restoreStore(path: string, how: 'snapshot' | 'empty', wall: number): Restored {
   const snapshot = snapshotPath(path);
@@ -206,7 +206,7 @@ export function faultOf(error: unknown): StoreFault {
   if ('code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')) return 'full';
   if (!('errcode' in error)) return 'unavailable';
   switch (Number(error.errcode) & 0xff) {
-    // Input and output, full: the disk does not take it. Limits of a user or a process show as the first.
+    // SQLITE_IOERR and SQLITE_FULL: limits of a user or a process show as the former.
     case 10:
     case 13:
       return 'full';

@@ -1,62 +1,62 @@
 /**
- * Durable records by collection and key: SQLite for one node, PostgreSQL for a cluster, under one suite
- * (run-time-store.contract.ts). Each concern has its own port over it.
+ * Durable records by collection and key: SQLite for one node, PostgreSQL for a cluster, with one test suite for both
+ * (run-time-store.contract.ts). Each module that stores records has its own port over it.
  */
 
 export interface StoreRecord {
   readonly key: string;
   readonly value: string;
-  /** Of the change that wrote it last; grows over all collections, and is never given twice. */
+  /** Revision of the change that wrote the record; increases over all collections and is never reused. */
   readonly revision: number;
 }
 
 export type StoreWrite = {
   readonly collection: string;
   readonly key: string;
-  /** The revision of the record, null for no record, absent for any. Of two concurrent writers one fails. */
+  /** The expected revision of the record, null for no record, absent for any. Of two concurrent writers one fails. */
   readonly expected?: number | null;
 } & ({ readonly kind: 'put'; readonly value: string } | { readonly kind: 'delete' });
 
 export type Applied =
   | { readonly ok: true; readonly revision: number }
-  /** Nothing of the change was written. `found` is what stood there instead: a revision, or null for nothing. */
+  /** Nothing was written. `found`: the revision of the present record, or null for none. */
   | { readonly ok: false; readonly write: StoreWrite; readonly found: number | null };
 
-/** Everything of some collections at one instant. */
+/** All records of some collections at one instant. */
 export interface StoreSnapshot {
-  /** Of the last change of all. */
+  /** Revision of the last change in any collection. */
   readonly revision: number;
-  /** By collection in the order asked for, then by key. */
+  /** By collection in the requested order, then by key. */
   readonly records: ReadonlyMap<string, ReadonlyMap<string, StoreRecord>>;
 }
 
 export interface RunTimeStore {
-  /** All records or StoreError: a record that cannot be believed makes the read fail and never shorter. */
+  /** Returns all records or rejects with StoreError: a damaged record makes the read fail and is never left out. */
   read(collections: readonly string[]): Promise<StoreSnapshot>;
-  /** Some records of a collection, in the order of their keys: those that begin with `prefix`, and come after `after`. */
+  /** Records of a collection whose keys begin with `prefix` and follow `after`, in the order of their keys. */
   list(collection: string, options?: ListOptions): Promise<readonly StoreRecord[]>;
-  /** All writes or none, durable when it resolves. Rejects with StoreError: nothing was written, or `unknown`. */
+  /** Applies all writes or none; durable when it resolves. After StoreError nothing was written, or the fault is `unknown`. */
   apply(writes: readonly StoreWrite[]): Promise<Applied>;
-  /** Whether another process has written since this was asked last; absent where a follower looks more often. */
+  /** Whether another process has written since the last call; absent if a follower polls the store. */
   changedElsewhere?(): boolean;
   close(): Promise<void>;
 }
 
 export interface ListOptions {
   readonly prefix?: string;
-  /** The last key of the page before. */
+  /** The last key of the previous page. */
   readonly after?: string;
   readonly limit?: number;
 }
 
 export const LIST_LIMIT = 1_000;
 
-/** Bounds of one change and of the whole, so that no caller can make it slow for the others. */
+/** Bounds of a record and of a change, so that no caller can slow down the others. */
 export const STORE_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 1_000, changeBytes: 8 * 1024 * 1024 };
 
 /**
- * Why it failed. `full`: the disk. `lost`: the file is gone or another. `damaged`: not as written. `unknown`: the
- * outcome of the change. `unavailable`: all else.
+ * Why an operation failed. `full`: the disk is full. `lost`: the file was removed or replaced. `damaged`: not as written.
+ * `unknown`: the outcome of the change is unknown. `unavailable`: any other reason.
  */
 export type StoreFault = 'full' | 'lost' | 'damaged' | 'unknown' | 'unavailable';
 
@@ -69,7 +69,7 @@ export class StoreError extends Error {
   }
 }
 
-/** What is beyond the bounds is the caller's mistake, and callers that let users write refuse it before. */
+/** Throws RangeError for writes beyond the bounds; callers that accept input of users must check it first. */
 export function checkBounds(writes: readonly StoreWrite[]): void {
   const { keyBytes, valueBytes, writes: most, changeBytes } = STORE_LIMITS;
   if (writes.length > most) throw new RangeError(`a change has at most ${most} writes`);

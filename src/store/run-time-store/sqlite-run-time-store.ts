@@ -25,7 +25,7 @@ import {
 } from './run-time-store.ts';
 import { createStoreFile, faultOf, type OpenedFile, openStoreFile, takeSnapshot } from './run-time-store-file.ts';
 
-/** A change is in the snapshot so long after it was made, at the latest. */
+/** A change is in the snapshot after this time at the latest. */
 const SNAPSHOT_AFTER_MS = 1_000;
 
 interface SqliteRunTimeStoreOptions {
@@ -37,8 +37,8 @@ interface SqliteRunTimeStoreOptions {
 type Statements = Readonly<Record<'all' | 'one' | 'page' | 'put' | 'drop' | 'whole', StatementSync>>;
 
 /**
- * `truth.db`: a change is on the disk when it resolves, and a damaged file stops the start (StoreUnusable). The first
- * change makes the file. SQLite blocks the thread for some milliseconds: no call may write here.
+ * `truth.db`: a change is on disk when it resolves, and a damaged file prevents the start (StoreUnusable). The first change
+ * creates the file. SQLite blocks the thread for some milliseconds, so no tool call may write here.
  */
 export class SqliteRunTimeStore implements RunTimeStore {
   readonly #path: string;
@@ -48,20 +48,20 @@ export class SqliteRunTimeStore implements RunTimeStore {
   #statements: Statements | null = null;
   #cancelSnapshot: (() => void) | null = null;
   #snapshotting: Promise<void> = Promise.resolve();
-  /** Whether something was written that the snapshot does not have. */
+  /** Whether the snapshot lacks a change. */
   #ahead = false;
   #closed = false;
-  /** By SQLite's count of what others committed; 0 before there was a file. */
+  /** SQLite's counter of commits by other connections; 0 before the file exists. */
   #others = 0;
 
-  /** Throws StoreUnusable where the file is damaged. */
+  /** Throws StoreUnusable if the file is damaged. */
   constructor({ path, clock, logger }: SqliteRunTimeStoreOptions) {
     this.#path = path;
     this.#clock = clock;
     this.#logger = logger;
     this.#opened = path === ':memory:' ? createStoreFile(path) : openStoreFile(path);
     this.changedElsewhere();
-    // One that was killed may have left a snapshot that is behind.
+    // A killed process may have left an outdated snapshot.
     if (this.#opened !== null) this.#snapshotLater();
   }
 
@@ -142,7 +142,7 @@ export class SqliteRunTimeStore implements RunTimeStore {
   #reading<T>(nothing: T, run: (statements: Statements, opened: OpenedFile) => T): T {
     if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
     try {
-      // Another process of the data folder may have made it meanwhile.
+      // Another process of the data folder may have created the file meanwhile.
       this.#opened ??= openStoreFile(this.#path);
       if (this.#opened === null) return nothing;
       this.#refuseLost(this.#opened);
@@ -152,7 +152,7 @@ export class SqliteRunTimeStore implements RunTimeStore {
     }
   }
 
-  /** What is written to a file that has lost its name is gone with the process. */
+  /** Throws if the open file was removed or replaced: changes to it would be lost when the process ends. */
   #refuseLost({ inode }: OpenedFile): void {
     if (this.#path === ':memory:') return;
     const now = statSync(this.#path, { throwIfNoEntry: false });
@@ -186,7 +186,7 @@ export class SqliteRunTimeStore implements RunTimeStore {
     });
   }
 
-  /** Never fails: without a new one there is the one before. */
+  /** Never rejects: if it fails, the previous snapshot stays. */
   async #snapshot(): Promise<void> {
     if (this.#opened === null || this.#path === ':memory:') return;
     this.#ahead = false;

@@ -12,27 +12,27 @@ import {
 } from '../../model/drift.ts';
 import { type RunTimeStore, StoreError, type StoreRecord, type StoreWrite } from './run-time-store.ts';
 
-/** Whom a server's pins belong to and since when; one record a server. */
+/** The server that pins belong to, and when it was first trusted; one record per server. */
 const SERVERS = 'pins.servers';
 const PINS = 'pins';
-/** One record an event, the newest first in the order of keys. */
+/** One record per event; keys are ordered from the newest to the oldest. */
 const EVENTS = 'pins.events';
 
 const MAX_EVENTS = 500;
-/** Later than any clock will say; what is left of it grows as events get older. */
+/** Later than any clock value; the difference to it grows as events get older. */
 const END_OF_TIME = 10 ** 14;
-/** Bounds of one change of the database; well below those of `RunTimeStore`. */
+/** Bounds of one `apply`, well below those of `RunTimeStore`. */
 const WRITES_AT_ONCE = 250;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
-/** Larger definitions are known by their digest only. */
+/** Only the digest of a larger definition is stored. */
 export const MAX_DEFINITION_BYTES = 32 * 1024;
 
-/** Pins and history in the run-time store (docs/drift.md). Rejects when that fails: pins are never silently fewer. */
+/** Pins and their history in the run-time store (docs/drift.md). Rejects if the store fails: pins never silently disappear. */
 export class StoredPins {
   readonly #runTimeStore: RunTimeStore;
-  /** Revisions of the records as they were read or written last, by collection and key. */
+  /** Revisions of the records as last read or written, by collection and key. */
   readonly #revisions = new Map<string, number>();
-  /** What was read last: every change in the store is read by every node, and most of it is the same each time. */
+  /** The parsed pins of the last read: every node reads every change of the store, and most pins stay the same. */
   #read = new Map<string, { readonly value: string; readonly server: string; readonly pin: Pin }>();
   #loaded = new Map<string, ServerPins>();
   #lastEvent = '';
@@ -73,7 +73,7 @@ export class StoredPins {
     return loaded;
   }
 
-  /** All or nothing, durable when it resolves; false when these pins have changed since they were read. */
+  /** Atomic up to WRITES_AT_ONCE, durable when it resolves; false if the stored pins have changed since they were read. */
   async save(server: string, change: PinsChange): Promise<boolean> {
     const writes: StoreWrite[] = [];
     for (const pin of change.pins) writes.push(this.#put(PINS, keyOf(server, pin), stored(server, pin)));
@@ -89,7 +89,7 @@ export class StoredPins {
         value: JSON.stringify(event),
       });
     }
-    // All that is one decision fits; only a first listing can be longer, and what is trusted is said by its last part.
+    // `trustedAt` follows all pins: a longer first listing counts as trusted only when all its pins are stored.
     for (const some of portions(writes)) {
       const applied = await this.#runTimeStore.apply(some);
       if (!applied.ok) return false;
@@ -102,7 +102,7 @@ export class StoredPins {
     return true;
   }
 
-  /** The newest first; bounded per server. */
+  /** Newest first; bounded per server. */
   async history(server: string, { limit, after }: { readonly limit: number; readonly after?: string }) {
     const prefix = `${part(server)}/`;
     const page = await this.#runTimeStore.list(EVENTS, {
@@ -152,7 +152,7 @@ export class StoredPins {
     return { kind: 'delete', collection, key, expected };
   }
 
-  /** Unique in this process; those of one instant stay in order. */
+  /** Unique in this process; events of the same millisecond stay in order. */
   #eventKey(server: string, at: number): string {
     const time = String(END_OF_TIME - Math.floor(at)).padStart(15, '0');
     this.#count = this.#lastEvent === time ? this.#count + 1 : 0;
@@ -161,7 +161,7 @@ export class StoredPins {
   }
 }
 
-/** As its users need them. */
+/** The part of StoredPins that PinBook uses. */
 export type PinRecords = Pick<StoredPins, 'load' | 'save' | 'history' | 'forget'>;
 
 type StoredPin = DefinitionName & {
@@ -194,7 +194,7 @@ function pinOf({ list, key, approved, blocked }: Omit<StoredPin, 'server'>): Pin
   return { list, key, approved: back, blocked };
 }
 
-/** null for what is too large, or is no text that comes back as the same bytes. */
+/** null for a definition that is too large, or that does not survive decoding and encoding as UTF-8. */
 function textOf(definition: Buffer | null): string | null {
   if (definition === null || definition.length > MAX_DEFINITION_BYTES) return null;
   const text = definition.toString();
@@ -230,7 +230,7 @@ function keyOf(server: string, { list, key }: DefinitionName): string {
   return `${part(server)}/${list}/${part(key)}`;
 }
 
-/** One part of a key: short, and without slashes of its own. */
+/** One part of a key: short, and without slashes. */
 function part(name: string): string {
   const encoded = encodeURIComponent(name.toWellFormed());
   return encoded.length <= 200 && name.isWellFormed() ? encoded : `~${createHash('sha256').update(name).digest('hex')}`;

@@ -1,12 +1,12 @@
 import { Histogram, type Metric, type Metrics, type Series } from '../metrics.ts';
 import type { EndedSpan } from '../tracing.ts';
 
-/** Who sends, as attributes. */
+/** The attributes of the sender. */
 export type OtlpResource = Readonly<Record<string, string>>;
 
 const KINDS = { internal: '1', server: '2', client: '3' } as const;
 const SINCE_START = 2;
-/** Labels whose dots Prometheus cannot have. */
+/** Labels with dots, which Prometheus does not allow. */
 const DOTTED: Readonly<Record<string, string>> = {
   mcp_method_name: 'mcp.method.name',
   mcp_protocol_version: 'mcp.protocol.version',
@@ -21,7 +21,7 @@ export function spansJson(resource: OtlpResource, spans: readonly EndedSpan[]): 
   return `{"resourceSpans":[{"resource":{"attributes":${attributes}},"scopeSpans":[{"scope":${scope},"spans":[${spans.map(spanJson).join(',')}]}]}]}`;
 }
 
-/** A span of that, written without objects on the way. */
+/** One span of the request, written without intermediate objects. */
 function spanJson(span: EndedSpan): string {
   const { traceId, spanId, parentId, name, kind, startedAt, durationMs, attributes, links } = span;
   const parts = ['{"traceId":"', traceId, '","spanId":"', spanId];
@@ -42,7 +42,7 @@ function spanJson(span: EndedSpan): string {
   return parts.join('');
 }
 
-/** An `ExportMetricsServiceRequest`, and how many data points it has. */
+/** An `ExportMetricsServiceRequest`, and its number of data points. */
 export function metricsJson(
   resource: OtlpResource,
   all: Metrics,
@@ -67,7 +67,7 @@ export function metricsJson(
   return { text, points };
 }
 
-/** Under the name of the conventions, where Prometheus has it in its own way. */
+/** Under the name of the OpenTelemetry conventions, of which the family's name is the Prometheus form. */
 function metricOf({ name, help, type }: Metric<Series | Histogram>, dataPoints: readonly object[]): object {
   const inSeconds = name.endsWith('_seconds');
   const common = {
@@ -105,7 +105,7 @@ function attributesOf(values: Readonly<Record<string, string>>): readonly object
   return Object.entries(values).map(([key, stringValue]) => ({ key, value: { stringValue } }));
 }
 
-/** Nanoseconds as text: they are beyond the whole numbers of a double. */
+/** Nanoseconds as text: they exceed the integers of a double. */
 function nanos(ms: number): string {
   const whole = Math.floor(ms);
   return `${whole}${String(1e6 + Math.floor((ms - whole) * 1e6)).slice(1)}`;

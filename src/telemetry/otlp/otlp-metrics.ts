@@ -3,7 +3,7 @@ import type { Metrics } from '../metrics.ts';
 import { metricsJson, type OtlpResource } from './otlp-json.ts';
 import type { OtlpSender } from './otlp-sender.ts';
 
-/** Sends all metrics at an interval. Their values are totals since the start: one post that is lost loses no count. */
+/** Sends all metrics at an interval. Values are totals since the start, so a lost post loses no counts. */
 export class OtlpMetrics {
   readonly #sender: OtlpSender;
   readonly #resource: OtlpResource;
@@ -35,7 +35,7 @@ export class OtlpMetrics {
   #wait(): void {
     this.#disarm = this.#clock.after(this.#intervalMs, () => {
       this.#wait();
-      // While one is tried again no second one is made: the next has its counts too.
+      // No second post during retries: the next one includes its counts.
       this.#sending ??= this.#send().finally(() => {
         this.#sending = null;
       });

@@ -8,26 +8,26 @@ import { revealed } from '../../model/secret.ts';
 import type { Logger } from '../logger.ts';
 import type { Series } from '../metrics.ts';
 
-/** With the delays between them about half a minute. */
+/** Takes about half a minute with the delays between the attempts. */
 const MAX_ATTEMPTS = 6;
 const BETWEEN: Backoff = { initialMs: 1_000, maxMs: 30_000, jitter: 0.5 };
 const TIMEOUT_MS = 10_000;
-/** For what is still to be sent when the process ends. */
+/** Time limit for what is unsent when the process ends. */
 const LAST_MS = 2_000;
-/** What may succeed later, by OTLP/HTTP §failures. */
+/** Retryable statuses, by OTLP/HTTP §failures. */
 const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 interface Attempt {
-  /** How many items the receiver did not take; null: nothing arrived. */
+  /** Number of items that the receiver rejected; null if nothing arrived. */
   readonly rejected: number | null;
   readonly reason: string | null;
-  /** Null where trying again is useless. */
+  /** Delay before the next attempt; null if a retry is useless. */
   readonly afterMs: number | null;
 }
 
 /**
- * Posts one signal to an OTLP/HTTP receiver as JSON. What does not arrive is tried again for half a minute where that may help,
- * then lost and counted; the log gets one record when that begins and one when it is over.
+ * Posts one signal to an OTLP/HTTP receiver as JSON. Retries a retryable failure for about half a minute, then drops and counts
+ * the items. The log gets one record when failures begin and one when they end.
  */
 export class OtlpSender {
   readonly #url: string;
@@ -46,7 +46,7 @@ export class OtlpSender {
     this.#logger = logger;
   }
 
-  /** Resolves when that is over. Never rejects. */
+  /** Resolves when the items have arrived or are lost. Never rejects. */
   async send(body: string, items: number): Promise<void> {
     let sent = await this.#post(body);
     for (let tries = 1; sent.afterMs !== null && tries < MAX_ATTEMPTS && !this.#hurry.signal.aborted; tries++) {
@@ -61,7 +61,7 @@ export class OtlpSender {
     this.#failing = lost > 0;
   }
 
-  /** The process is about to end: nothing is tried again, and what does not arrive in two seconds is lost. */
+  /** The process is about to end: stops retrying, and drops what does not arrive within two seconds. */
   hurry(): void {
     this.#hurry.abort();
     setTimeout(() => this.#end.abort(), LAST_MS).unref();
@@ -83,21 +83,21 @@ export class OtlpSender {
   }
 
   /**
-   * Not by `fetch`, which takes several times the processor time and 20 MiB. Each post has a connection of its own: one that is
-   * kept may be closed by the receiver just then, and the last post is not tried again.
+   * Without `fetch`, which takes several times the processor time and 20 MiB. Each post has its own connection: the receiver
+   * may close a reused one just then, and the last post is not retried.
    */
   async #answer(body: string): Promise<IncomingMessage> {
     const { request } = this.#url.startsWith('https:') ? await import('node:https') : await import('node:http');
     const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), this.#end.signal]);
     const post = request(this.#url, { method: 'POST', headers: this.#headers, agent: false, signal });
-    // An error after the response ends the response as well, and must not end the process.
+    // An error after the response also ends the response, and must not end the process.
     post.on('error', () => {}).end(body);
     const [response] = await once(post, 'response');
     return response;
   }
 }
 
-/** What the receiver says of a post that it took, perhaps not whole. */
+/** How many items of an accepted post the receiver rejected, and why. */
 function partialSuccess(text: string): Pick<Attempt, 'rejected' | 'reason'> {
   try {
     const { partialSuccess: said } = JSON.parse(text) as { partialSuccess?: Record<string, unknown> };
@@ -108,7 +108,7 @@ function partialSuccess(text: string): Pick<Attempt, 'rejected' | 'reason'> {
   }
 }
 
-/** A request that is aborted says why in its cause. */
+/** An aborted request has its reason in the cause. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error && cause.message !== '' ? cause.message : message;

@@ -5,12 +5,12 @@ import type { OtlpResource } from './otlp-json.ts';
 import { spansJson } from './otlp-json.ts';
 import type { OtlpSender } from './otlp-sender.ts';
 
-/** The batch processor of the OpenTelemetry SDKs has the same numbers. */
+/** The defaults of the batch processor of the OpenTelemetry SDKs. */
 const MAX_WAITING = 2_048;
 const BATCH = 512;
 const DELAY_MS = 5_000;
 
-/** Sends spans in batches. Those that do not fit into the queue, because the receiver does not keep up, are lost and counted. */
+/** Sends spans in batches. Drops and counts spans beyond the queue, when the receiver does not keep up. */
 export class OtlpSpans implements SpanExporter {
   readonly #sender: OtlpSender;
   readonly #resource: OtlpResource;
@@ -38,7 +38,7 @@ export class OtlpSpans implements SpanExporter {
     else this.#disarm ??= this.#clock.after(DELAY_MS, () => this.#flush());
   }
 
-  /** Sends what waits. Resolves when that has arrived or is lost. */
+  /** Sends the queued spans. Resolves when they have arrived or are lost. */
   close(): Promise<void> {
     this.#sender.hurry();
     this.#flush();

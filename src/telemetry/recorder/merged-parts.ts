@@ -3,8 +3,8 @@ import { byTime } from '../journal.ts';
 const ENTRY = /^\{"seq":\d+,"time":"([^"]+)"/;
 
 /**
- * One recording of the parts that nodes kept, this node's first: messages in the order of their times, numbered anew. It says
- * which nodes may have parts that are missing.
+ * Merges the parts of a recording from several nodes, this node's first: messages ordered by time and numbered again. Lists the
+ * nodes whose parts may be missing.
  */
 export function mergedParts([own = '', ...others]: readonly string[], missing: readonly string[]): string {
   const lacks = missing.length === 0 ? '' : `${JSON.stringify({ missing })}\n`;
@@ -19,7 +19,7 @@ export function mergedParts([own = '', ...others]: readonly string[], missing: r
     .map(({ line }, at) => line.replace(/\d+/, String(at + 1)));
   const said = lines.filter((line) => !ENTRY.test(line));
   const stopped = said.findLast((line) => line.startsWith('{"stopped":'));
-  // A node that serves a call does not know the client's endpoint.
+  // A node that serves a forwarded call does not know the client's endpoint.
   const descriptions = new Map<string, string>();
   for (const line of said) {
     const session = /^\{"session":"([^"]+)"/.exec(line)?.[1];

@@ -11,10 +11,10 @@ import type { Logger } from '../logger.ts';
 import { sessionLabel } from '../session-label.ts';
 import { Recording, type RecordingHead } from './recording.ts';
 
-/** What the other nodes need to know to keep their part of a recording. */
+/** What other nodes need to record their part of a recording. */
 export interface RecordingPart {
   readonly head: RecordingHead;
-  /** What its sessions are known by. */
+  /** The recorder's keys of its sessions. */
   readonly sessions: readonly string[];
   /** Why it stopped; null while it is active. */
   readonly stopped: string | null;
@@ -24,18 +24,18 @@ interface RecorderDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** Hears that the list of recordings is another one. */
+  /** Notified when the list of recordings has changed. */
   readonly events: { changed(list: WatchedList): void };
-  /** Where recordings are kept; null: in memory. */
+  /** Folder of the recordings; null: in memory. */
   readonly folder: string | null;
-  /** `share` resolves when all other nodes have begun their part, or do not answer. null for a lone gateway. */
+  /** `share` resolves when all other nodes have begun their part, or do not answer. Null for a lone gateway. */
   readonly nodes: { readonly node: string; share(part: RecordingPart): Promise<void> } | null;
 }
 
 /**
- * Keeps what passes on both wires of chosen sessions at this node; the other nodes of a cluster each keep their part. Off
- * until a recording is started: then every message is looked at, and those of the chosen sessions are written without the
- * secrets that the log knows. Headers never get here.
+ * Records what passes on both wires of chosen sessions at this node; in a cluster each node records its part. Inactive until a
+ * recording is started; then it checks every message and writes those of the chosen sessions without the secrets that the log
+ * knows. It never gets headers.
  */
 export class Recorder implements WireTap {
   readonly wires: Wires = { tap: null };
@@ -52,7 +52,7 @@ export class Recorder implements WireTap {
     return [...this.#known().values()];
   }
 
-  /** Those that have not stopped. */
+  /** Recordings that have not stopped, oldest first. */
   get active(): readonly Recording[] {
     return this.#active;
   }
@@ -62,8 +62,8 @@ export class Recorder implements WireTap {
   }
 
   /**
-   * `sessionId`: of the session that `target.session` names. Resolves when the other nodes record too; with null if there are
-   * as many recordings as there may be. Rejects where the file cannot be written.
+   * `sessionId`: of the session that `target.session` names. Resolves when the other nodes record too; null at the maximum
+   * number of recordings. Rejects if the file cannot be written.
    */
   async start(target: RecordingTarget, limits: RecordingLimits, sessionId: string | null): Promise<Recording | null> {
     const { clock, random } = this.#deps;
@@ -73,7 +73,7 @@ export class Recorder implements WireTap {
     return recording;
   }
 
-  /** Keeps, continues or stops this node's part of a recording of another node; a text says why it cannot. */
+  /** Starts, extends or stops this node's part of another node's recording; a returned text says why it cannot. */
   applyPart({ head, sessions, stopped }: RecordingPart): string | null {
     const known = this.get(head.id);
     if (stopped !== null) {
@@ -97,14 +97,14 @@ export class Recorder implements WireTap {
     this.#updateActive();
   }
 
-  /** Stops those that were of this session alone. */
+  /** Stops the recordings of this session. */
   sessionEnded(sessionId: string): void {
     for (const recording of this.#active)
       if (recording.sessions.has(sessionId) && !hasNoSessionFilter(recording.head))
         this.stop(recording, 'the session ended');
   }
 
-  /** The parts of other nodes go on. */
+  /** Stops the parts of this node; those of other nodes continue. */
   close(): void {
     for (const recording of this.#active) recording.stop('the gateway ended');
     this.#updateActive();
@@ -155,7 +155,7 @@ export class Recorder implements WireTap {
     }
   }
 
-  /** null: there are as many as there may be. Throws where the file cannot be written. */
+  /** Null at the maximum number of recordings. Throws if the file cannot be written. */
   #begin(head: RecordingHead, sessions: readonly string[]): Recording | null {
     const { folder } = this.#deps;
     if (this.#known().size >= MAX_RECORDINGS) return null;
@@ -192,7 +192,7 @@ export class Recorder implements WireTap {
     else if (!recording.active) this.#updateActive();
   }
 
-  /** In one line, and with nothing in it that the log would mask. */
+  /** The message in one line, redacted as for the log. */
   #text(message: readonly Buffer[]): string {
     return this.#deps.logger.redactJson(
       Buffer.concat(message)
@@ -207,7 +207,7 @@ export class Recorder implements WireTap {
     this.#deps.events.changed('recordings');
   }
 
-  /** Those of earlier processes too, from the first moment that one is asked for. */
+  /** All recordings; the first call loads those of earlier processes. */
   #known(): Map<string, Recording> {
     if (this.#recordings !== null) return this.#recordings;
     this.#recordings = new Map();
@@ -227,7 +227,7 @@ export class Recorder implements WireTap {
   }
 }
 
-/** A stateless client has no session: it is known by its principal and by what it says of itself. */
+/** Identifies the session; a stateless client, which has none, by its principal, handle and info. */
 function keyOf({ sessionId, principal, info, handle }: ClientProfile): string {
   return sessionId ?? `${principal.id} ${handle ?? ''} ${info ?? ''}`;
 }
@@ -236,7 +236,7 @@ function hasNoSessionFilter({ session, client, principal }: Omit<RecordingTarget
   return session === null && client === null && principal === null;
 }
 
-/** The message is the first of the next session that was asked for. */
+/** Whether the message is the first of the next session that the recording waits for. */
 function isNext(
   { head, sessions }: Recording,
   client: ClientProfile,
@@ -246,7 +246,7 @@ function isNext(
   if (head.session !== null || sessions.size > 0 || from !== 'client') return false;
   if (head.principal !== null && head.principal !== client.principal.id) return false;
   if (head.client !== null && head.client !== nameIn(client.info)) return false;
-  // Other messages are of sessions that were there before, except where there is no session to begin.
+    // Other messages belong to sessions that existed before, except for clients without sessions.
   if (client.sessionId === null) return true;
   return (JSON.parse(Buffer.concat(message).toString()) as { method?: unknown }).method === 'initialize';
 }

@@ -8,15 +8,15 @@ export interface RecordingHead extends RecordingTarget, RecordingLimits {
   readonly startedAt: string;
 }
 
-/** Where and when a message was seen. */
+/** Where and when a message was recorded. */
 interface RecordedAt {
   readonly time: string;
-  /** Which node saw it; absent for a lone gateway. */
+  /** The node that recorded it; absent for a lone gateway. */
   readonly node?: string;
   readonly wire: 'client' | 'server';
   readonly from: WireSide;
   readonly session: string | null;
-  /** What the messages of one exchange on both wires have in common. */
+  /** Common id of the messages of one exchange on both wires. */
   readonly exchange: string | null;
   readonly endpoint?: string;
   readonly server?: string;
@@ -24,14 +24,14 @@ interface RecordedAt {
 }
 
 /**
- * One recording: JSON texts, one a line, the first of which says what it is. With a file each line is appended as it
- * comes, so that what a killed process leaves can be read up to its last whole line; without one it is kept in memory.
+ * One recording: JSON texts, one per line, of which the first describes the recording. With a file, each line is appended as
+ * it comes, so after a kill the file is readable up to its last complete line; without one, lines are kept in memory.
  */
 export class Recording {
   readonly head: RecordingHead;
-  /** Labels of its sessions, by what the recorder knows them by. */
+  /** Session labels by the recorder's session key. */
   readonly sessions = new Map<string, string>();
-  /** Labels of sessions whose client has been written. */
+  /** Labels of sessions whose client description has been written. */
   readonly described = new Set<string>();
   readonly #servers = new Set<string>();
   readonly #file: string | null;
@@ -46,16 +46,16 @@ export class Recording {
     this.#file = file;
   }
 
-  /** Throws where the file cannot be written. */
+  /** Throws if the file cannot be written. */
   static begin(head: RecordingHead, file: string | null): Recording {
     const recording = new Recording(head, file);
-    // A file that cannot be made is the caller's problem; later ones end the recording.
+    // If the file cannot be created, the caller gets the error; later write errors end the recording.
     if (file !== null) appendFileSync(file, '', { mode: 0o600 });
     recording.#write(JSON.stringify({ recording: 1, ...head }));
     return recording;
   }
 
-  /** One that an earlier process left; null for a file that is none. */
+  /** Loads a recording of an earlier process; null if the file is not a recording. */
   static load(file: string): Recording | null {
     try {
       const [first = '', ...lines] = wholeLines(file);
@@ -98,18 +98,18 @@ export class Recording {
     return { ...this.head, state, reason, entries, bytes, sessions, servers: [...this.#servers] };
   }
 
-  /** All of it, as text. */
+  /** The whole recording as text. */
   get jsonl(): string {
     const lines = this.#file === null ? this.#lines : wholeLines(this.#file);
     return lines.map((line) => `${line}\n`).join('');
   }
 
-  /** Says something of a session, which counts as no entry. */
+  /** Writes a line about a session, which does not count as an entry. */
   note(json: string): void {
     if (this.active) this.#write(json);
   }
 
-  /** `message` is JSON text in one line, redacted. A text: it is not added, and why the recording has to stop. */
+  /** `message` is redacted JSON text in one line. A returned text says why it was not added and the recording must stop. */
   add(members: RecordedAt, message: string): string | null {
     if (!this.active) return null;
     const { maxEntries, maxBytes } = this.head;
@@ -133,7 +133,7 @@ export class Recording {
     this.#reason ??= reason;
   }
 
-  /** Removes its file. */
+  /** Deletes its file. */
   delete(): void {
     this.#reason ??= 'it was deleted';
     if (this.#file !== null) rmSync(this.#file, { force: true });
@@ -150,7 +150,7 @@ export class Recording {
   }
 }
 
-/** A killed process leaves a part of a line, at most. */
+/** Leaves out the incomplete last line of a killed process. */
 function wholeLines(file: string): string[] {
   return readFileSync(file, 'utf8').split('\n').slice(0, -1);
 }

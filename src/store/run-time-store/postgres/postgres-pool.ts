@@ -4,17 +4,17 @@ import { type Whole, wholeSum } from '../integrity-check.ts';
 import { StoreError } from '../run-time-store.ts';
 
 const NOTHING: Whole = { revision: 0, count: 0, tally: 0 };
-/** Class of our advisory locks: "TL". */
+/** Class of the gateway's advisory locks: "TL". */
 const LOCK = 0x544c;
 
-/** Steps of the schema: step n makes version n + 1; a released one never changes. Keys compare by bytes. */
+/** Migrations: step n makes version n + 1; a released step never changes. Keys compare by bytes. */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE records (collection text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL, revision bigint NOT NULL, sum bigint NOT NULL, PRIMARY KEY (collection, key));
    CREATE TABLE whole (id int PRIMARY KEY CHECK (id = 1), revision bigint NOT NULL, count bigint NOT NULL, tally bigint NOT NULL, sum bigint NOT NULL);
    INSERT INTO whole VALUES (1, 0, 0, 0, ${wholeSum(NOTHING)});`,
 ];
 
-/** Migrates in one transaction; concurrent nodes wait. Resolves with null, or with a version that is not known. */
+/** Migrates in one transaction; concurrent nodes wait. Resolves with null, or with the unknown version of newer tables. */
 export async function migrate(connection: ClientBase, schema: string): Promise<number | null> {
   const versions = `${quoted(schema)}.version`;
   await connection.query('BEGIN');
@@ -37,31 +37,31 @@ export async function migrate(connection: ClientBase, schema: string): Promise<n
   return null;
 }
 
-/** A name as SQL has it. */
+/** Quotes an SQL identifier. */
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** `pg_xact_status`, which tells what became of a change, is of 10; the type of its argument of 13. */
+/** `pg_xact_status`, which returns the outcome of a transaction, is of version 10; its argument type `xid8` is of 13. */
 const OLDEST = 130_000;
 const MOST_CONNECTIONS = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 60_000;
 const STATEMENT_MS = 10_000;
-/** A node that stops in the middle of a change holds up those of all others: then the server lets go of its change. */
+/** A node that stops within a transaction blocks those of all others; after this time the server aborts the transaction. */
 const STILL_MS = 3_000;
-/** Of one piece of work, connecting included; longer than the server's own limit of a statement. */
+/** Limit of one unit of work including the connection; longer than the server's own limit of a statement. */
 const WORK_MS = 15_000;
 
 export interface PostgresOptions {
   /** `postgresql://user:password@host:port/database?sslmode=…` */
   readonly url: string;
-  /** Where the tables are; made where it is missing. */
+  /** The schema of the tables; created if it is missing. */
   readonly schema: string;
   readonly clock: Clock;
 }
 
-/** Connections to a migrated database, made when needed and anew after a failure: each caller tries again. */
+/** Connections to a migrated database, opened on demand and again after a failure: each caller tries again. */
 export class PostgresPool {
   readonly #options: PostgresOptions;
   #opening: Promise<Pool> | null = null;
@@ -71,7 +71,7 @@ export class PostgresPool {
     this.#options = options;
   }
 
-  /** Runs with a connection of its own, and ends after 15 s at the latest. Rejects with what went wrong. */
+  /** Runs `work` with a connection of its own, for at most 15 s. Rejects with the error. */
   async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
     const opening = (this.#opening ??= this.#open());
@@ -102,7 +102,7 @@ export class PostgresPool {
     return lent(pool, work);
   }
 
-  /** Its connections are of no use: the next who asks gets others. */
+  /** Drops a pool whose connections are unusable: the next caller opens another. */
   #forget(opening: Promise<Pool>): void {
     if (this.#opening === opening) this.#opening = null;
     opening.then(
@@ -126,7 +126,7 @@ export class PostgresPool {
       query_timeout: WORK_MS,
       idle_in_transaction_session_timeout: STILL_MS,
     });
-    // Of an idle connection: the pool drops it. Errors of others reach their users.
+    // Errors of an idle connection: the pool drops it. Errors of others reach their callers.
     pool.on('error', ignore);
     try {
       await lent(pool, (connection) => this.#prepare(connection));
@@ -152,10 +152,10 @@ export class PostgresPool {
   }
 }
 
-/** Works with one of its connections. One that was in the middle of something when it failed is not used again. */
+/** Runs `work` with a connection of the pool. A connection on which it failed is not reused. */
 async function lent<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
   const connection = await pool.connect();
-  // The statement under way rejects; this event comes in addition.
+  // The running statement rejects; this event comes in addition.
   connection.on('error', ignore);
   let failed = true;
   try {

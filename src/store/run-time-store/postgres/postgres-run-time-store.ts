@@ -23,18 +23,18 @@ import {
 } from '../run-time-store.ts';
 import { type PostgresOptions, PostgresPool } from './postgres-pool.ts';
 
-/** As they come: PostgreSQL's 64-bit numbers are text. */
+/** A row as the driver returns it: PostgreSQL's 64-bit numbers are text. */
 type Row = Readonly<Record<string, string>>;
 
-/** `$1` and `$2` are the collections and the keys of some records. */
+/** `$1` and `$2` are the collections and the keys of the records. */
 const OF_KEYS = '(collection, key) IN (SELECT * FROM unnest($1::text[], $2::text[]))';
 
 /**
- * The truth of a cluster, in PostgreSQL: what one node acknowledged, every other one finds. Changes of all nodes are one
- * after the other, by a lock on the row that says what all records together are.
+ * The durable store of a cluster, in PostgreSQL: every node sees what another has acknowledged. A lock on the summary row
+ * serialises the changes of all nodes.
  *
- * A connection that breaks while a change is being committed leaves open whether it was: then the database is asked, and
- * only where that is not possible either the answer is `unknown`.
+ * If a connection breaks during a commit, the outcome is open: the store then queries the database, and only if that fails too
+ * reports `unknown`.
  */
 export class PostgresRunTimeStore implements RunTimeStore {
   readonly #pool: PostgresPool;
@@ -51,7 +51,7 @@ export class PostgresRunTimeStore implements RunTimeStore {
       const { revision } = await readWhole(connection, '');
       const records = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
       for (let after: readonly [string, string] | null = ['', '']; after !== null; ) {
-        // Pages are of one instant, as the transaction sees it.
+        // The transaction makes all pages show the same instant.
         const found = await connection.query<Row>(
           `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) AND (collection, key) > ($2, $3) ORDER BY collection, key LIMIT $4`,
           [[...collections], ...after, LIST_LIMIT],
@@ -85,7 +85,7 @@ export class PostgresRunTimeStore implements RunTimeStore {
     try {
       return await this.#pool.with((connection) =>
         change(connection, writes, (id) => {
-          // It came too late: the caller was answered that nothing was changed.
+          // Too late: the caller already got the answer that nothing was changed.
           if (givenUp) throw new StoreError('unavailable', 'the change was given up');
           committing = id;
         }),
@@ -109,7 +109,7 @@ export class PostgresRunTimeStore implements RunTimeStore {
     }
   }
 
-  /** What became of a change whose COMMIT was not answered. `id` is that of its transaction and the revision it made. */
+  /** The outcome of a change whose COMMIT was not answered. `id`: its transaction id and the revision that it made. */
   async #fate(id: string, cause: unknown): Promise<Applied> {
     const [transaction, revision] = id.split(' ') as [string, string];
     let status: string | null = null;
@@ -193,7 +193,7 @@ function keysOf(records: readonly { readonly collection: string; readonly key: s
   return [records.map(({ collection }) => collection), records.map(({ key }) => key)];
 }
 
-/** The server said no, and its session goes on: nothing was committed. */
+/** The server rejected a statement and the session continues: nothing was committed. */
 function isServerError(error: unknown): boolean {
   return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
