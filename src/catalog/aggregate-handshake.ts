@@ -3,7 +3,7 @@ import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks.ts';
 import type { Catalog } from './catalog.ts';
 import { type Declared, isObject } from './catalog-member.ts';
 
-/** What the aggregate says of itself at the handshake. */
+/** What the aggregate declares in its handshake. */
 interface AggregateHandshake {
   readonly capabilities: string;
   readonly instructions: string | null;
@@ -14,7 +14,7 @@ const WRITTEN = {
   stateless: new WeakMap<Catalog, AggregateHandshake>(),
 };
 
-/** Written once for a catalogue, which does not change, and not for each session. */
+/** Returns the handshake of the catalog, computed once per catalog and era. */
 export function aggregateHandshake(catalog: Catalog, era: Era): AggregateHandshake {
   let written = WRITTEN[era].get(catalog);
   if (written === undefined) {
@@ -25,8 +25,8 @@ export function aggregateHandshake(catalog: Catalog, era: Era): AggregateHandsha
 }
 
 /**
- * What some member declares and the gateway delivers; `listChanged` always (S2.6). While a member is unknown, all that
- * it may have: a session keeps the capabilities that it was opened with.
+ * Every capability that a member declares and the gateway supports; `listChanged` always (S2.6). While a member was not listed,
+ * prompts, resources, completions and logging are declared, because a session keeps its capabilities.
  */
 export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   const any = (declares: keyof Declared): boolean =>
@@ -43,7 +43,7 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   const experimental = union(catalog, 'experimental');
   if (era === 'stateful') {
     if (hasTasks(catalog)) capabilities['tasks'] = JSON.parse(STATEFUL_TASKS);
-    // As on a server's own endpoint: the stateful revisions have no other place for them.
+    // As on a server's own endpoint: stateful revisions define `experimental` for extensions.
     Object.assign(experimental, { ...extensions, ...experimental });
   } else if (hasTasks(catalog)) {
     extensions[TASKS_EXTENSION] = {};
@@ -53,7 +53,7 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   return JSON.stringify(capabilities);
 }
 
-/** The members' instructions, each under its server's name; null when none has any. */
+/** The members' instructions, each under a heading with its server's name; null without any. */
 export function aggregateInstructions(catalog: Catalog): string | null {
   const parts = catalog.members.flatMap(({ server, catalog: known }) => {
     const instructions = known?.handshake.instructions?.trim().toWellFormed() ?? '';
@@ -62,12 +62,12 @@ export function aggregateInstructions(catalog: Catalog): string | null {
   return parts.length === 0 ? null : parts.join('\n\n');
 }
 
-/** Whether a member has tasks, in the words of whichever era: between the two the gateway translates. */
+/** Whether a member declares tasks; the gateway translates them between the eras. */
 function hasTasks(catalog: Catalog): boolean {
   return catalog.members.some(({ server }) => catalog.declared.get(server)?.tasks === true);
 }
 
-/** What the members declare, by extension: the first one's settings, with what another one can do as well. */
+/** The declared settings by extension: those of the first member, extended by those of the others. */
 function union(catalog: Catalog, place: 'extensions' | 'experimental'): Record<string, unknown> {
   const all: Record<string, unknown> = Object.create(null);
   for (const { server } of catalog.members) {

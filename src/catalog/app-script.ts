@@ -5,15 +5,15 @@ import type { Edit } from '../protocol/splice.ts';
 import type { ExposedItem } from './exposed-items.ts';
 
 const APP_TYPE = /^text\/html\s*;\s*profile="?mcp-app"?\s*(?:;|$)/i;
-/** What may be before the root element of a document, in plain HTML and inside a JSON string; always matches. */
+/** What may precede the root element of a document, in plain HTML and inside a JSON string; always matches. */
 const PROLOGUE =
   /^(?:\xef\xbb\xbf|\\ufeff)?(?:\s|\\[nrtf]|(?:<|\\u003c)!--[\s\S]*?--(?:>|\\u003e))*(?:(?:<|\\u003c)!doctype[\s\S]*?(?:>|\\u003e))?/i;
-/** The prologue is looked for so far. */
+/** The number of bytes that are searched for the prologue. */
 const PROLOGUE_BYTES = 64 * 1024;
 
 /**
- * The edit that lets an MCP App call its server through the aggregate, by a script before its document that translates
- * names and URIs (decision 056). An app knows its tools' own names only. Nothing for other contents.
+ * The edit that inserts a script before the document of an MCP App. The app knows only its tools' own names; the script
+ * translates names and URIs for calls through the aggregate (decision 056). No edit for other contents.
  */
 export function appScriptEdits(bytes: Buffer, content: Range, server: string, tools: readonly ExposedItem[]): Edit[] {
   if (!APP_TYPE.test(stringValue(bytes, field(bytes, content.start, content.end, 'mimeType')) ?? '')) return [];
@@ -40,7 +40,7 @@ function scriptOf(server: string, tools: readonly ExposedItem[]): string {
   return `<script>${SCRIPT}("${server}","${server}${TOOL_NAME_DELIMITER}",${names})</script>`;
 }
 
-/** Replaces the window's parent, to translate messages to the real one and, before the app, from it. */
+/** Replaces `window.parent`, to translate messages of the app, and messages from the real parent before the app gets them. */
 const SCRIPT = `((server, prefix, names) => {
   const real = window.parent;
   if (real === window) return;

@@ -6,16 +6,16 @@ import { declaresTasks } from '../protocol/tasks.ts';
 
 export type ListPolicy = (kind: ListKind, name: string) => boolean;
 
-/** One server as a part of an aggregate. */
+/** One server of an aggregate. */
 export interface CatalogMember {
   readonly server: string;
-  /** Which of its items the gateway's policies list; null for all. */
+  /** Which of its items the policies list; null for all. */
   readonly lists: ListPolicy | null;
-  /** What is known of it; null when it was never listed. */
+  /** The server's catalog; null if it was never listed. */
   readonly catalog: ServerCatalog | null;
 }
 
-/** What a server declared, as far as an aggregate has to know. */
+/** The declared capabilities that an aggregate needs. */
 export interface Declared {
   readonly tools: boolean;
   readonly prompts: boolean;
@@ -23,14 +23,14 @@ export interface Declared {
   readonly subscribe: boolean;
   readonly logging: boolean;
   readonly completions: boolean;
-  /** Its tools can answer with a task, in the words of its era. */
+  /** Whether its tools can answer with a task, as its era declares it. */
   readonly tasks: boolean;
-  /** Settings by extension. Servers of the stateful revisions may have theirs under `experimental`. */
+  /** Settings by extension. Stateful servers may declare theirs under `experimental`. */
   readonly extensions: Readonly<Record<string, unknown>>;
   readonly experimental: Readonly<Record<string, unknown>>;
 }
 
-/** Reads a server's capabilities; nothing is declared by a text that is no object. */
+/** Parses a server's capabilities. A text that is not a JSON object declares nothing. */
 export function declaredBy(capabilities: string, era: Era): Declared {
   const parsed = parseObject(capabilities) ?? {};
   const resources = parsed['resources'];
@@ -55,12 +55,12 @@ export function parseObject(json: string): Record<string, unknown> | null {
   }
 }
 
-/** Whether the operator's filter lets the tool through. */
+/** Whether the operator's filter allows the tool. */
 export function filterAllows(filter: ToolFilter, tool: string): boolean {
   return (filter.include === null || filter.include.has(tool)) && !filter.exclude.has(tool);
 }
 
-/** Whether the filter may keep anything back. */
+/** Whether the filter can exclude any tool. */
 export function filtersAny({ include, exclude }: ToolFilter): boolean {
   return include !== null || exclude.size > 0;
 }
@@ -75,19 +75,19 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 const UI = 'io.modelcontextprotocol/ui';
 export const SKILLS = 'io.modelcontextprotocol/skills';
-/** The one method of SEP-2640 whose name does not tell the extension. */
+/** The only method of SEP-2640 whose name does not contain the extension's name. */
 const READ_DIRECTORY = 'resources/directory/read';
-/** Extensions whose methods the gateway knows, and which have no others. */
+/** Extensions that have only methods that the gateway knows. */
 const KNOWN: ReadonlySet<string> = new Set([UI, SKILLS, 'io.modelcontextprotocol/tasks']);
 
-/** Whether the method is one of SEP-2640, all of which only read. */
+/** Whether SEP-2640 defines the method. All of its methods only read. */
 export function isOfSkills(method: string): boolean {
   return method === 'skills/list' || method === 'skills/get' || method === READ_DIRECTORY;
 }
 
 /**
- * Members with this method: of an extension with the method's first part in its id (`acme/find`: `com.acme/search`,
- * `org.x/acme`), else of any extension that the gateway does not know. No message names its extension.
+ * The members that may implement the method. No message names its extension, so the method's first part is compared with the
+ * parts of declared ids (`acme/find`: `com.acme/search`, `org.x/acme`); else any extension unknown to the gateway counts.
  */
 export function serversWithMethod(
   members: readonly CatalogMember[],

@@ -12,30 +12,30 @@ import { NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';
 
 interface MergeOptions {
-  /** Whom the catalogue is for: callers of another group must not page through it. */
+  /** Callers of another group must not page through the catalog. */
   readonly callerGroup: string;
-  /** Whether all callers see this catalogue. */
+  /** Whether all callers see this catalog. */
   readonly unfiltered: boolean;
-  /** No server, whether or not this caller may use it, is called `mcp`. */
+  /** No server, visible to this caller or not, is named `mcp`. */
   readonly bridged: boolean;
   readonly cursors: CursorWriter;
   /** `Implementation` object of the gateway, as JSON text. */
   readonly serverInfo: string;
 }
 
-/** Immutable snapshot of what an endpoint exposes to one caller group. Lists are written once per era and shared. */
+/** Immutable snapshot of what the aggregate exposes to one caller group. Serialized lists are shared per era. */
 export class Catalog {
-  /** Equal versions are equal catalogues. Cursors contain it. */
+  /** Catalogs with equal versions have equal content. Cursors contain the version. */
   readonly version: string;
   readonly callerGroup: string;
   readonly bridged: boolean;
   readonly members: readonly CatalogMember[];
   readonly declared: ReadonlyMap<string, Declared>;
-  /** Names that were changed or are not offered, for people. */
+  /** Names that were changed or are not offered, for operators. */
   readonly notices: readonly NameNotice[];
-  /** Whether something is known of every member. */
+  /** Whether every member was listed; a login catalog does not count. */
   readonly complete: boolean;
-  /** Members that declare resources, in order: where a URI that is not listed may still be found. */
+  /** Members that declare resources, in order; the gateway asks them for a URI that no member lists. */
   readonly resourceServers: readonly string[];
   readonly #options: MergeOptions;
   readonly #tools: NameTable;
@@ -70,12 +70,12 @@ export class Catalog {
     this.resourceServers = servers.filter((server) => this.declared.get(server)?.resources === true);
   }
 
-  /** What is known of a member; null for nothing. */
+  /** The catalog of a member; null if it was never listed. */
   catalogOf(server: string): ServerCatalog | null {
     return this.#catalogs.get(server) ?? null;
   }
 
-  /** Members that declare an extension with this method, in order. */
+  /** Members that may implement this method of an extension, in order. */
   serversWith(method: string): readonly string[] {
     return serversWithMethod(this.members, this.declared, method);
   }
@@ -84,7 +84,7 @@ export class Catalog {
     return this.#tools.find(name);
   }
 
-  /** What is offered of one server. */
+  /** The tools that are offered of one server. */
   toolsOf(server: string): readonly ExposedItem[] {
     return this.#tools.targets.filter((target) => target.server === server);
   }
@@ -97,36 +97,36 @@ export class Catalog {
     return this.#resources.find(uri);
   }
 
-  /** What `ref/resource` of a completion names: a template or a URI. */
+  /** The template or resource that `ref/resource` of a completion names. */
   resourceReference(uri: string): ResourceTarget | null {
     return this.#resources.findReference(uri);
   }
 
-  /** What a bare name or URI could mean where it is ambiguous; exposed names, for the error's text. */
+  /** The exposed names that an ambiguous own name or URI could mean, for the error message. */
   choices(kind: ListKind, name: string): readonly string[] {
     if (kind === 'tools') return this.#tools.namesakes(name).map((target) => target.exposed);
     if (kind === 'prompts') return this.#prompts.namesakes(name).map((target) => target.exposed);
     return this.#resources.choices(name);
   }
 
-  /** What a server's own resource is called here. */
+  /** The exposed URI of a server's own URI. */
   exposedUri(server: string, uri: string): string {
     return this.#resources.exposed(server, uri);
   }
 
-  /** All that is offered, in order, as the servers wrote it. */
+  /** All offered items, in order, with the bytes of their servers. */
   items(kind: ListKind): readonly ExposedItem[] {
     if (kind === 'tools') return this.#tools.targets;
     if (kind === 'prompts') return this.#prompts.targets;
     return kind === 'resources' ? this.#resources.resources : this.#resources.templates;
   }
 
-  /** One page of a list, with an id to be replaced; null where there is no such page. `wall` is the time now. */
+  /** One page of a list, with a placeholder id; null if there is no such page. `wall`: the current wall-clock time. */
   page(kind: ListKind, era: Era, index: number, wall: number): Message | null {
     return this.#pagesOf(kind, era).page(index, era === 'stateful' ? 0 : this.#ttlMs(kind, wall));
   }
 
-  /** Digest of the whole list as clients see it. */
+  /** Digest of all offered items of a list. */
   digest(kind: ListKind): string {
     let digest = this.#digests.get(kind);
     if (digest === undefined) {
@@ -157,7 +157,7 @@ export class Catalog {
     return pages;
   }
 
-  /** What is left of the shortest time to live of those who have such a list, in whole seconds (C3, C9). */
+  /** The remaining time of the shortest `ttlMs` of the members that declare the list, in whole seconds (C3, C9). */
   #ttlMs(kind: ListKind, wall: number): number {
     if (!this.complete) return 0;
     let left = Number.POSITIVE_INFINITY;
@@ -168,7 +168,7 @@ export class Catalog {
     return Number.isFinite(left) && left > 0 ? Math.floor(left / 1000) * 1000 : 0;
   }
 
-  /** Private unless all members say public and nothing was left out for this caller (C9). */
+  /** `public` only if all callers see this catalog, all members of the list say `public`, and no policy removed an item (C9). */
   #cacheScope(kind: ListKind): 'public' | 'private' {
     if (!this.#options.unfiltered || !this.complete) return 'private';
     const contributors = this.#contributors(kind);
@@ -184,12 +184,12 @@ export class Catalog {
   }
 }
 
-/** Whether the content of a list differs between two catalogues. */
+/** Whether the content of a list differs between two catalogs. */
 export function listDiffers(before: Catalog, after: Catalog, kind: ListKind): boolean {
   return before.version !== after.version && before.digest(kind) !== after.digest(kind);
 }
 
-/** Digest of all that the catalogue is made of. */
+/** Digest of everything that the catalog is built from. */
 export function versionOf(
   members: readonly CatalogMember[],
   { callerGroup, bridged }: Pick<MergeOptions, 'callerGroup' | 'bridged'>,
@@ -223,7 +223,7 @@ function leftOut({ catalog, lists }: CatalogMember, kind: ListKind): readonly Ca
   return lists === null ? [] : (catalog?.lists[kind].items ?? []).filter(({ key }) => !lists(kind, key));
 }
 
-/** Most items and bytes of one page; an item larger than the limit has a page of its own. */
+/** Limits of one page; an item larger than `PAGE_BYTES` has a page of its own. */
 const PAGE_ITEMS = 250;
 const PAGE_BYTES = 1024 * 1024;
 
@@ -237,7 +237,7 @@ interface PageFrame {
   readonly cursor: (page: number) => string;
 }
 
-/** One list in pages, written once with an id to be replaced; with a time to live, once a second (C9). */
+/** One list in pages, each serialized with a placeholder id, and again only when the remaining `ttlMs` changes (C9). */
 class ListPages {
   readonly #frame: PageFrame;
   readonly #pages: readonly (readonly Buffer[])[];
@@ -248,7 +248,7 @@ class ListPages {
     this.#pages = paginate(items);
   }
 
-  /** null where there is no such page. */
+  /** Returns null if there is no such page. */
   page(index: number, ttlMs: number): Message | null {
     const items = this.#pages[index];
     if (items === undefined) return null;

@@ -1,24 +1,24 @@
 /**
- * What clients make of the tools of this gateway before their models see them: as far as documentation and reports of
- * their users say. A version of a client may differ.
+ * How clients change the gateway's tools before their models see them, as documentation and user reports describe it.
+ * Versions of a client may differ.
  */
 
 import { CLIENT_TITLES, type KnownClient } from '../model/client-titles.ts';
 
-/** What a client does with a name that is too long: leaves the tool out, shortens the name, or the model's API refuses all tools. */
+/** The effect of a long name: the client omits the tool or shortens the name, or the model's API refuses all tools. */
 export type LongName = 'dropped' | 'shortened' | 'refused';
 
 interface ClientRule {
   readonly id: KnownClient;
-  /** The name as the model gets it, before it is shortened. `gateway`: what the client's file calls the gateway. */
+  /** The name as the model gets it, before it is shortened. `gateway`: the gateway's name in the client's configuration. */
   readonly shown: (gateway: string, tool: string) => string;
   readonly limit: number;
   readonly beyond: LongName;
-  /** Characters that the client counts beside those it shows. */
+  /** Characters that the client counts in addition to the shown name. */
   readonly uncounted?: (gateway: string) => number;
-  /** Definitions of more tokens than this are not sent until the model searches for a tool; null where it never defers. */
+  /** Above this number of tokens, the client defers definitions until the model searches for a tool; null if it never does. */
   readonly defersAbove: number | null;
-  /** The most tools that it sends to a model; null for no known limit. */
+  /** The maximum number of tools that the client sends to a model; null without a known limit. */
   readonly maxTools: number | null;
 }
 
@@ -78,28 +78,28 @@ const RULES: readonly ClientRule[] = [
   },
 ];
 
-/** A tool as a client has it. */
+/** A tool as one client presents it. */
 export interface ClientTool {
   readonly server: string;
   readonly exposedName: string;
-  /** Before the client shortens it. */
+  /** The name before the client shortens it. */
   readonly shown: string;
-  /** As the client counts it. */
+  /** The length as the client counts it. */
   readonly length: number;
-  /** null where the name fits. */
+  /** null if the name fits. */
   readonly beyond: LongName | null;
   readonly tokens: number;
 }
 
-/** All tools as one client has them. */
+/** All tools as one client presents them. */
 export interface ClientView {
   readonly client: string;
   readonly title: string;
   readonly limit: number;
   readonly maxTools: number | null;
-  /** Tools whose names fit or are shortened. */
+  /** The number of tools whose names fit or are shortened. */
   readonly offered: number;
-  /** Of what is offered, before anything is deferred. */
+  /** Tokens of the offered tools, before any are deferred. */
   readonly tokens: number;
   readonly deferred: boolean;
   readonly tools: readonly ClientTool[];
@@ -132,7 +132,7 @@ function clientTool(rule: ClientRule, gateway: string, { server, exposedName, to
   return { server, exposedName, shown, length, beyond: length > rule.limit ? rule.beyond : null, tokens };
 }
 
-/** Bytes of a definition that are counted as one token: a rule of thumb for English text and JSON, not a tokenizer. */
+/** Bytes that count as one token: a rule of thumb for English text and JSON, not a tokenizer. */
 const BYTES_OF_TOKEN = 4;
 
 export function estimatedTokens(bytes: number): number {

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { ListKind } from '../model/server-catalog.ts';
 import { LIST_KINDS } from '../model/server-catalog.ts';
 
-/** What one of our cursors says: a page of a list of one catalogue version. */
+/** The content of a cursor: one page of one list of one catalog version. */
 interface CursorContent {
   readonly version: string;
   readonly kind: ListKind;
@@ -15,8 +15,8 @@ const MAX_LENGTH = 256;
 export type CursorWriter = Pick<CursorCodec, 'write'>;
 
 /**
- * List cursors, authenticated by the first key and read with any, the same for the same page. They hold no secret; the
- * version in them is checked against the caller.
+ * List cursors with an HMAC: the first key writes, any key reads, and the same page has the same cursor. They contain no
+ * secret; the reader checks that the caller may use the version in them.
  */
 export class CursorCodec {
   readonly #keys: readonly Buffer[];
@@ -30,7 +30,7 @@ export class CursorCodec {
     return Buffer.concat([mac(this.#keys[0]!, content), content]).toString('base64url');
   }
 
-  /** null for whatever this installation did not write. */
+  /** Returns null for a cursor that was not written with one of the keys. */
   read(cursor: string): CursorContent | null {
     if (cursor.length > MAX_LENGTH) return null;
     const bytes = Buffer.from(cursor, 'base64url');

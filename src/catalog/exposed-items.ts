@@ -11,14 +11,14 @@ import { type CatalogMember, declaredBy } from './catalog-member.ts';
 import { pageItems } from './drift/guarded-catalog.ts';
 import { appLinkEdits } from './exposed-uris.ts';
 
-/** Something of a server that clients are offered; its own name is the key of `item`. */
+/** An item of a server under its exposed name; the key of `item` is the server's own name. */
 export interface ExposedItem {
   readonly server: string;
   readonly exposed: string;
   readonly item: Capability;
 }
 
-/** The items as clients of the era see them: their servers' bytes, with the exposed name in place of the own one. */
+/** The items for clients of the era: the bytes of their servers, translated if the eras differ, with exposed names. */
 export function writeItems(
   kind: ListKind,
   items: readonly ExposedItem[],
@@ -39,7 +39,7 @@ function hasTasks(catalog: CatalogMember['catalog']): boolean {
   return catalog !== null && declaredBy(catalog.handshake.capabilities, catalog.handshake.era).tasks;
 }
 
-/** `exposed`: the name in place of the own one, null where that stays. */
+/** `exposed`: the new name; null keeps the own name. */
 function renamed(bytes: Buffer, key: string, exposed: string | null, server: string): Buffer {
   const object = envelope(bytes);
   const edits: Edit[] = appLinkEdits(bytes, field(bytes, object.start, object.end, '_meta'), server);
@@ -48,17 +48,17 @@ function renamed(bytes: Buffer, key: string, exposed: string | null, server: str
   return splice(bytes, edits);
 }
 
-/** What a tool's definition says that calls of it depend on. */
+/** Facts of a tool's definition that calls depend on. */
 interface ToolFacts {
-  /** Parameters that are mirrored into headers, or why the declaration is void. */
+  /** Parameters that are mirrored into headers, or why the declaration is invalid. */
   readonly headers: HeaderParams;
-  /** Its structured results are wrapped for stateful clients. */
+  /** Whether structured results are wrapped for stateful clients. */
   readonly wrapped: boolean;
 }
 
 const FACTS = new WeakMap<Capability, ToolFacts>();
 
-/** Read once per definition. */
+/** Computed once per definition. */
 export function toolFacts(tool: Capability): ToolFacts {
   let facts = FACTS.get(tool);
   if (facts === undefined) {
@@ -70,7 +70,7 @@ export function toolFacts(tool: Capability): ToolFacts {
 
 const MISDECLARED = new WeakMap<ServerCatalog, ReadonlyMap<string, string>>();
 
-/** The tools in a server's own pages whose `x-mcp-header` is invalid, with the reason. Read once per catalogue. */
+/** The tools in a server's own pages with an invalid `x-mcp-header`, with the reason. Computed once per catalog. */
 export function misdeclared(catalog: ServerCatalog): ReadonlyMap<string, string> {
   let tools = MISDECLARED.get(catalog);
   if (tools === undefined) {
@@ -86,9 +86,9 @@ export function misdeclared(catalog: ServerCatalog): ReadonlyMap<string, string>
   return tools;
 }
 
-/** The definition in the client's era; null if unusable. `tasks`: a stateless server's tools may all be tasks. */
+/** The definition in the client's era; null if unusable. `tasks`: the server can answer with tasks. */
 function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
-  // A client must drop such a tool (streamable-http §Custom Headers), so it is not shown in the first place.
+  // Clients must drop such a tool (streamable-http §Custom Headers), so the gateway does not list it.
   if (era === 'stateless' && !toolFacts(tool).headers.ok) return null;
   if (era === serverEra) return tool.bytes;
   if (era === 'stateless') return toolToStateless(tool.bytes);

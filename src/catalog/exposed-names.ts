@@ -3,11 +3,11 @@ import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, TOOL_NAME_DELIMITER } from '../mode
 
 export interface NamedCapability {
   readonly server: string;
-  /** The server's own name for it. */
+  /** The server's own name. */
   readonly name: string;
 }
 
-/** Something an operator should know of a name: it was changed, or is not offered at all. */
+/** A name that was changed or is not offered, for the operator. */
 export interface NameNotice {
   readonly server: string;
   readonly name: string;
@@ -16,13 +16,13 @@ export interface NameNotice {
 }
 
 interface ExposedNames {
-  /** In the order of the input; null for what is not offered. */
+  /** In the order of the input; null for an item that is not offered. */
   readonly names: readonly (string | null)[];
   readonly notices: readonly NameNotice[];
 }
 
 const HASH_DIGITS = 8;
-/** The server's part of a shortened name; the rest is the tool's. */
+/** Characters of a shortened name for the server's part; the rest is for the tool. */
 const SERVER_SHARE = 20;
 
 interface Candidate {
@@ -30,15 +30,15 @@ interface Candidate {
   readonly item: NamedCapability;
   readonly plain: string;
   readonly folded: string;
-  /** Whether `plain` is `server__name` to the letter. */
+  /** Whether `plain` is exactly `server__name`. */
   readonly exact: boolean;
 }
 
 /**
- * Gives every capability the name that clients see: `server__name` in A-Z a-z 0-9 _ -, at most `EXPOSED_NAME_AIM`
- * characters, unique even for clients that take `-` for `_` (S2.2, W3.8). Names that do not fit are mapped or
- * shortened; names that meet get a hash of their server and own name. A name depends only on its own server
- * and name and on those it meets, never on order or on others.
+ * Gives every capability the name that clients see: `server__name` in A-Z a-z 0-9 _ -, at most `EXPOSED_NAME_AIM` characters,
+ * unique even for clients that replace `-` by `_` (S2.2, W3.8). Names that do not fit are mapped or shortened; names that
+ * collide get a hash of their server and own name. A name depends only on its own server and name and on those it collides
+ * with, never on order or on others.
  */
 export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
   const names = new Array<string | null>(items.length).fill(null);
@@ -71,7 +71,7 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
       contested.push({ candidate, hashed, met: group.find((other) => other !== candidate)!.item });
     }
   }
-  // Two hashed names that still meet, or meet a plain name, are both not offered.
+  // A hashed name that still collides, with another hashed name or with a plain one, is not offered.
   const alike = Map.groupBy(contested, ({ hashed }) => fold(hashed));
   for (const { candidate, hashed, met } of contested) {
     const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
@@ -83,15 +83,12 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
   return { names, notices: notices.sort(byItem) };
 }
 
-/** Names that clients may take for each other are one: Codex rewrites `-` to `_`. */
+/** Names with the same fold collide for some clients: Codex replaces `-` by `_`. */
 function fold(name: string): string {
   return name.replaceAll('-', '_');
 }
 
-/**
- * The server's part of a name; with other characters or the separator it gets a hash, or `my.server` would take the
- * calls of `my-server`.
- */
+/** The server's part of a name, with a hash if it is mapped: otherwise `my.server` would get the calls of `my-server`. */
 function mapServer(server: string): string {
   const mapped = server.replace(/[^A-Za-z0-9_-]|_(?=_|$)/g, '-');
   return mapped === server ? server : shortServer(mapped, server);
@@ -109,7 +106,7 @@ function fit(server: string, name: string, full: string): string {
   return cut(head + TOOL_NAME_DELIMITER + name, full);
 }
 
-/** The beginning of the name and a hash of the server's own name, so that its tools still stand together. */
+/** The beginning of the name and a hash of the server's own name, so that its tools stay next to each other. */
 function shortServer(mapped: string, server: string): string {
   return `${mapped.slice(0, SERVER_SHARE - 5).replace(/_+$/, '')}-${digest(server).slice(0, 4)}`;
 }
@@ -118,7 +115,7 @@ function withHash(plain: string, item: NamedCapability): string {
   return cut(plain, item.server + TOOL_NAME_DELIMITER + item.name);
 }
 
-/** The beginning of the name and a hash of the whole: together never above `EXPOSED_NAME_AIM`. */
+/** The beginning of the name and a hash of the full name, together at most `EXPOSED_NAME_AIM` characters. */
 function cut(name: string, full: string): string {
   return `${name.slice(0, EXPOSED_NAME_AIM - HASH_DIGITS - 1)}_${digest(full).slice(0, HASH_DIGITS)}`;
 }
@@ -147,7 +144,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** What clients that bridge MCP tools into their own name space put in front (S4.13, S4.15). */
+/** The prefix of clients that bridge MCP tools into their own namespace (S4.13, S4.15). */
 const BRIDGE_PREFIX = 'mcp__';
 
 export interface PrefixedTool {
@@ -155,19 +152,19 @@ export interface PrefixedTool {
   readonly tool: string;
 }
 
-/** `server__tool`, as it is; nothing is checked or shortened (S2.3). What is exposed comes from `exposeNames`. */
+/** `server__tool` without checks or shortening (S2.3). `exposeNames` makes the exposed names. */
 export function prefixTool(server: string, tool: string): string {
   return server + TOOL_NAME_DELIMITER + tool;
 }
 
-/** Splits at the first `__`; parts may be empty (S2.4). For input of people and embedding; calls use the table. */
+/** Splits at the first `__`; parts may be empty (S2.4). For operators, embedding, and names that `NameTable` does not have. */
 export function parsePrefixedTool(prefixed: string): PrefixedTool {
   const at = prefixed.indexOf(TOOL_NAME_DELIMITER);
   if (at < 0) throw new TypeError(`invalid tool name format: ${prefixed} (expected agent__tool)`);
   return { server: prefixed.slice(0, at), tool: prefixed.slice(at + TOOL_NAME_DELIMITER.length) };
 }
 
-/** The name without a client's `mcp__`; null where it has none. */
+/** The name without a client's `mcp__`; null if it has no such prefix. */
 export function withoutBridgePrefix(name: string): string | null {
   return name.startsWith(BRIDGE_PREFIX) ? name.slice(BRIDGE_PREFIX.length) : null;
 }
@@ -177,7 +174,7 @@ export function bridgePrefixed(exposed: string): string {
   return BRIDGE_PREFIX + exposed;
 }
 
-/** Tool names that are offered: 1–128 characters (2026-07-28 server/tools §Tool Names), `/` of earlier drafts. */
+/** Tool names that are offered: 1–128 characters (2026-07-28 server/tools §Tool Names), and `/` of earlier drafts. */
 const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 export function toolNameFault(name: string): string | null {

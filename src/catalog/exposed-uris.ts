@@ -12,7 +12,7 @@ export function appLinkEdits(bytes: Buffer, meta: Range | null, server: string):
   );
 }
 
-/** The same for the content of a tool's result or a prompt's message: links to resources, and resources in it. */
+/** Edits that expose the resource links and embedded resources in the content of a tool's result or a prompt's message. */
 export function contentEdits(bytes: Buffer, content: Range | null, exposed: ExposedUri): Edit[] {
   if (content === null) return [];
   const blocks = bytes[content.start] === 0x5b ? elements(bytes, content.start, content.end) : [content];
@@ -25,7 +25,7 @@ export function contentEdits(bytes: Buffer, content: Range | null, exposed: Expo
   return edits;
 }
 
-/** Nothing where the URI stays as it is. */
+/** Returns no edit if the URI stays the same. */
 export function uriEdit(bytes: Buffer, range: Range | null, exposed: ExposedUri): Edit[] {
   const own = stringValue(bytes, range);
   if (range === null || own === null) return [];
@@ -33,7 +33,7 @@ export function uriEdit(bytes: Buffer, range: Range | null, exposed: ExposedUri)
   return uri === own ? [] : [{ ...range, insert: JSON.stringify(uri) }];
 }
 
-/** The URIs of skills, their files and directories in a result of SEP-2640, each with the server's name in it. */
+/** Edits that wrap the URIs of skills, their files and directories in a result of SEP-2640. */
 export function skillEdits(bytes: Buffer, result: Range, server: string): Edit[] {
   const [skills, skill, resources] = fields(bytes, result.start, result.end, ['skills', 'skill', 'resources']);
   const entries = [...elementsOf(bytes, skills), ...(skill == null ? [] : [skill])];
@@ -48,20 +48,20 @@ function elementsOf(bytes: Buffer, list: Range | null | undefined): Range[] {
 }
 
 /**
- * A URI or template of two servers is exposed as `trunkline://{server}/{uri}`, which any resource takes as well; the
- * original follows the prefix unchanged. `ui` (MCP Apps) and `skill` (SEP-2640) URIs mean something at their server
- * only and keep their scheme: always `ui://trunkline/{server}/{rest}` (decision 056).
+ * A URI or template of several servers is exposed as `trunkline://{server}/{uri}`, with the original unchanged after the
+ * prefix; clients may use this form for any resource. `ui` (MCP Apps) and `skill` (SEP-2640) URIs are valid only at their own
+ * server and keep their scheme: always `ui://trunkline/{server}/{rest}` (decision 056).
  */
 const ANY_SCHEME = 'trunkline://';
 const OWN_SCHEMES = ['ui://', 'skill://'];
 const GATEWAY = 'trunkline/';
 
-/** Whether the gateway reads this as a wrapped URI: as an address at the server that it names, and at no other. */
+/** Whether the URI has the wrapped form, which addresses only the server that it names. */
 export function isWrapped(uri: string): boolean {
   return uri.startsWith(prefixOf(ownScheme(uri)));
 }
 
-/** Whether a server's URI is exposed wrapped though no other has it: one that only its server knows, or that reads as wrapped. */
+/** Whether a URI is exposed wrapped even if one server has it: `ui` and `skill` URIs, and URIs that look wrapped. */
 export function isAlwaysWrapped(uri: string): boolean {
   return ownScheme(uri) !== null || isWrapped(uri);
 }

@@ -1,12 +1,12 @@
 import type { CachedList, ServerCatalog } from '../model/server-catalog.ts';
 
-/** The tool that stands for those of a server that has to be signed in to before it lists any. */
+/** The tool that is listed in place of a server's tools until the user signs in. */
 const LOGIN_TOOL = 'trunkline_login';
 
 const NOTHING: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 const made = new Map<string, ServerCatalog>();
 
-/** What is shown of such a server. The same object for the same name. */
+/** The catalog of a server that needs a login. The same object for the same name. */
 export function loginCatalog(server: string): ServerCatalog {
   let catalog = made.get(server);
   if (catalog === undefined) made.set(server, (catalog = newCatalog(server)));
@@ -17,7 +17,7 @@ export function isLoginCatalog(catalog: ServerCatalog): boolean {
   return made.get(catalog.server) === catalog;
 }
 
-/** Whether the name is that of the gateway's own tool, and not of one that the server has. */
+/** Whether the name is the gateway's own login tool, and not a tool of the server. */
 export function isLoginTool(catalog: ServerCatalog | null | undefined, name: string): boolean {
   return name === LOGIN_TOOL && catalog != null && isLoginCatalog(catalog);
 }

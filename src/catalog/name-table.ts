@@ -9,9 +9,9 @@ export interface TableEntry {
 }
 
 /**
- * Tools or prompts by all names that clients may use: exposed, whole `server__name`, either behind `mcp__` (S4.13;
- * unless a server is called `mcp`), and the own name if only one server has it and it has no separator. Names are
- * looked up and never taken apart.
+ * Tools or prompts by all names that clients may use: the exposed name, the full `server__name`, either with the prefix
+ * `mcp__` (S4.13; unless a server is named `mcp`), and the own name if only one server has it and it contains no separator.
+ * Names are looked up and never parsed.
  */
 export class NameTable {
   readonly targets: readonly ExposedItem[];
@@ -21,7 +21,7 @@ export class NameTable {
   readonly #bare: ReadonlyMap<string, readonly ExposedItem[]>;
   readonly #bridged: boolean;
 
-  /** `bridged`: no server is called `mcp`, so that `mcp__` can only be a bridging client's prefix. */
+  /** `bridged`: no server is named `mcp`, so that `mcp__` can only be a bridging client's prefix. */
   constructor(entries: readonly TableEntry[], bridged: boolean) {
     this.#bridged = bridged;
     const { names, notices } = exposeNames(entries.map(({ server, item }) => ({ server, name: item.key })));
@@ -48,7 +48,7 @@ export class NameTable {
     return namesakes?.length === 1 ? namesakes[0]! : null;
   }
 
-  /** The targets a bare name could mean; more than one says why `find` gave none. */
+  /** The targets that an own name could mean; if there are several, `find` returns null. */
   namesakes(name: string): readonly ExposedItem[] {
     return this.#bare.get(name) ?? [];
   }

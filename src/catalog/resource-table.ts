@@ -14,10 +14,10 @@ interface Offered extends ResourceTarget {
 }
 
 /**
- * Resources and templates by URI. A URI that one server offers stays as it is; one that several offer is exposed
- * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place. One that
- * means something only to its own server, and one of the gateway's own form, is exposed wrapped in any case; the former leads to
- * its server bare, too, while only one offers it.
+ * Resources and templates by URI. A URI of one server is exposed unchanged. A URI of several servers is exposed wrapped for
+ * each of them and leads nowhere in its original form, so that a server added later never takes over a URI. `ui` and `skill`
+ * URIs, and URIs that look wrapped, are exposed wrapped in any case; the former also lead to their server in the original
+ * form while only one server offers them.
  */
 export class ResourceTable {
   readonly resources: readonly Offered[];
@@ -25,9 +25,9 @@ export class ResourceTable {
   readonly #servers: ReadonlySet<string>;
   readonly #resources = new Map<string, Offered>();
   readonly #templates = new Map<string, Offered>();
-  /** What is exposed wrapped though one server has it, by its own URI. */
+  /** Items that are exposed wrapped although only one server has them, by own URI. */
   readonly #bare = new Map<string, ResourceTarget>();
-  /** Own URIs that several servers have, as those expose them. */
+  /** The exposed URIs of own URIs that several servers have. */
   readonly #contested = new Map<string, readonly string[]>();
   readonly #wrapped = new Set<string>();
   readonly #index: TemplateIndex;
@@ -44,7 +44,7 @@ export class ResourceTable {
     );
   }
 
-  /** By table, by a wrapped URI's own word, then by the templates, the most specific first. */
+  /** Looks in the table, then for the server that a wrapped URI names, then for the most specific template that matches. */
   find(uri: string): ResourceTarget | null {
     const listed = this.#resources.get(uri) ?? this.#bare.get(uri);
     if (listed !== undefined) return listed;
@@ -62,12 +62,12 @@ export class ResourceTable {
     return this.#templates.get(uri) ?? this.find(uri);
   }
 
-  /** The wrapped URIs that a contested one could mean. */
+  /** The wrapped URIs that an ambiguous URI could mean. */
   choices(uri: string): readonly string[] {
     return this.#contested.get(uri) ?? [];
   }
 
-  /** What a server's own URI is called here. */
+  /** The exposed URI of a server's own URI. */
   exposed(server: string, uri: string): string {
     const wrapped = wrapUri(server, uri);
     return isAlwaysWrapped(uri) || this.#wrapped.has(wrapped) ? wrapped : uri;
@@ -102,12 +102,12 @@ interface TemplateEntry {
   readonly server: string;
 }
 
-/** So much of the literal beginning of a template is looked up; the rest is compared. */
+/** Characters of a template's literal prefix that are indexed. */
 const INDEXED = 64;
 
-/** Templates of all servers by their literal beginning, so that a URI is compared only with those that it can match. */
+/** Templates of all servers by literal prefix, so that a URI is compared only with those that it can match. */
 class TemplateIndex {
-  /** Lower ranks are more specific; of equally specific ones the first has the lower rank. */
+  /** Lower ranks are more specific; of equally specific ones, the first has the lower rank. */
   readonly #byPrefix: ReadonlyMap<string, readonly (TemplateEntry & { readonly rank: number })[]>;
   readonly #lengths: readonly number[];
 

@@ -5,14 +5,14 @@ import { bridgePrefixed, withoutBridgePrefix } from '../catalog/exposed-names.ts
 import { GatewayError } from '../model/gateway-error.ts';
 import { type ToolChange, type ToolMeta, toolChanges } from './compare-tool-lists.ts';
 
-/** What a model reads of a tool's result (S4.13). */
+/** The part of a tool's result that a model reads (S4.13). */
 export interface ToolText {
   readonly text: string;
-  /** The tool's own word for its failure. */
+  /** Whether the tool itself reported a failure. */
   readonly isError: boolean;
 }
 
-/** A tool for a program of its own kind: an agent loop, another SDK (S4.18). */
+/** A tool for other kinds of programs, such as an agent loop or another SDK (S4.18). */
 export interface LocalTool {
   /** `mcp__server__tool` (S4.15). */
   readonly name: string;
@@ -42,8 +42,8 @@ export async function bridgedTools(gateway: Gateway, options?: AsAgent): Promise
 }
 
 /**
- * Calls a tool by its bridged name and resolves with its text (S4.13). Rejects with GatewayError for a name without
- * `mcp__`, a server that is not connected, and whatever a call may end in.
+ * Calls a tool by its bridged name and resolves with its text (S4.13). Rejects with GatewayError for a name without `mcp__`, a
+ * server that is not connected, and every other failure of the call.
  */
 export async function callBridgedTool(
   gateway: Gateway,
@@ -57,8 +57,8 @@ export async function callBridgedTool(
 }
 
 /**
- * What became of the tools since a snapshot of `bridgedTools`, sorted by name (S4.20). Tools of a server that is down
- * count as removed.
+ * The changes of the tools since a snapshot of `bridgedTools`, sorted by name (S4.20). Tools of a server that is down count as
+ * removed.
  */
 export async function pendingSchemaChanges(
   gateway: Gateway,
@@ -68,7 +68,7 @@ export async function pendingSchemaChanges(
   return toolChanges(snapshot, await bridgedTools(gateway, options));
 }
 
-/** One local tool for each tool of the servers that are up: a snapshot (S4.18). */
+/** A snapshot with one local tool for each tool of the servers that are up (S4.18). */
 export async function bridgeAll(gateway: Gateway, { agent }: AsAgent = {}): Promise<readonly LocalTool[]> {
   const asAgent = agent === undefined ? {} : { agent };
   return (await bridgedTools(gateway, asAgent)).map(({ name, description, inputSchema }) => ({
@@ -79,7 +79,7 @@ export async function bridgeAll(gateway: Gateway, { agent }: AsAgent = {}): Prom
   }));
 }
 
-/** The text blocks joined; of others, what they are: `[image: image/png]`, `[audio content]` (S4.13). */
+/** Joins the text blocks; another block becomes a placeholder: `[image: image/png]`, `[audio content]` (S4.13). */
 export function resultText({ content, isError }: ToolCallResult): ToolText {
   return { text: (content ?? []).map(blockText).join(''), isError: isError === true };
 }

@@ -1,19 +1,19 @@
 import { sameJson } from '../catalog/drift/same-value.ts';
 
-/** A tool as far as these comparisons go (S4.8). */
+/** The members of a tool that are compared (S4.8). */
 export interface ToolMeta {
   readonly name: string;
   readonly description?: string;
-  /** JSON text as its server wrote it, or its value. Absent is the same as `null`. */
+  /** The schema as JSON text or as a value. Absent is the same as `null`. */
   readonly inputSchema?: unknown;
 }
 
-/** The one word for how two lists differ (S4.19). */
+/** How two lists differ (S4.19). */
 export type DriftKind = 'none' | 'added' | 'removed' | 'reordered' | 'structured';
 
 export interface DriftReport {
   readonly kind: DriftKind;
-  /** For people: which tools, or what of them. Empty for `none`. */
+  /** The tools that differ, or what differs of one, for people. Empty for `none`. */
   readonly message: string;
 }
 
@@ -26,10 +26,9 @@ export interface ToolChange {
 const NONE: DriftReport = { kind: 'none', message: '' };
 
 /**
- * How two lists of one server's tools differ, in one word (S4.19). Only the first of these that holds is reported: a
- * name occurs twice in either list (`structured`), tools were added, removed, reordered, or the first tool, in their
- * order, whose description or schema is another (`structured`). `null` and the empty list are the same. Everything at
- * once is in `capabilityDrift`.
+ * How two lists of one server's tools differ (S4.19). Only the first of these is reported: a name occurs twice in a list
+ * (`structured`); tools were added, removed, or reordered; the description or schema of a tool changed (`structured`, the first
+ * such tool in the order of `before`). `null` equals the empty list. `capabilityDrift` reports all differences.
  */
 export function compareToolLists(
   before: readonly ToolMeta[] | null | undefined,
@@ -53,8 +52,8 @@ export function compareToolLists(
 }
 
 /**
- * What became of a set of tools under their full names, sorted by name (S4.20): a new description counts as a change
- * of the schema. Order means nothing; of a name that occurs twice the last one counts.
+ * The changes of a set of tools with full names, sorted by name (S4.20). A new description counts as a change of the schema.
+ * Order is ignored; of tools with the same name, the last one counts.
  */
 export function toolChanges(before: readonly ToolMeta[], after: readonly ToolMeta[]): readonly ToolChange[] {
   const [old, now] = [byName(before), byName(after)];

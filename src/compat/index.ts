@@ -1,7 +1,6 @@
 /**
- * `trunkline/compat`: the names that the libraries Trunkline replaces have, for programs that move to Trunkline. New
- * programs use `trunkline`. Pinned by test/surface.test.ts. Ids such as S2.15 are rows of the mission
- * (test/e2e/requirements.ts).
+ * `trunkline/compat`: the names of the libraries that Trunkline replaces, for programs that migrate to it. New programs use
+ * `trunkline`. test/surface.test.ts pins the exports. Ids such as S2.15 are requirements (test/e2e/requirements.ts).
  */
 
 export { Router } from '../app/embedding/router.ts';

@@ -18,8 +18,8 @@ export interface InputSchemaObject {
 export type OptionalProperty = Property & { readonly optional: true };
 
 /**
- * An input schema for a tool made by a program (S2.18). Properties are required unless marked `optional`. Schemas of
- * servers never come through here: they stay the bytes they are.
+ * The input schema of a tool that a program defines (S2.18). Properties are required unless marked `optional`. Schemas of
+ * servers are never built here; they keep their bytes.
  */
 export function objectSchema(properties: Readonly<Record<string, Property | OptionalProperty>>): InputSchemaObject {
   const plain: Record<string, Property> = {};

@@ -1,9 +1,7 @@
 import type { OpenObject } from '../app/embedding/mcp-types.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 
-/**
- * JSON-RPC's own error codes (S2.1; JSON-RPC 2.0 §5.1). The gateway's further codes are in `ERROR_CATALOGUE`.
- */
+/** JSON-RPC's own error codes (S2.1; JSON-RPC 2.0 §5.1). `ERROR_CATALOGUE` has the gateway's further codes. */
 export const ERROR_CODES = {
   ParseError: CATALOGUE.PARSE_ERROR.rpc,
   InvalidRequest: CATALOGUE.INVALID_REQUEST.rpc,
@@ -38,7 +36,7 @@ export interface RpcSuccess {
 
 export interface RpcFailure {
   readonly jsonrpc: '2.0';
-  /** null where the request's id could not be read. */
+  /** null if the request's id could not be read. */
   readonly id: RequestId | null;
   readonly error: RpcError;
 }
@@ -46,12 +44,12 @@ export interface RpcFailure {
 /** S2.15: either a result or an error, never both and never neither. */
 export type RpcResponse = RpcSuccess | RpcFailure;
 
-/** A success always has a `result` (S2.16): an empty object where there is nothing to say. */
+/** A success always has a `result` (S2.16); by default an empty object. */
 export function newSuccessResponse(id: RequestId, result?: unknown): RpcSuccess {
   return { jsonrpc: '2.0', id, result: result ?? {} };
 }
 
-/** S2.16. `data` is left out where it is undefined. */
+/** S2.16. `data` is omitted if undefined. */
 export function newErrorResponse(id: RequestId | null, code: number, message: string, data?: unknown): RpcFailure {
   return { jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } };
 }

@@ -19,32 +19,33 @@ import { Reaper } from '../upstream/process/reaper.ts';
 import type { ClosedReason, Transport } from '../upstream/transport/transport.ts';
 
 export interface ChannelOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
-  /** What the server is called in errors and logs. Default `server`. */
+  /** The server's name in errors and logs. Default `server`. */
   readonly name?: string;
-  /** Hears what the server sends unasked. Params as JSON text; empty where there are none. */
+  /** Called for each notification of the server. `params` is JSON text, empty without params. */
   readonly onNotification?: (method: string, params: string) => void;
 }
 
 /**
- * The bare channel to one server (S4.2): requests and notifications of the caller's own making, over any transport.
- * It makes no handshake and does not reconnect: its caller does both. For everything else use `connectServer`.
+ * A raw channel to one server, over any transport (S4.2). The caller composes requests and notifications, makes the handshake
+ * and reconnects. For everything else use `connectServer`.
  */
 export interface ServerChannel extends AsyncDisposable {
   /**
-   * Sends a request of the stateful revisions and resolves with its result as JSON text, to the digit. `params` is an
-   * object or JSON text. Rejects with GatewayError: CANCELLED on `signal` and TIMEOUT after `timeoutMs` (default
-   * 60 000), both with a cancellation to the server; NOT_SENT or UNKNOWN when the connection is lost; and with ServerError.
+   * Sends a request of the stateful revisions and resolves with its result as JSON text, with all digits. `params` is an object
+   * or JSON text. Rejects with the reason of a `signal` that is already aborted; with GatewayError CANCELLED on `signal` and
+   * TIMEOUT after `timeoutMs` (default 60 000), both with a cancellation to the server; with NOT_SENT or UNKNOWN if the
+   * connection is lost; and with ServerError.
    */
   send(method: string, params?: object | string, options?: Omit<CallOptions, 'onProgress'>): Promise<string>;
-  /** Sends a notification; nothing comes back, not even its loss. */
+  /** Sends a notification. A lost notification is not reported. */
   notify(method: string, params?: object | string): void;
-  /** Resolves with the reason when the channel has ended by itself, or with null when it was closed. Never rejects. */
+  /** Resolves with the reason if the channel ended by itself, or with null if `close` ended it. Never rejects. */
   readonly done: Promise<ClosedReason | null>;
-  /** Ends it, the process included. What is in flight rejects with UNKNOWN. Idempotent. */
+  /** Closes the channel and ends the process. Requests in flight reject with UNKNOWN. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Opens a channel. Rejects with ConfigError, or with GatewayError NOT_SENT when there is nothing to connect to. */
+/** Opens a channel. Rejects with ConfigError, or with GatewayError NOT_SENT if it cannot connect. */
 export async function openChannel(definition: ServerDefinition, options: ChannelOptions = {}): Promise<ServerChannel> {
   const { name = 'server', cwd = process.cwd(), env = process.env } = options;
   const { logger } = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
@@ -167,7 +168,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
 
   missed(): void {}
 
-  /** Answers pings. No user and no model is here for other requests. */
+  /** Answers pings. Refuses other requests, because no client can answer them. */
   async asked(_connection: Connection, message: { readonly id: string; readonly method: string }) {
     if (message.method === 'ping') return result(message.id, '{}', 'stateful');
     throw new GatewayError('METHOD_NOT_FOUND', `Method not found: ${message.method}`);

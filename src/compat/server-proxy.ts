@@ -3,7 +3,7 @@ import type { Capabilities } from '../app/embedding/mcp-types.ts';
 import type { ServerState } from '../model/server-state.ts';
 import type { ToolMeta } from './compare-tool-lists.ts';
 
-/** How far a server is, in the words of S4.5. */
+/** The lifecycle states of S4.5. */
 export type LifecycleState = 'initializing' | 'connected' | 'degraded' | 'failed' | 'unknown';
 
 const LIFECYCLE: Readonly<Record<ServerState, LifecycleState>> = {
@@ -23,36 +23,36 @@ const LIFECYCLE: Readonly<Record<ServerState, LifecycleState>> = {
   suspended: 'unknown',
 };
 
-/** Our states in four words; `unknown` for what is not meant to run, and for words that are no state (S4.5). */
+/** Maps server states; `unknown` for servers that are not meant to run, and for texts that are no state (S4.5). */
 export function lifecycleOf(state: string): LifecycleState {
   return Object.hasOwn(LIFECYCLE, state) ? LIFECYCLE[state as ServerState] : 'unknown';
 }
 
-/** What a server offers at all (S4.6). */
+/** The kinds of items that a server offers (S4.6). */
 export interface ServerCapabilities {
   readonly tools: boolean;
   readonly resources: boolean;
   readonly prompts: boolean;
 }
 
-/** By presence: `"tools": {}` is a yes (S4.6). */
+/** A capability that is present counts: `"tools": {}` is true (S4.6). */
 export function serverCapabilities(declared: Capabilities | null): ServerCapabilities {
   const has = (name: string): boolean => declared?.[name] !== undefined && declared[name] !== null;
   return Object.freeze({ tools: has('tools'), resources: has('resources'), prompts: has('prompts') });
 }
 
-/** A server at one moment (S4.7). It never changes: ask again for the next moment. */
+/** An immutable snapshot of a server (S4.7). Take another one for the current state. */
 export interface ServerProxy {
   readonly name: string;
   readonly state: LifecycleState;
   readonly capabilities: ServerCapabilities;
-  /** As it last listed them, in its own order; none while it is not connected (S4.11). */
+  /** The tools of the last listing, in the server's order; empty unless it is connected (S4.11). */
   readonly tools: readonly ToolMeta[];
-  /** Takes the server away, as `unregisterServer` does. */
+  /** Removes the server, as `unregisterServer` does. */
   close(): Promise<void>;
 }
 
-/** One server as a snapshot; null where there is none of that name. */
+/** A snapshot of one server; null if no server has the name. */
 export function serverProxy(gateway: Gateway, name: string): ServerProxy | null {
   const status = gateway.server(name);
   const client = gateway.client(name);

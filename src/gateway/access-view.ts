@@ -7,7 +7,7 @@ import type { CommonParts } from './common-parts.ts';
 import { OwnExchange } from './own-exchange.ts';
 import { Target } from './target.ts';
 
-/** What callers may use: the policies of calls themselves are asked, about calls that are never sent. */
+/** What callers may use, as the policies decide it for hypothetical calls that are never sent. */
 export class AccessView {
   readonly #parts: Pick<CommonParts, 'upstreams' | 'policies'>;
 
@@ -15,7 +15,7 @@ export class AccessView {
     this.#parts = parts;
   }
 
-  /** The tools of all servers that are enabled. Reads memory only. */
+  /** The tools of all enabled servers. Reads memory only. */
   offered(client: ClientProfile): readonly OfferedTools[] {
     const { upstreams } = this.#parts;
     const enabled = upstreams.servers().filter((server) => server.enabled);
@@ -74,7 +74,7 @@ class HypotheticalCall extends OwnExchange {
   readonly hypothetical = true;
 }
 
-/** With those that are withheld. */
+/** The names of all listed tools, withheld ones included. */
 function toolNames({ lists, withheld }: ServerCatalog): ReadonlySet<string> {
   return new Set([...lists.tools.items.map(({ key }) => key), ...(withheld?.tools.keys() ?? [])]);
 }

@@ -8,13 +8,13 @@ import type { SeenSession } from './lists/seen-sessions.ts';
 import { sees } from './policy/access.ts';
 
 /**
- * Changes come in bursts (three lists of one server, servers starting together); clients are notified once. While thousands of
- * tools are compared for each notification, bursts are longer.
+ * Changes within this time cause one notification (three lists of one server, servers starting together). If the comparison of
+ * lists takes long, `Paced` extends it.
  */
 const COALESCE_MS = 50;
-/** For this long after a session's own connection notified it, the gateway does not repeat the notification. */
+/** For this long, the gateway does not repeat a notification of a session's own connection, or one for a renewed connection. */
 const NOTIFIED_MS = 2_000;
-/** Within this all nodes have the lists that one of them had first. */
+/** Within this time all nodes get the lists that one of them had first. */
 const SPREAD_MS = 10_000;
 
 const NONE: ReadonlySet<string> = new Set();
@@ -24,22 +24,22 @@ interface AnnouncerDeps extends ListParts {
 }
 
 /**
- * Tells clients that a list of theirs has changed: each session and each listener once per notification and burst,
- * and only where the list it would get did change.
+ * Sends list_changed notifications: to each session and each listen at most once per method and burst and, except for a renewed
+ * connection, only if the list changed for that client.
  */
 export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
-  /** What changed so lately that other nodes may not have it yet, by server. */
+  /** Recent changes that other nodes may not have yet, by server. */
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
-  /** Servers whose notification is sent once more. */
+  /** Servers whose recent changes are announced once more. */
   readonly #again = new Set<string>();
   readonly #flushing: Paced;
   #disarm: (() => void) | null = null;
-  /** When the last of the changes that wait arrived. */
+  /** When the last pending change arrived. */
   #changedAt = 0;
   #everybody = false;
-  /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
+  /** By server and connection, the methods that its clients get even without a change; null for all declared ones. */
   readonly #renewed = new Map<string, Map<string, Set<string> | null>>();
 
   constructor(deps: AnnouncerDeps) {
@@ -47,10 +47,7 @@ export class Announcer {
     this.#flushing = new Paced(deps.clock, () => this.#flush());
   }
 
-  /**
-   * Lists of the server are others, for clients of one fingerprint or (null) of any. The catalogues must have been invalidated
-   * before.
-   */
+  /** Lists of the server changed, for clients of one fingerprint or (null) of all. The caller invalidates the catalogs before. */
   changed(server: string, fingerprint: string | null, kinds: readonly ListKind[], key: string | null = null): void {
     const name = `${server} ${fingerprint ?? '*'} ${key ?? ''}`;
     const change = this.#changes.get(name);
@@ -66,8 +63,8 @@ export class Announcer {
   }
 
   /**
-   * Another node lists the server otherwise than before. A client without a session gets changes only where it listens, and
-   * may have asked that node too soon: it gets the changes of a moment ago once more.
+   * Another node now lists the server differently. A client without a session gets changes only by a listen, and may have asked
+   * that node too early: recent changes are announced once more.
    */
   again(server: string): void {
     const changed = this.#lately.get(server);
@@ -77,8 +74,8 @@ export class Announcer {
   }
 
   /**
-   * Servers, filters or rights have changed: clients whose merged list differs are notified, and clients of the endpoint of a
-   * server whose filter changed.
+   * Servers, filters or rights changed: notifies clients whose merged list differs, and clients of the endpoints of servers
+   * whose filter changed.
    */
   everything(filtered: Iterable<string>): void {
     this.#everybody = true;
@@ -87,8 +84,8 @@ export class Announcer {
   }
 
   /**
-   * The server was listed again over this connection, after a break or (`methods`) because it announced changes: the clients of
-   * the connection are notified once, whatever the lists are, as it is not known what they missed.
+   * The server was listed again over this connection, after a break or because it announced changes (`methods`). Notifies the
+   * clients of the connection once, even of equal lists, because they may have missed changes.
    */
   renewed(server: string, key: string, methods: readonly string[] | null = null): void {
     const keys = this.#renewed.get(server) ?? new Map<string, Set<string> | null>();
@@ -98,17 +95,17 @@ export class Announcer {
     this.#arm();
   }
 
-  /** The session's own connection notified it. */
+  /** Records a notification by the session's own connection. */
   notified({ heard }: SeenSession, method: string): void {
     heard.set(method, this.#deps.clock.now());
   }
 
-  /** What the session's process announced does not count any more: the process is gone, and the session sees other lists. */
+  /** Forgets what the session's process announced: the process is gone, and the session gets other lists. */
   stateLost(sessionId: string): void {
     this.#deps.sessions.get(sessionId)?.heard.clear();
   }
 
-  /** Streams are about to end: what waits is sent now. */
+  /** Sends pending notifications now, because the streams are about to end. */
   drain(): void {
     if (this.#disarm === null && !this.#flushing.due) return;
     this.close();
@@ -136,12 +133,12 @@ export class Announcer {
     this.#changes.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {
       const seen = this.#deps.sessions.get(sessionId);
-      // This session has made no request since the gateway started: the last notification it got is not known.
+      // The session has made no request since the gateway started, so its last notification is not known.
       const methods =
         seen === null
           ? changedMethods(concerning.flatMap(({ kinds }) => [...kinds]))
           : methodsDue(seen, concerning, this.#deps.catalogs, this.#deps.upstreams);
-      // No process reports what was decided here: a filter, a pin.
+      // No server process announces a change that the gateway made: a filter, a pin.
       const decided = changedMethods(
         concerning.filter(({ fingerprint }) => fingerprint === null).flatMap(({ kinds }) => [...kinds]),
       );
@@ -173,7 +170,7 @@ export class Announcer {
     return changedMethods(this.#lately.get(server)?.kinds ?? []);
   }
 
-  /** The notifications that are due to a client of one of these connections, which may be none of it. */
+  /** The methods that are due to the recipient if one of these connections serves it; none otherwise. */
   #renewedFor(
     server: string,
     keys: ReadonlyMap<string, ReadonlySet<string> | null>,
@@ -189,7 +186,7 @@ export class Announcer {
     return declared.intersection(keys.get(key!) ?? declared);
   }
 
-  /** Connections of single sessions have the session's id for their key; for others all sessions are looked at. */
+  /** The sessions with these ids if all keys are ids of sessions; otherwise all sessions that may use the server. */
   #sessionsOn(server: string, keys: ReadonlySet<string>): Iterable<string> {
     const { sessions, streams } = this.#deps;
     if (keys.values().every((key) => sessions.get(key) !== null)) return keys;
@@ -205,7 +202,7 @@ export class Announcer {
     const concerned = new Map<string, ListChange[]>();
     for (const change of changes) {
       for (const { sessionId } of this.#deps.streams.sessionsFor(change.server)) {
-        // Of a session that was not heard of since the gateway started nothing is known but its id.
+        // Only the id is known of a session that has made no request since the gateway started.
         if (change.key !== null && change.key !== sessionId && this.#deps.sessions.get(sessionId) === null) continue;
         const known = concerned.get(sessionId);
         if (known === undefined) concerned.set(sessionId, [change]);

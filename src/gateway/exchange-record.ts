@@ -12,9 +12,9 @@ import { sessionLabel } from '../telemetry/session-label.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
 import { OperationDurations } from './operation-durations.ts';
 
-/** Lines of calls that did not fail: enough for people to read along, and less than 1 % of a processor. */
+/** Log lines of calls that did not fail: enough for people to read along, and less than 1 % of a processor. */
 const LINES_PER_SECOND = 50;
-/** Of each server: one that is down fails every call. */
+/** Log lines of failed calls of each server: one that is down fails every call. */
 const FAILURES_PER_SECOND = 5;
 const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
@@ -31,20 +31,19 @@ export interface ExchangeRecordDeps {
   /** Absent or null: no spans are recorded. */
   readonly tracer?: Tracer | null;
   readonly calls: CallLog;
-  /** Called for every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
+  /** Called for every request that ended, except streams; `since`: its start, a time of `clock`. Must not throw. */
   readonly ended?: (exchange: Exchange, endpoint: Endpoint, outcome: Outcome, since: number) => void;
 }
 
 /**
- * Records what clients asked for and how it ended: in a span of kind `server`, in the durations by method and kind of end
- * (OpenTelemetry semantic conventions for MCP), and in the log. Open streams are no operations and have neither span nor
- * duration.
+ * Records requests of clients and their outcomes: in a span of kind `server`, in the durations by method and error type
+ * (OpenTelemetry semantic conventions for MCP), and in the log. Listen streams are not operations and are not recorded.
  */
 export class ExchangeRecord {
   readonly #deps: ExchangeRecordDeps;
   readonly #durations: OperationDurations;
   readonly #lines = new LineBudget(LINES_PER_SECOND);
-  /** Of calls that failed, by server. */
+  /** Budgets for failed calls, by server. */
   readonly #failures = new Map<string, LineBudget>();
 
   constructor(deps: ExchangeRecordDeps) {
@@ -53,8 +52,8 @@ export class ExchangeRecord {
   }
 
   /**
-   * The span of an exchange that begins; null where none is recorded. Its parent is `_meta.traceparent`, and the header
-   * `traceparent` a link then; without the former the header is the parent.
+   * Begins the span of an exchange; null if none is recorded. The parent is `_meta.traceparent`, with the header `traceparent`
+   * as a link; without the former, the header is the parent.
    */
   span(exchange: Exchange, endpoint: Endpoint): ReturnType<Tracer['begin']> {
     const { tracer } = this.#deps;
@@ -68,7 +67,7 @@ export class ExchangeRecord {
     attributes['mcp.protocol.version'] = client.revision;
     attributes['url.path'] = endpoint.path;
     attributes['jsonrpc.request.id'] = request.id.startsWith('"') ? request.id.slice(1, -1) : request.id;
-    // The id itself is a secret.
+    // The session's id itself is a secret.
     if (client.sessionId !== null) attributes['mcp.session.id'] = sessionLabel(client.sessionId);
     exchange.trace = span.traceparent;
     const links = inMeta === null || traceHeader === null || traceHeader === inMeta ? [] : [traceHeader];
@@ -76,9 +75,8 @@ export class ExchangeRecord {
   }
 
   /**
-   * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log, a
-   * bounded number in each second. Calls that failed, by the gateway or on the way, are counted apart, by server. At `debug`
-   * every call has a line. Hands the outcome back.
+   * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log, within a
+   * budget per second. Failed calls have a budget for each server. At `debug` every call has a line. Returns the outcome.
    */
   ended(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
     const { request } = exchange;
@@ -120,7 +118,7 @@ export class ExchangeRecord {
   }
 }
 
-/** What a request names that leads nowhere, or that no policy was asked about. */
+/** The name or URI in a request for which no target was found. */
 function askedOf({ request }: Exchange): string | null {
   const key = NAMED_BY[request.method];
   return key === undefined ? null : bodyString(request, key);
@@ -164,7 +162,7 @@ function callOf(
   };
 }
 
-/** A call as a line of the log has it. */
+/** The fields of a call in the log. */
 function lineOf(
   { request, method, client, server, name, asked, outcome, error, reason, ms, ...call }: EndedCall,
   calls: CallLog,
@@ -190,7 +188,7 @@ function lineOf(
   };
 }
 
-/** So many lines in each second. */
+/** Limits the lines in each second. */
 class LineBudget {
   readonly #perSecond: number;
   #second = 0;
@@ -201,7 +199,7 @@ class LineBudget {
     this.#perSecond = perSecond;
   }
 
-  /** Whether there is one left. */
+  /** Takes a line of this second; false if none is left. */
   take(second: number): boolean {
     if (second !== this.#second) {
       this.#second = second;
@@ -212,7 +210,7 @@ class LineBudget {
     return false;
   }
 
-  /** How many were refused since this was asked last; null for none. */
+  /** The number of refused lines since the last call; null for none. */
   leftOut(): number | null {
     const count = this.#leftOut;
     this.#leftOut = 0;

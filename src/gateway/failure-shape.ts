@@ -6,9 +6,9 @@ import { namedParam } from './params.ts';
 import { asksForTask } from './tasks/task-ids.ts';
 
 /**
- * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`
- * results in the seeds' words (S2.31), which a model can read; everything else is a JSON-RPC error of its era, also
- * where the call names no tool (S2.1), or asked for a task: a result would be taken for one.
+ * The answer for a failure. Stateful clients of the aggregate get failed tool calls as `isError` results with the texts of
+ * S2.31, which a model can read. Everything else is a JSON-RPC error of its era, also if the call names no tool (S2.1), or asks
+ * for a task, whose client would take a result for a task.
  */
 export function shapeFailure(request: Message, endpoint: Endpoint, error: GatewayError): Message {
   if (request.era === 'stateful') {
@@ -24,14 +24,14 @@ function names(request: Message): boolean {
   return !(namedParam(request, 'name') instanceof GatewayError);
 }
 
-/** A resource that is not there is named in the error's data (server/resources §Error Handling). */
+/** The data of the error for a missing resource: its URI (server/resources §Error Handling). */
 function dataOf(request: Message, error: GatewayError): string | undefined {
   if (error.code !== 'RESOURCE_NOT_FOUND') return undefined;
   const uri = namedParam(request, 'uri');
   return uri instanceof GatewayError ? undefined : JSON.stringify({ uri: uri.value });
 }
 
-/** What a model reads of a failed tool call (S2.31). */
+/** The text of a failed tool call for the model (S2.31). */
 function toolFailureText(error: GatewayError): string {
   switch (error.code) {
     case 'ACCESS_DENIED':
@@ -43,7 +43,7 @@ function toolFailureText(error: GatewayError): string {
   }
 }
 
-/** 2026-07-28 has no code of its own for a resource that is not there (server/resources §Error Handling). */
+/** 2026-07-28 has no separate code for a missing resource (server/resources §Error Handling). */
 function inStateless(error: GatewayError): GatewayError {
   if (error.code !== 'RESOURCE_NOT_FOUND') return error;
   return new GatewayError('INVALID_PARAMS', error.message, { cause: error });

@@ -22,18 +22,18 @@ import type { TaskOversight } from './tasks/task-oversight.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
-/** Notifications of clients that are the edge's matter: the handshake, and the end of exchanges it knows. */
+/** Notifications of clients that the edge handles: the handshake, and the cancellation of its exchanges. */
 const OF_THE_EDGE: ReadonlySet<string> = new Set(['notifications/initialized', 'notifications/cancelled']);
 
-/** A client of one server has nothing to do until that server is there, and servers may take long to start. */
+/** A client of one server depends on that server, and servers may take long to start. */
 const ONE_SERVER_WAIT_MS = 30_000;
 
 /**
- * The core: one exchange in, one outcome out. Finds where a name leads, asks the policies, dispatches to the
- * upstreams and maps what comes back; knows neither HTTP nor processes, and of eras only which words a client speaks.
+ * The core: one exchange in, one outcome out. Resolves names, evaluates the policies, dispatches to the upstreams and maps the
+ * answer back. Knows neither HTTP nor processes, and of eras only which one a client uses.
  *
- * Answers carry the vocabulary they are written in (`Message.era`) and an id that means nothing: the edge translates
- * the one and puts the client's id in place of the other (`protocol/splice.withId`).
+ * Answers state the era of their format (`Message.era`) and have a placeholder id: the edge translates the format and puts in
+ * the client's id (`protocol/splice.withId`).
  */
 export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
@@ -41,7 +41,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #record: ExchangeRecord;
   #assembled: Parts | null = null;
   readonly #askingLogin = new Set<string>();
-  /** By server, what waited when it was told last. */
+  /** By server, the drift at the last report to `listChanged`. */
   readonly #driftTold = new Map<string, string>();
 
   constructor(deps: GatewayDeps) {
@@ -50,7 +50,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#record = new ExchangeRecord(deps);
   }
 
-  /** What was approved of servers, and what differs from it. */
+  /** The approved definitions, and what differs from them. */
   get drift(): Drift {
     return this.#parts.drift;
   }
@@ -65,13 +65,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return this.#parts.tasks.oversight;
   }
 
-  /** A server was listed. Resolves when it may be shown; never rejects. */
+  /** Inspects a server that was listed. Resolves when clients may see it; never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     await this.#parts.drift.inspect(catalog);
     void this.#tellDrift(catalog.server).catch(() => {});
   }
 
-  /** Once for everything that waits otherwise than before: lists are read often. */
+  /** Reports drift only if it changed, because servers are listed often. */
   async #tellDrift(server: string): Promise<void> {
     const { listChanged } = this.#deps;
     if (listChanged === undefined) return;
@@ -83,7 +83,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (now !== before) listChanged('drift', server);
   }
 
-  /** Made at the first use: the rooms on both sides need the gateway to be built, too. */
+  /** Assembled at the first use, because the rooms on both sides need the gateway first. */
   get #parts(): Parts {
     this.#assembled ??= assemble(this.#deps, this.#serverInfo);
     return this.#assembled;
@@ -95,7 +95,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return span === null ? running : ended(span, running);
   }
 
-  /** One `then` for all that follows on the outcome: each makes a promise, for every call. */
+  /** Uses one `then` for everything that depends on the outcome, because each one creates a promise for every call. */
   #run(exchange: Exchange, endpoint: Endpoint, from: number): Promise<Outcome> {
     const record = this.#record;
     const failed = (cause: unknown): Outcome => record.ended(exchange, endpoint, this.#defect(exchange, cause), from);
@@ -114,7 +114,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     }
   }
 
-  /** What the endpoint says of itself to this client; waits at most `waitMs` for servers that were never listed. */
+  /** The endpoint's handshake for this client. The aggregate waits at most `waitMs` for servers that were never listed. */
   handshake(
     endpoint: Endpoint,
     client: ClientProfile,
@@ -123,17 +123,17 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return this.#parts.requests.resolverOf(endpoint).handshake(endpoint, client, waitMs);
   }
 
-  /** Sends a request of an embedding program to the server itself; the endpoints answer `ping` without it. */
+  /** Sends an embedding program's request to the server itself, also a `ping`, which endpoints answer themselves. */
   ask(server: string, exchange: Exchange): Promise<Outcome> {
     return this.#parts.dispatch.callServer(server, exchange.request, exchange);
   }
 
-  /** The aggregate's catalogue for this client; waits at most `waitMs` for servers that were never listed. */
+  /** The aggregate's catalog for this client; waits at most `waitMs` for servers that were never listed. */
   catalog(client: ClientProfile, waitMs: number): Promise<Catalog> {
     return this.#parts.catalogs.ready(client, waitMs);
   }
 
-  /** A notification of the client that belongs to no exchange in flight. Goes to connections of its own only. */
+  /** Forwards a notification of the client that belongs to no exchange in flight, only to the client's own connections. */
   notify(endpoint: Endpoint, message: Message, client: ClientProfile): void {
     if (OF_THE_EDGE.has(message.method)) return;
     const { upstreams, catalogs } = this.#parts;
@@ -146,22 +146,22 @@ export class Gateway implements Exchanges, UpstreamEvents {
     }
   }
 
-  /** A session gave this resource up by way of another node. */
+  /** The session unsubscribed from this resource through another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
     this.#parts.subscriptions.givenUp(sessionId, server, uri);
   }
 
-  /** What a node that is gone had subscribed to for a session that is here now. Never rejects. */
+  /** Takes over a lost node's subscription for a session that is here now. Never rejects. */
   subscribeAgain(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
     return this.#parts.subscriptions.again(client, resource).catch(() => 'later');
   }
 
-  /** Tells the session that what it calls so may be another by now. */
+  /** Notifies the session that the resource of this exposed URI may have changed. */
   mayHaveChanged(sessionId: string, exposed: string): void {
     this.#parts.streams.deliver(sessionId, updateOf(exposed, 'stateful'));
   }
 
-  /** The client's session has ended: what was its own upstream is released. */
+  /** The client's session has ended: releases its state, and its own connections to servers. */
   sessionEnded(sessionId: string): void {
     const { sessions, catalogs, subscriptions, tasks, upstreams, elsewhere } = this.#parts;
     sessions.delete(sessionId);
@@ -174,8 +174,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /**
-   * Desired state was replaced, and upstreams and authenticator have it: from now on callers have the rights that `current`
-   * gives, and clients whose lists differ are notified. `filtered`: servers whose tool filter changed.
+   * Called after upstreams and authenticator have the new desired state: callers get the rights that `current` returns, and
+   * clients whose lists differ are notified. `filtered`: servers whose tool filter changed.
    */
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
     const { sessions, listens, announcer, catalogs, cache, drift } = this.#parts;
@@ -187,12 +187,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
     announcer.everything(filtered);
   }
 
-  /** Memory is scarce. */
+  /** Memory is scarce: drops the cache. */
   shrink(): void {
     this.#parts.cache.shrink();
   }
 
-  /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */
+  /** The gateway stops: ends listens and pending logins; other calls in flight continue. */
   drain(): void {
     this.#parts.announcer.drain();
     this.#parts.listens.drain();
@@ -207,7 +207,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.listens.drain();
   }
 
-  /** Connections that are not one session's are named by their key. */
+  /** `key` identifies a connection that is not one session's. */
   notification(server: string, sessionId: string | null, message: Message, key: string = sessionId ?? 'shared'): void {
     this.#parts.events.notification(server, sessionId, message, key);
   }
@@ -262,7 +262,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   statusChanged(server: string, status: ServerStatus): void {
     this.#deps.logger.debug('server_status', { server, state: status.state, health: status.health });
-    // Where nothing was known of it, its login is listed from now on.
+    // If nothing else is known of the server, its login tool is listed from now on.
     if (status.state !== 'auth_required') this.#askingLogin.delete(server);
     else if (!this.#askingLogin.has(server)) {
       this.#askingLogin.add(server);
@@ -275,7 +275,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return kind === 'server' ? Math.max(firstListWaitMs, ONE_SERVER_WAIT_MS) : firstListWaitMs;
   }
 
-  /** The answer with who gives it, where it does not say: the server on its own endpoint, on the aggregate the gateway. */
+  /** Adds the missing `serverInfo` to the answer: the server's on its own endpoint, the gateway's on the aggregate. */
   #named({ request, client }: Exchange, endpoint: Endpoint, outcome: Outcome): Outcome {
     if (!isUnnamed(request, outcome)) return outcome;
     const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
@@ -291,13 +291,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
 }
 
 /**
- * Whether it is a stateful server's result for a stateless client: those revisions say once, at the handshake, who the
- * server is, and every result of 2026-07-28 should (basic §_meta). The edge could not add it: it knows no server's hello.
+ * Whether a stateful server's result goes to a stateless client. Stateful revisions name the server only in the handshake, and
+ * every result of 2026-07-28 should (basic §_meta). The edge cannot add the name, because it knows no server's handshake.
  */
 function isUnnamed(request: Message, outcome: Outcome): outcome is Extract<Outcome, { kind: 'answer' }> {
   if (request.era === 'stateful' || outcome.kind === 'failure') return false;
   return outcome.message.kind === 'result' && outcome.message.era === 'stateful';
 }
 
-/** What this room needs of the gateway's core. */
+/** The part of the gateway that the edges use. */
 export type Core = Pick<Gateway, 'run' | 'handshake' | 'notify' | 'sessionEnded'>;

@@ -6,13 +6,13 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { loginAdvice, PROGRAM_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
-/** What is known of servers. All of the gateway but `Dispatch` has this part of the port: it cannot call a server. */
+/** The part of `Upstreams` that cannot call a server; only `Dispatch` has more. */
 export type KnownServers = Omit<Upstreams, 'call' | 'restart' | 'statuses'>;
 
-/** How long a server of which nothing is known is waited for. */
+/** How long to wait for the first listing of a server. */
 const CATALOG_WAIT_MS = 2_000;
 
-/** What is known of the server, which is listed first where that is nothing. */
+/** The known catalog of the server; without one, lists the server first. */
 export async function knownSoon(
   upstreams: KnownServers,
   server: string,
@@ -22,8 +22,8 @@ export async function knownSoon(
 }
 
 /**
- * Why nothing can be said for a server right now, in the words of its status; but what is wrong
- * behind an https URL, its certificates above all, is for the operator only (F27).
+ * The error for a server that cannot be used now, with the reason of its status. The reason of a server behind an https URL,
+ * such as its certificate, is for the operator only (F27).
  */
 export function unavailable(upstreams: KnownServers, name: string, client: ClientProfile): GatewayError {
   const status = upstreams.status(name, client);
@@ -43,7 +43,7 @@ export function noServer(name: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', `There is no server '${name}' here`);
 }
 
-/** States in which asking is known to be in vain. */
+/** States in which requests to the server fail. */
 const DOWN: ReadonlySet<ServerState> = new Set([
   'stopped',
   'stopping',
@@ -56,7 +56,7 @@ const DOWN: ReadonlySet<ServerState> = new Set([
   'suspended',
 ]);
 
-/** Whether the gateway sends parameters of calls to it in headers as well (2026-07-28, streamable-http §Custom Headers). */
+/** Whether the gateway also sends call parameters to it in headers (2026-07-28, streamable-http §Custom Headers). */
 export function mirrors({ transport }: Server, era: Era): boolean {
   return transport.type === 'http' && era === 'stateless';
 }

@@ -6,7 +6,7 @@ import type { SeenSessions } from './lists/seen-sessions.ts';
 import type { ResourceWatches } from './subscriptions/resource-watches.ts';
 import type { SharedListens } from './subscriptions/shared-listens.ts';
 
-/** The same of parts that know what clients were shown, and who listens to what. */
+/** Dependencies of parts that also use catalogs, sessions and subscriptions. */
 export interface ListParts extends CommonParts {
   readonly cursors: CursorCodec;
   readonly catalogs: Catalogs;

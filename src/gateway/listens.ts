@@ -31,28 +31,28 @@ import { Target } from './target.ts';
 import { missingExtension } from './tasks/task-views.ts';
 import type { ListenedTasks, Tasks } from './tasks/tasks.ts';
 
-/** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
+/** Resources and tasks that one listen may name, and all listens of one principal. The edges limit the number of listens. */
 const MAX_NAMES = 1_000;
 const MAX_NAMES_OF_ALL = 65_536;
-/** How long a server gets to acknowledge before the gateway acknowledges what the client asked for. */
+/** How long a server gets to acknowledge before the gateway acknowledges the requested list flags itself. */
 const ACK_WAIT_MS = 2_000;
 
 interface ListensDeps extends ListParts {
   readonly tasks: Tasks;
 }
 
-/** What of one listen is of one server: by the server's names, what the client calls it, both as in `Wanted`. */
+/** The part of one listen that concerns one server: exposed names by the server's names, both as in `Wanted`. */
 type Share = Map<string, string>;
 
 /**
- * The open `subscriptions/listen` streams of stateless clients, on either kind of endpoint. List changes come from
- * what the gateway knows of its catalogues, so they outlive a server's restart. Resources and tasks of a stateless server come
- * on its shared listen stream; resources of stateful servers are subscribed to one by one.
+ * The open `subscriptions/listen` streams of stateless clients, on either kind of endpoint. List changes are derived from the
+ * gateway's catalogs, so they survive a server's restart. Resources and tasks of a stateless server use its shared listen
+ * stream; the gateway subscribes to resources of stateful servers one by one.
  */
 export class Listens {
   readonly #deps: ListensDeps;
   readonly #open = new Set<Listen>();
-  /** Names that open listens gave, by principal. */
+  /** The number of names in open listens, by principal. */
   readonly #names = new Counts();
   #draining = false;
 
@@ -60,7 +60,7 @@ export class Listens {
     this.#deps = deps;
   }
 
-  /** Runs until the client goes or the gateway ends it. Access to a server's endpoint was checked before. */
+  /** Runs until the client disconnects or the gateway ends it. The caller has checked access to a server's endpoint. */
   async run(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
     const filter = listenFilter(exchange.request);
     if (filter instanceof GatewayError) return failure(filter);
@@ -86,7 +86,7 @@ export class Listens {
     return listen.ended;
   }
 
-  /** Tells each listener of the lists that changed for it, and of those that `more` names. */
+  /** Notifies each listen of the lists that changed for it, and of the methods that `more` returns. */
   announce(changes: readonly ListChange[], now: number, more: (listen: Listen) => ReadonlySet<string>): void {
     const { catalogs, upstreams } = this.#deps;
     for (const listen of [...this.#open]) {
@@ -98,7 +98,7 @@ export class Listens {
     }
   }
 
-  /** Agents were changed: listens of callers whose rights are others now end, to be opened anew with those. */
+  /** Agents changed: ends the listens of callers whose rights changed, so that clients reopen them with the new rights. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const listen of [...this.#open]) {
       const { principal } = listen.client;
@@ -106,16 +106,16 @@ export class Listens {
     }
   }
 
-  /** Ends all of them gracefully, and every one that comes after. */
+  /** Ends all listens gracefully, and every later one at once. */
   drain(): void {
     this.#draining = true;
     for (const listen of [...this.#open]) listen.complete();
   }
 
   /**
-   * A listen on the endpoint of one stateless server that asks for something only the server understands: once the policies have
-   * let its resources through, filter, acknowledgement and notifications pass as they are. The client's stream outlives a break
-   * of the server's, which is opened again; what may have been missed is sent as changed lists.
+   * Relays a listen on the endpoint of one stateless server whose filter has members that only the server understands. After
+   * the policies admit its resources, filter, acknowledgement and notifications pass unchanged. If the server's stream breaks,
+   * it is reopened, and the lists are reported as changed, because notifications may be lost.
    */
   async #mirror(listen: Listen, { uris, flags }: ListenFilter, resolver: Resolver): Promise<void> {
     const { dispatch, clock, cache } = this.#deps;
@@ -149,7 +149,7 @@ export class Listens {
     listen.acknowledge(JSON.stringify(honoured));
   }
 
-  /** Resolves with what is honoured, in the client's names, when the servers have said so or have had their time. */
+  /** Resolves with what is honoured, in the client's names, when the servers have acknowledged or the wait is over. */
   async #relayAll(listen: Listen, filter: ListenFilter, resolver: Resolver): Promise<readonly string[]> {
     const { here, there } = await this.#deps.tasks.listen(listen, filter.taskIds);
     const shares = await this.#shares(listen, filter, there, resolver);
@@ -201,7 +201,7 @@ export class Listens {
     });
   }
 
-  /** Resolves with those of the resources that the stateful server agreed to. */
+  /** Resolves with those of the resources that the stateful server accepted. */
   async #watched(listen: Listen, server: string, share: Share): Promise<readonly string[]> {
     const { watches } = this.#deps;
     const agreed = await Promise.all(

@@ -15,10 +15,10 @@ import type { ListParts } from './list-parts.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 
-/** A login lives as long at an authorization server's page. */
+/** A login at an authorization server's page is valid for as long. */
 const USER_MS = 600_000;
 const LOOK_MS = 250;
-/** How long the start of the server may take to begin, where another node has it. */
+/** How long to wait for the server's start to begin, on another node too. */
 const BEGIN_MS = 5_000;
 const ASK = 'elicitation/create';
 const URL_MODE = request(ASK, '0', '{"mode":"url"}', 'stateful');
@@ -29,12 +29,12 @@ interface LoginRequestsDeps extends ListParts {
 }
 
 /**
- * Asks the users of callers to sign in at servers: a request that was refused because the server asks for credentials is
- * made again when its user has signed in. The user is asked by elicitation of a URL, where the client takes that.
+ * Asks users to sign in at servers, by elicitation of a URL if the client supports it. A request that was refused because the
+ * server needs credentials is repeated after the user has signed in.
  */
 export class LoginRequests {
   readonly #deps: LoginRequestsDeps;
-  /** What users are asked at this moment, by server and session: one question for all calls of a session that wait. */
+  /** Open elicitations by server and session: one for all waiting calls of a session. */
   readonly #questions = new Map<string, LoginQuestion>();
   #draining = false;
 
@@ -42,12 +42,12 @@ export class LoginRequests {
     this.#deps = deps;
   }
 
-  /** The gateway stops: what waits for a user is refused. */
+  /** The gateway stops: refuses calls that wait for a user. */
   drain(): void {
     this.#draining = true;
   }
 
-  /** `refused`: an outcome with AUTH_REQUIRED; it stays where the user does not sign in. */
+  /** `refused`: an outcome with AUTH_REQUIRED; returned if the user does not sign in. */
   async afterLogin(
     exchange: Exchange,
     endpoint: Endpoint,
@@ -56,7 +56,7 @@ export class LoginRequests {
   ): Promise<Outcome> {
     const server = refused.error.data.server ?? endpoint.server;
     const isTool = this.#callsLoginTool(exchange, endpoint, server);
-    // A server that forbids this to its user is not helped by another login; its refusal has no such advice.
+    // Another login does not help if a server forbids the call to its user; such a refusal has no login advice.
     const helps = refused.error.outcome === 'REFUSED' && refused.error.forCallers.includes(`trunkline login ${server}`);
     if (!helps || !(await this.#signedIn(exchange, server))) return refused;
     if (!isTool) return again();
@@ -82,10 +82,10 @@ export class LoginRequests {
     const before = logins.connectedAt(server, principal);
     const page = await logins.page(server, principal);
     if (page === null) return false;
-    // Stateless clients cannot be told apart, and one that is not asked may wait with its answer to another question.
+    // Stateless clients cannot be distinguished, so each of their calls asks for itself.
     const key = `${server} ${client.sessionId ?? exchange.id}`;
     const end = clock.now() + Math.min(USER_MS, desired.state.maxTimeoutMs);
-    // A definition that takes no login any more may let the call through.
+    // A definition that no longer needs a login may let the call through.
     const over = () => !logins.takesUser(server) || ![null, before].includes(logins.connectedAt(server, principal));
     let own: LoginQuestion | null = null;
     let question: LoginQuestion | undefined;
@@ -106,17 +106,17 @@ export class LoginRequests {
     }
     const begun = clock.now() + BEGIN_MS;
     while (upstreams.state(server, client) === 'auth_required' && clock.now() < begun) await pause(clock, LOOK_MS);
-    // The user's time is not the call's.
+    // The time that the user took does not count for the call.
     exchange.begunAt = exchange.triedMs = undefined;
     return exchange.cancelled === null;
   }
 }
 
-/** One request to a client to open the page. */
+/** One elicitation that asks a client to open the login page. */
 class LoginQuestion {
   /** The user refused, or the client cannot be asked. */
   declined = false;
-  /** The call that asked is over: another one that waits asks anew. */
+  /** The call that asked has ended: another waiting call asks again. */
   lost = false;
   #open = true;
   readonly #exchange: Exchange;
@@ -141,7 +141,7 @@ class LoginQuestion {
     );
   }
 
-  /** The user has signed in, whatever the client has answered. */
+  /** The user has signed in: completes the elicitation, or cancels it if the client has not answered. */
   done(): void {
     const end = this.#open
       ? cancellation(this.#id, 'the user has signed in', 'stateful')

@@ -6,18 +6,18 @@ import { field, isObject, type Range } from '../protocol/fields.ts';
 import { inputRequest } from '../protocol/stateless/input-required.ts';
 
 interface OpenQuestion {
-  /** The id the server gave its request, as written. */
+  /** The id of the server's request, as written. */
   readonly serverId: string;
   readonly method: string;
-  /** As a member of `inputRequests`. */
+  /** The value of its member in `inputRequests`. */
   readonly json: Buffer;
   resolve(answer: Message): void;
   reject(error: GatewayError): void;
 }
 
 /**
- * What a stateful server asks of a stateless client, by the keys under which the client answers. A key means one question for
- * ever: keys are the prefix and a number, so that a late answer is not taken for another question's.
+ * Input requests of a stateful server to a stateless client, by the keys under which the client answers. Keys (prefix and
+ * number) are never reused, so that a late answer is not taken for another request's.
  */
 export class OpenQuestions {
   readonly #prefix: string;
@@ -39,7 +39,7 @@ export class OpenQuestions {
     return promise;
   }
 
-  /** The object of all that is not answered yet. */
+  /** The `inputRequests` object of all requests without an answer. */
   asJson(): Buffer {
     const members = Array.from(this.#open, ([key, { json }], i) => [
       Buffer.from(`${i === 0 ? '' : ','}"${key}":`),
@@ -48,7 +48,7 @@ export class OpenQuestions {
     return Buffer.concat([OPEN, ...members.flat(), CLOSE]);
   }
 
-  /** Takes the members of the object that answer a question, and ignores the rest. */
+  /** Resolves the requests that the object answers, and ignores its other members. */
   take(bytes: Buffer, responses: Range): void {
     for (const [key, question] of this.#open) {
       const given = field(bytes, responses.start, responses.end, key);
@@ -58,13 +58,13 @@ export class OpenQuestions {
     }
   }
 
-  /** The server takes back the request with this id. */
+  /** The server cancels the request with this id. */
   callOff(serverId: string): void {
     const error = new GatewayError('CANCELLED', 'the server cancelled its request');
     this.#reject((question) => (question.serverId === serverId ? error : null));
   }
 
-  /** Rejects what a client with these capabilities cannot be asked. */
+  /** Rejects requests that a client with these capabilities does not support. */
   refuseUndeclared(capabilities: string): void {
     this.#reject(({ method, json }) =>
       undeclared(capabilities, method, json, field(json, 0, json.length, 'params')) === null ? null : missing(method),
@@ -85,7 +85,7 @@ export class OpenQuestions {
   }
 }
 
-/** The answer to a server whose request the client did not declare to take. */
+/** The error for a server's request that the client did not declare to support. */
 export function missing(method: string): GatewayError {
   return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
 }

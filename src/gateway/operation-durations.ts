@@ -3,23 +3,23 @@ import { isClientRequest } from '../protocol/methods.ts';
 import { errorLabel } from '../protocol/trace-context.ts';
 import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 
-/** What peers make up shares one label: they must not be able to make series. */
+/** One label for all names that peers choose: they must not be able to create series. */
 const OTHER = '_OTHER';
-/** Tools of one server with series of their own, and servers, over the whole life of the process. */
+/** Tools of one server with series of their own, and servers, in the life of the process. */
 const MAX_TOOLS = 200;
 const MAX_SERVERS = 1_000;
 
 type ByError = Map<string, Histogram>;
 
 /**
- * Durations of clients' requests by method, server, tool and kind of end (OpenTelemetry semantic conventions for MCP). Of tools
- * only those that their server lists have a series of their own, up to a limit. A series that is there costs look-ups in maps.
+ * Durations of clients' requests by method, server, tool and error type (OpenTelemetry semantic conventions for MCP). Only
+ * tools that their server lists have series of their own, up to a limit.
  */
 export class OperationDurations {
   readonly #durations: Metric<Histogram>;
   /** By server and tool. */
   readonly #tools = new Map<string, Map<string, ByError>>();
-  /** By server and method, all other requests. */
+  /** By server and method, for all other requests. */
   readonly #methods = new Map<string, Map<string, ByError>>();
 
   constructor(metrics: Metrics) {
@@ -28,7 +28,7 @@ export class OperationDurations {
     this.#durations = metrics.histogram(name, 'Requests of clients, in seconds.', labels);
   }
 
-  /** `server`: the one that it led to; null for none. `error`: as `errorTypeOf` gives it. */
+  /** `server`: the target's server; null for none. `error`: as `errorTypeOf` returns it. */
   observe(exchange: Exchange, server: string | null, error: string | null, seconds: number): void {
     this.#seriesOf(exchange, server ?? '', errorLabel(error)).observe(seconds);
   }

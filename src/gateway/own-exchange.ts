@@ -4,8 +4,8 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 
 /**
- * A request that the gateway makes for a client outside any request of its: it can be cancelled by us, and nothing
- * can be asked of the client through it.
+ * A request that the gateway makes for a client outside the client's own requests. The gateway can cancel it, and the server
+ * cannot ask the client through it.
  */
 export class OwnExchange implements Exchange {
   readonly id: string;

@@ -36,32 +36,32 @@ import { Subscriptions, type SubscriptionsElsewhere } from './subscriptions/subs
 import { Tasks } from './tasks/tasks.ts';
 
 export interface GatewayDeps extends ExchangeRecordDeps {
-  /** Who the aggregate says it is. */
+  /** The name and version of the aggregate in its handshake. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
   /**
-   * Of 32 random bytes each; the first seals cursors, task ids and states, what any of them sealed is ours. Kept over
-   * restarts, those stay valid.
+   * Keys of 32 random bytes: the first seals cursors, task ids and states, all of them open. Sealed values stay valid as long
+   * as the keys are kept over restarts.
    */
   readonly keys: readonly Buffer[];
-  /** The desired state in force; its settings are read at each request, so that a reload counts. */
+  /** The current desired state; its settings are read at each request, so that a reload takes effect. */
   readonly desired: { readonly state: Pick<DesiredState, 'firstListWaitMs' | 'maxTimeoutMs'> };
-  /** What was approved of servers. */
+  /** The approved definitions of servers. */
   readonly pins: Pins;
-  /** Where tasks outlive the process. */
+  /** The storage of tasks that outlives the process. */
   readonly taskRecords: TaskRecords;
   readonly random: Random;
   readonly logins: UserLogins;
-  /** The rooms on both sides and, in a cluster, the other nodes. Read when the first request or event comes. */
+  /** The rooms on both sides and, in a cluster, the other nodes. Read at the first request or event. */
   readonly upstreams: KnownServers & ServerCalls;
   readonly streams: ClientStreams;
   readonly elsewhere: SubscriptionsElsewhere | null;
-  /** What can be listed of drift or tasks is another by now. */
+  /** Called when the listed tools, drift or tasks of a server changed. */
   readonly listChanged?: (list: WatchedList, server: string) => void;
   /** Called once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
 }
 
-/** What the gateway is made of, between the rooms on its two sides. */
+/** The parts of the gateway. */
 export type Parts = ReturnType<typeof assemble>;
 
 export function assemble(deps: GatewayDeps, serverInfo: string) {

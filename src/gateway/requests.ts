@@ -30,12 +30,12 @@ interface RequestsDeps extends ListParts {
   readonly tasks: Tasks;
 }
 
-/** Codes with which servers say that they do not have a resource. */
+/** Error codes of servers for a resource that they do not have. */
 const ABSENT: ReadonlySet<number> = new Set([CATALOGUE.RESOURCE_NOT_FOUND.rpc, CATALOGUE.INVALID_PARAMS.rpc]);
 
 /**
- * The one way of a client's request (decision 064): the endpoint's resolver finds the target, the policies let it through
- * or refuse it, dispatch sends it, and what comes back gets the client's names.
+ * Runs all client requests (decision 064): the endpoint's resolver finds the target, the policies admit or refuse it, dispatch
+ * sends it, and the answer gets the client's names.
  */
 export class Requests {
   readonly #deps: RequestsDeps;
@@ -67,7 +67,7 @@ export class Requests {
       case 'logging/setLevel':
         return resolver.setLevel(exchange, endpoint);
       case 'ping':
-        // The server's health is its supervisor's matter.
+        // The gateway answers; supervisors check the health of servers.
         return Promise.resolve(ownAnswer(request.era, ''));
       case 'tasks/get':
       case 'tasks/result':
@@ -126,7 +126,7 @@ export class Requests {
       : outcome.then((ended) => resolver.outward!(ended, target, exchange));
   }
 
-  /** What is known of the server says whether the call may become a task, and how its result is translated. */
+  /** The catalog decides whether the call may become a task, and how its result is translated. */
   #callTool(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch, tasks } = this.#deps;
     const { catalog } = target;
@@ -153,9 +153,9 @@ export class Requests {
   }
 
   /**
-   * Nothing is known of the server here, as where a session that began at another node makes its first call. What is refused
-   * may be a tool that is to be had as a task only: its server is listed, and the call made anew if the list says that of
-   * this very tool. Any other may have run, whatever it answered.
+   * Calls a tool of a server without a catalog here, as in the first call of a session from another node. A refusal may mean
+   * that the tool requires a task: the server is listed, and the call is sent again if the list says so of this tool. Any other
+   * call may have run, whatever it answered.
    */
   async #callUnknown(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch } = this.#deps;
@@ -168,7 +168,7 @@ export class Requests {
     return missed ? this.#callListed(target, exchange, endpoint) : outcome;
   }
 
-  /** Completions for a prompt or a template are as much the server's words as what they are for. */
+  /** Completions for a prompt or template pass the same policies as the prompt or template itself. */
   #complete(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
     const { request } = exchange;
     const ref = bodyField(request, 'ref');
@@ -180,7 +180,7 @@ export class Requests {
     return Promise.resolve(failure(new GatewayError('INVALID_PARAMS', text)));
   }
 
-  /** What a task ended with is a tool's result. */
+  /** The result of a task is a tool's result, so the resolver gives it the client's names too. */
   async #task(exchange: Exchange, endpoint: Endpoint, resolver: Resolver): Promise<Outcome> {
     const { tasks } = this.#deps;
     const { request, client } = exchange;
@@ -193,12 +193,12 @@ export class Requests {
     return resolver.outward!(outcome, { server: route.server, name: '', exposed: null }, exchange);
   }
 
-  /** The last word is a failure, then another error, then what the last server said. */
+  /** Returns the first result; otherwise the first failure, the first error that is not in `ABSENT`, or the first answer. */
   async #askInOrder(targets: readonly Target[], exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { upstreams } = this.#deps;
     let worst: Outcome | null = null;
     let rank = -1;
-    // Those that are down are asked last, so that they do not keep the others from answering.
+    // Servers that are down are asked last, so that they do not delay the others.
     const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server, exchange.client));
     for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
       const outcome = await this.#admit(target, exchange, endpoint);
@@ -227,8 +227,8 @@ function saysAbsent(error: Message): boolean {
 }
 
 /**
- * A tool's result in stateful words where its server is stateless. The edge could not do it alone: whether the
- * structured content is wrapped depends on the tool's schema.
+ * A stateless server's tool result for a stateful client. The edge cannot translate it, because the wrapping of structured
+ * content depends on the tool's schema.
  */
 function toolResult(outcome: Promise<Outcome>, tool: Capability): Promise<Outcome> {
   const { wrapped } = toolFacts(tool);

@@ -10,19 +10,19 @@ export function isUpdate({ method }: Message): boolean {
   return method === UPDATED;
 }
 
-/** The notification about a resource that may have changed. */
+/** The notification that a resource may have changed. */
 export function updateOf(uri: string, era: Era): Message {
   return notification(UPDATED, JSON.stringify({ uri }), era);
 }
 
-/** The resource that an update is about, and where it says so. */
+/** The resource that an update is about, and the byte range of its URI. */
 export function updatedUri(update: Message): { readonly uri: string; readonly range: Range } | null {
   const range = bodyField(update, 'uri');
   const uri = stringValue(update.bytes, range);
   return range === null || uri === null ? null : { uri, range };
 }
 
-/** The update under the URI that the client knows the resource by. */
+/** The update under the exposed URI. */
 export function exposedUpdate(update: Message, exposed: (uri: string) => string): Message {
   const updated = updatedUri(update);
   const name = updated === null ? null : exposed(updated.uri);
@@ -31,8 +31,8 @@ export function exposedUpdate(update: Message, exposed: (uri: string) => string)
 }
 
 /**
- * Whether an update of `uri` concerns a subscription to `subscribed`: servers may name a part of it
- * (2025-11-25 resources §Subscriptions).
+ * Whether an update of `uri` concerns a subscription to `subscribed`: servers may name a part (2025-11-25 resources
+ * §Subscriptions).
  */
 export function isWithin(uri: string, subscribed: string): boolean {
   if (!uri.startsWith(subscribed)) return false;

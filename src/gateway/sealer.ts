@@ -6,13 +6,13 @@ import type { Sealing } from '../model/sealing.ts';
 const NONCE = 12;
 const TAG = 16;
 const KEY_ID = 4;
-/** How long a key seals; for as long again it still opens. */
+/** How long a key seals; it opens for as long again. */
 const ROTATION_MS = 24 * 60 * 60_000;
 
 /**
- * Seals small texts that travel through clients (proto:S3): AES-256-GCM, bound to a context, so that what was
- * sealed for one purpose or principal opens for no other. The nonce is derived from the content: the same text in
- * the same context has the same seal, so that an id handed out twice stays one id; nothing else leaks by that.
+ * Seals small texts that travel through clients (proto:S3): AES-256-GCM, bound to a context, so that a text that was sealed for
+ * one purpose or principal opens for no other. The nonce is derived from the content: equal texts in one context have equal
+ * seals, so that an id stays the same; a seal reveals nothing else.
  */
 export class Sealer implements Sealing {
   readonly #encryption: Buffer;
@@ -30,7 +30,7 @@ export class Sealer implements Sealing {
     return Buffer.concat([nonce, ...encrypted(this.#encryption, nonce, aad, text)]).toString('base64url');
   }
 
-  /** null for what was not sealed with this key for this context. */
+  /** Returns null for a text that was not sealed with this key for this context. */
   open(context: string, sealed: string): string | null {
     const bytes = bytesOf(sealed, NONCE + TAG);
     return bytes === null ? null : decrypted(this.#encryption, bytes, Buffer.from(context));
@@ -45,9 +45,9 @@ interface StateSealerDeps {
 }
 
 /**
- * Seals state that a client carries and brings back (proto:S3): as above, under a random nonce and a key that rotates by the
- * calendar. Each key is derived from the installation's and its number, which is in front of the seal, and opens for as long
- * again as it sealed: a restart loses no key, and every sealed state ends by itself.
+ * Seals state that a client carries and returns (proto:S3), with a random nonce and a key that rotates by the calendar. Each
+ * key is derived from the installation's key and its own number, which precedes the seal, and opens for as long again as it
+ * sealed. So a restart loses no key, and every sealed state expires.
  */
 export class StateSealer implements Sealing {
   readonly #deps: StateSealerDeps;
@@ -66,7 +66,7 @@ export class StateSealer implements Sealing {
     return Buffer.concat([head, nonce, ...encrypted(this.#key(number), nonce, aad, text)]).toString('base64url');
   }
 
-  /** null for what was not sealed for this context, or under a key that is too old. */
+  /** Returns null for a text that was not sealed for this context, or with an expired key. */
   open(context: string, sealed: string): string | null {
     const bytes = bytesOf(sealed, KEY_ID + NONCE + TAG);
     const number = bytes?.readUInt32BE() ?? 0;
@@ -91,14 +91,14 @@ export class StateSealer implements Sealing {
   }
 }
 
-/** Keys of an installation or a cluster, the one in force first; they may be others each time they are looked at. */
+/** Keys of an installation or a cluster, the current one first; they may change between reads. */
 export interface KeySource {
   readonly keys: readonly Buffer[];
 }
 
 /**
- * Seals records at rest: AES-256-GCM under a random nonce of 96 bits. In front of each seal is the id of its key, so that keys
- * can be changed: the one in force seals, all of them open.
+ * Seals records at rest: AES-256-GCM with a random nonce of 96 bits. The id of the key precedes each seal, so that keys can be
+ * rotated: the current one seals, all of them open.
  */
 export class RecordSealing implements Sealing {
   readonly #source: KeySource;
@@ -154,7 +154,7 @@ function derived(key: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', key, '', purpose, 32));
 }
 
-/** Base64 has several spellings of the same bytes; only ours is taken. */
+/** Base64 has several spellings of the same bytes; only the canonical one is accepted. */
 function bytesOf(sealed: string, least: number): Buffer | null {
   const bytes = Buffer.from(sealed, 'base64url');
   return bytes.length >= least && bytes.toString('base64url') === sealed ? bytes : null;

@@ -16,7 +16,7 @@ interface ServerEventsDeps extends ListParts {
   readonly tasks: Tasks;
 }
 
-/** What became of a server, as a session learns it. */
+/** The text that a session gets about the loss of its server's state. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
   idle: 'was ended because it was not used for long',
   closed: 'was ended by the program that runs the gateway',
@@ -27,8 +27,8 @@ const LOSSES: Readonly<Record<StateLoss, string>> = {
 };
 
 /**
- * What servers say and ask outside any call. It goes to the one session whose connection it came on, in that session's names;
- * without one it is dropped. Only resource updates go to all subscribers.
+ * Notifications and requests of servers outside any call. They go to the session of the connection, in that session's names.
+ * Without a session, only resource updates and messages of tasks are handled; the rest is dropped or refused.
  */
 export class ServerEvents {
   readonly #deps: ServerEventsDeps;
@@ -69,7 +69,7 @@ export class ServerEvents {
     }
   }
 
-  /** The session's server has ended or began anew: what the session had built up in it is gone. */
+  /** The session's process ended or was replaced: notifies the session that its state there is lost. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
     this.#deps.announcer.stateLost(sessionId);
     const data = `The server '${server}' ${LOSSES[cause]}; what it kept for this session is lost.`;
@@ -78,8 +78,8 @@ export class ServerEvents {
   }
 
   /**
-   * On a server's own endpoint the session's connection speaks for itself, and its lists are asked live. On the
-   * aggregate the gateway tells, once it knows that the merged list is another.
+   * On a server's own endpoint the notification is forwarded, because lists are requested from the server there. On the
+   * aggregate `Announcer` notifies, once it knows that the merged list changed.
    */
   #listChanged(sessionId: string, seen: SeenSession | null, message: Message): void {
     if (seen === null || isAggregate(seen)) return;
@@ -97,7 +97,7 @@ export class ServerEvents {
     }
     if (!this.#mayHear(sessionId, server)) return;
     const seen = sessions.get(sessionId);
-    // Servers may tell of a part of what was subscribed to, under a URI of its own.
+    // Servers may report a part of a subscribed resource, under its own URI.
     const named = watches.exposed(server, key, uri) ?? (seen === null ? uri : this.#nameOf(seen, server, uri));
     streams.deliver(
       sessionId,

@@ -4,26 +4,26 @@ import type { Message } from '../model/message.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { namedParam } from './params.ts';
 
-/** What a target is. `server`: a request that names nothing, or that the gateway does not know. */
+/** The kind of a target. `server`: a request that names nothing, or that the gateway does not know. */
 type TargetKind = 'tool' | 'prompt' | 'resource' | 'template' | 'list' | 'server';
 
 /**
- * Where one request of a client leads: made by the resolver of its endpoint, asked of the policies, sent by dispatch. One
- * object per call; name and definition are looked up when something asks for them.
+ * The destination of one client request: the endpoint's resolver makes it, the policies check it, dispatch sends to it. One
+ * object per call; name and definition are looked up on first use.
  */
 export class Target {
   readonly principal: Principal;
   readonly server: string;
   readonly kind: TargetKind;
-  /** In the server's own names. */
+  /** The request with the server's own names. */
   readonly request: Message;
-  /** By which the client knows it; null where that is the own name. */
+  /** The name by which the client knows it; null if that is the own name. */
   readonly exposed: string | null;
-  /** What is known of the server, as it is offered; null for nothing. */
+  /** The server's catalog as it is offered; null if not known. */
   catalog: ServerCatalog | null;
-  /** The server was listed for this request: it need not be asked again. */
+  /** Whether the server was listed for this request: it is not listed again. */
   asked = false;
-  /** The policies have let it through. */
+  /** Whether the policies have admitted it. */
   admitted = false;
   #name: string | GatewayError | null;
   #definition: Capability | null | undefined;
@@ -48,7 +48,7 @@ export class Target {
     this.#definition = definition;
   }
 
-  /** The server's own name or URI for it; an error where the request gives none. */
+  /** The server's own name or URI for it; an error if the request gives none. */
   get name(): string | GatewayError {
     if (this.#name === null) {
       const key = this.kind === 'resource' || this.kind === 'template' ? 'uri' : 'name';
@@ -59,7 +59,7 @@ export class Target {
     return this.#name;
   }
 
-  /** Of a tool; null where it is not known. */
+  /** The definition of a tool; null if not known. */
   get definition(): Capability | null {
     if (this.#definition === undefined) {
       const { name, catalog } = this;
@@ -69,7 +69,7 @@ export class Target {
     return this.#definition;
   }
 
-  /** The server was listed meanwhile. The policies are asked again, as the definition may be another. */
+  /** Takes over a new listing. The policies are evaluated again, because the definition may have changed. */
   learn(catalog: ServerCatalog | null): void {
     this.asked = true;
     this.admitted = false;

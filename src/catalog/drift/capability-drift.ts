@@ -4,41 +4,41 @@ import { skipSpace } from '../../protocol/skip.ts';
 import { sameJson } from './same-value.ts';
 
 export interface FieldChange {
-  /** JSON Pointer into the definition (RFC 6901), as in `/inputSchema/properties/path/type`. */
+  /** JSON Pointer into the definition (RFC 6901), such as `/inputSchema/properties/path/type`. */
   readonly pointer: string;
   /** JSON texts as the server wrote them; null where the field is absent. */
   readonly before: string | null;
   readonly after: string | null;
 }
 
-/** What became of one tool, prompt, resource or resource template. */
+/** The change of one tool, prompt, resource or resource template. */
 export interface CapabilityChange {
   readonly list: ListKind;
   readonly kind: 'added' | 'removed' | 'changed';
   readonly key: string;
-  /** Of `changed`: every field that differs, at the deepest object that both have. Empty otherwise. */
+  /** For `changed`: every field that differs, at the deepest object that both versions have. Empty otherwise. */
   readonly fields: readonly FieldChange[];
 }
 
 export interface CapabilityDrift {
   /** Sorted by list, then key. */
   readonly changes: readonly CapabilityChange[];
-  /** Lists that offer the same keys in another order. */
+  /** Lists with the same keys in another order. */
   readonly reordered: readonly ListKind[];
-  /** Keys that a list has twice; of these the last one was compared. */
+  /** Keys that occur more than once in a list; the last occurrence was compared. */
   readonly twice: readonly { readonly list: ListKind; readonly key: string }[];
 }
 
 export type CapabilityLists = Readonly<Partial<Record<ListKind, readonly Capability[]>>>;
 
-/** Objects nested deeper are compared whole: every level is read again for each one above it. */
+/** More deeply nested objects are compared as one value: every level is parsed again for each level above it. */
 const MAX_DEPTH = 24;
-/** Characters read for one pair of definitions, all levels together; what is left then is compared no further. */
+/** Characters read for one pair of definitions over all levels; beyond that, what is left counts as changed. */
 const MAX_READ = 512 * 1024;
-/** Of larger definitions as much as for so many levels. */
+/** Larger definitions get a budget of this many passes. */
 const MAX_READINGS = 4;
 
-/** Everything in which two snapshots of a server's lists differ, field by field and unknown fields included (S4.19). */
+/** All differences between two snapshots of a server's lists, field by field, unknown fields included (S4.19). */
 export function capabilityDrift(before: CapabilityLists, after: CapabilityLists): CapabilityDrift {
   const drift: Mutable = { changes: [], reordered: [], twice: [] };
   for (const list of LIST_KINDS) compareLists(list, before[list] ?? [], after[list] ?? [], drift);
@@ -101,14 +101,14 @@ function compare(
   }
 }
 
-/** The members of an object as JSON texts, by name; null for anything else and for what is nested too deeply. */
+/** The members of an object as JSON texts, by name; null for other values and below `MAX_DEPTH`. */
 function membersOf(json: string, depth: number): ReadonlyMap<string, string> | null {
   if (depth >= MAX_DEPTH || !json.trimStart().startsWith('{')) return null;
   const bytes = Buffer.from(json);
   const members = new Map<string, string>();
   for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, skipSpace(bytes, 0), bytes.length)) {
     const key = decodeString(bytes, keyStart, keyEnd);
-    // Two members of one name: the difference has no name.
+    // A duplicate member is ambiguous: the caller reports the object as one change.
     if (key === null || members.has(key)) return null;
     members.set(key, bytes.toString('utf8', valueStart, valueEnd));
   }

@@ -4,16 +4,16 @@ import type { Capability, HandshakeResult, ServerCatalog } from '../../model/ser
 import { canonicalExact } from '../../protocol/canonical.ts';
 import { editObject } from '../../protocol/splice.ts';
 
-/** Larger definitions are pinned byte for byte: tools are not like that, and canonical forms cost time. */
+/** Larger definitions are pinned byte for byte: tools are not that large, and canonical forms cost time. */
 const MAX_CANONICAL_BYTES = 256 * 1024;
 
-/** Not pinned: `_meta` may differ from list to list, `execution` from era to era. Models read neither. */
+/** Members that are not pinned: `_meta` may differ between listings, `execution` between eras. Models read neither. */
 const UNPINNED = ['_meta', 'execution'] as const;
 
-/** By the buffer that holds the definition, which whatever speaks of it shares. */
+/** Digests by the buffer of the definition, which all views of a catalog share. */
 const DIGESTS = new WeakMap<Buffer, string>();
 
-/** Of a capability in a catalogue; computed once. */
+/** The digest of a capability, computed once per buffer. */
 export function digestOf({ bytes }: Pick<Capability, 'bytes'>): string {
   let digest = DIGESTS.get(bytes);
   if (digest === undefined) {
@@ -23,12 +23,12 @@ export function digestOf({ bytes }: Pick<Capability, 'bytes'>): string {
   return digest;
 }
 
-/** The item is a copy of the other, byte for byte: what is known of that one holds for it. */
+/** Records that `item` has the same bytes as `other`, so that its digest is not computed again. */
 export function sharesDigest(item: Capability, other: Capability): void {
   DIGESTS.set(item.bytes, digestOf(other));
 }
 
-/** SHA-256 of the canonical form (RFC 8785); of the bytes where parsers could read two definitions. */
+/** SHA-256 of the canonical form (RFC 8785); of the bytes if the definition is large or has duplicate members. */
 export function definitionDigest(bytes: Buffer): string {
   const hash = createHash('sha256');
   if (bytes.length > MAX_CANONICAL_BYTES) return hash.update('bytes\n').update(bytes).digest('hex');
@@ -37,7 +37,7 @@ export function definitionDigest(bytes: Buffer): string {
   return hash.update(text).digest('hex');
 }
 
-/** The definition without what is not pinned of it; the same buffer when there is nothing of the kind. */
+/** The definition without its unpinned members; the same buffer if no key of theirs occurs in it. */
 export function pinned(bytes: Buffer): Buffer {
   if (bytes[0] !== 0x7b || !UNPINNED.some((key) => bytes.includes(`"${key}"`))) return bytes;
   return editObject(
@@ -49,7 +49,7 @@ export function pinned(bytes: Buffer): Buffer {
 
 const INSTRUCTIONS = new WeakMap<HandshakeResult, readonly Capability[]>();
 
-/** What a catalogue has of a list that is pinned; instructions as one item without a name, a JSON text. */
+/** The pinned items of a list; instructions are one item with an empty key and a JSON text. */
 export function pinnedItems(
   catalog: Pick<ServerCatalog, 'handshake' | 'lists'>,
   list: PinnedList,

@@ -15,27 +15,27 @@ import { cuts, type Edit, editObject } from '../../protocol/splice.ts';
 import { digestOf, pinnedItems } from './definition-digest.ts';
 import { judgeChange } from './severity.ts';
 
-/** What holds for one server at one instant: what was approved, and what is done about the rest. */
+/** The policy and the pins of one server at one moment. */
 export interface Guard {
   readonly policy: DriftPolicy;
   readonly pins: ServerPins;
 }
 
-/** How a definition compares with what was approved under its name. */
+/** The status of a definition, compared with the pin of its name. */
 export type Standing = 'approved' | 'new' | 'changed' | 'blocked';
 
 export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName, digest: string): Standing {
   const pin = pins.get(pinKey(name));
   if (pin?.blocked) return 'blocked';
-  // Nothing was seen of this server yet: what is seen first is trusted when it has been listed.
+  // Before first use: the first listing is trusted.
   if (trustedAt === null) return 'approved';
   if (pin === undefined || pin.approved.length === 0) return 'new';
   return pin.approved.some((one) => one.digest === digest) ? 'approved' : 'changed';
 }
 
 /**
- * The bytes offered for an item: its own, an approved definition, or null. `hold` offers the approved one while calls
- * made by it are valid.
+ * The bytes offered for an item: its own, an approved definition, or null. `hold` offers an approved one unless calls by it can
+ * fail.
  */
 export function offeredFor(list: PinnedList, item: Capability, { policy, pins }: Guard): Buffer | null {
   if (policy === 'off') return item.bytes;
@@ -50,7 +50,7 @@ export function offeredFor(list: PinnedList, item: Capability, { policy, pins }:
   return null;
 }
 
-/** Why it is not offered, for the caller. */
+/** Why a definition is withheld, for the caller. */
 export function whyWithheld(standing: Standing): string {
   if (standing === 'blocked') return 'is blocked by the operator';
   return standing === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
@@ -69,7 +69,7 @@ function severityOf(list: PinnedList, old: Buffer, oldDigest: string, { bytes }:
 /** Lists that are pinned item by item. */
 const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
-/** What the guard offers of a catalogue; the same object if all of it. `guardedPage` cuts the pages. */
+/** The catalog without withheld definitions; the same object if nothing changes. Pages stay; `guardedPage` cuts them. */
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;
   const closed = (policy === 'hold' || policy === 'block') && pins.trustedAt !== null;
@@ -106,7 +106,7 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
   return { ...raw, digest, handshake, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
 }
 
-/** Calls of these are refused whether or not the server lists them at present. */
+/** The blocked names: calls are refused whether or not the server lists them. */
 function blockedNames({ policy, pins }: Guard): readonly { readonly list: PinnedKind; readonly key: string }[] {
   if (policy === 'off') return [];
   return [...pins.pins.values()].flatMap(({ list, key, blocked }) =>
@@ -130,7 +130,7 @@ function guardedHandshake(raw: ServerCatalog, guard: Guard): HandshakeResult {
   };
 }
 
-/** The definitions of a page of a list, with where they stand in it. */
+/** A definition in a page of a list, with its byte range. */
 export interface PageItem extends Capability {
   readonly start: number;
   readonly end: number;
@@ -148,7 +148,7 @@ export function pageItems(kind: ListKind, bytes: Buffer, start: number, end: num
   }));
 }
 
-/** The edits that leave of these items what is offered under the guard; every other byte of the page stays. */
+/** Edits that cut withheld items from a page and replace others by their approved definition. */
 export function guardedPage(list: PinnedKind, items: readonly PageItem[], guard: Guard): readonly Edit[] {
   const offered = items.map((item) => offeredFor(list, item, guard));
   const withheld = offered.map((bytes) => bytes === null);

@@ -1,13 +1,13 @@
 interface HiddenText {
-  /** Of the first such character. */
+  /** Index of the first hidden character. */
   readonly at: number;
   readonly count: number;
   readonly visible: string;
-  /** ASCII spelled in invisible tag characters; empty without any. */
+  /** ASCII text spelled in invisible tag characters; empty without any. */
   readonly spelled: string;
 }
 
-/** What shows nothing, or turns around what is shown: format controls, terminal sequences, tags. Joiners aside. */
+/** Characters that are invisible or change how text is shown: format controls, terminal sequences, tags. */
 const HIDDEN =
   /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb]|[\u{1d173}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]|\u034f|[\u17b4\u17b5]|[\u180b-\u180f]|[\ufe00-\ufe0f]/gu;
 
@@ -26,20 +26,20 @@ export function hiddenCharacters(text: string): HiddenText | null {
   return count === 0 ? null : { at: first, count, visible, spelled };
 }
 
-/** Joiners have their place between letters of some scripts and in emoji; never beside ASCII. */
+/** Joiners are legitimate between letters of some scripts and in emoji; never beside ASCII. */
 function isJoining(code: number, text: string, at: number): boolean {
   if (code === 0x200c || code === 0x200d) return !isPlain(text, at - 1) && !isPlain(text, at + 1);
   return code >= 0xfe00 && code <= 0xfe0f && !isPlain(text, at - 1);
 }
 
-/** ASCII but `#`, `*` and digits, which emoji are made of, or the border of the text. */
+/** Whether the character is ASCII other than `#`, `*` and digits (parts of emoji), or outside the text. */
 function isPlain(text: string, at: number): boolean {
   const code = text.charCodeAt(at);
   if (Number.isNaN(code)) return true;
   return code < 0x80 && code !== 0x23 && code !== 0x2a && (code < 0x30 || code > 0x39);
 }
 
-/** Part of a text that can be printed anywhere: what is hidden or could steer a terminal is written as its number. */
+/** An excerpt that is safe to print: hidden characters and controls are written as numbers. */
 export function printable(text: string, at = 0, length = 120): string {
   const start = Math.max(0, at - 40);
   const shown = text

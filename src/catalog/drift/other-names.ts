@@ -4,9 +4,9 @@ interface Mention {
   readonly grave: boolean;
 }
 
-/** Names that mean a server only beside one of these words: `git` and `time` are words of every description. */
+/** Words that must be next to a server's name to count as a mention: `git` and `time` are common in descriptions. */
 const ABOUT_SERVERS: ReadonlySet<string> = new Set(['server', 'mcp', 'servers']);
-/** Names of tools that do not occur by chance are that long, or are made of several words. */
+/** Tool names that do not occur by chance have at least this length and several words. */
 const MIN_TELLING = 5;
 
 /** The names of all servers and of their tools, in lower case, each with the servers that have it. */
@@ -16,12 +16,12 @@ export class NamesOfServers {
   /** Names in `#tools`, by server. */
   readonly #of = new Map<string, ReadonlySet<string>>();
 
-  /** In place of what was known of the server. */
+  /** Replaces the known names of the server. */
   set(server: string, tools: Iterable<string>): void {
     const prefix = server.toLowerCase();
     const names = Array.from(tools, (tool) => tool.toLowerCase());
     const all = new Set(names.flatMap((name) => [name, `${prefix}__${name}`]));
-    // The order of the owners of what stays decides which of them a finding names.
+    // Names that stay are not added again: a finding names the first owner, so their order must not change.
     for (const name of this.#of.get(server) ?? []) if (!all.has(name)) remove(this.#tools, name, server);
     this.#of.set(server, all);
     add(this.#servers, prefix, server);
@@ -60,7 +60,7 @@ function otherThan(server: string, owners: ReadonlySet<string> = new Set()): str
   return null;
 }
 
-/** Names of all other servers and their tools: a description that mentions them may be shadowing. */
+/** Names of all other servers and their tools: a description that mentions them may try to shadow them. */
 export class OtherNames {
   readonly #all: NamesOfServers;
   readonly #server: string;
@@ -77,7 +77,7 @@ export class OtherNames {
     return this.#all.ownerBeside(this.#server, tool.toLowerCase());
   }
 
-  /** The first name of another server in a text, by its words in lower case. */
+  /** The first mention of another server or its tools in a text, given as words in lower case. */
   mentionedIn(words: readonly { readonly word: string; readonly at: number }[]): Mention | null {
     for (let i = 0; i < words.length; i++) {
       const { word, at } = words[i]!;

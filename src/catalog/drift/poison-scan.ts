@@ -4,13 +4,13 @@ import { skipString } from '../../protocol/skip.ts';
 import { hiddenCharacters, printable } from './hidden-characters.ts';
 import type { OtherNames } from './other-names.ts';
 
-/** Of one definition; a text beyond that says so, and is not looked at further. */
+/** Bytes of a definition that are scanned; a longer one gets the finding `oversized`. */
 const MAX_BYTES = 64 * 1024;
 const MAX_FINDINGS = 20;
-/** What was found already counts as well: to see that it was costs as much as its place is deep. */
+/** The limit of all matches, repeated ones included: each costs a pointer, which grows with the depth. */
 const MAX_LOOKS = 200;
 const MAX_POINTER = 400;
-/** A longer run of letters and digits is no word. */
+/** A run of letters and digits of this length is not a word but encoded text. */
 const MAX_WORD = 200;
 
 /** One word of a text: a run of letters, digits, `_` and `-`. */
@@ -21,8 +21,8 @@ interface Word {
 }
 
 /**
- * Looks in all texts of a definition for what is meant for models: hidden characters, instructions, prompt frames,
- * places of secrets, other servers. Heuristic, linear and bounded.
+ * Scans all texts of a definition for prompt injection: hidden characters, instructions, prompt frames, paths of secrets, names
+ * of other servers. Heuristic, linear and bounded.
  */
 export function scanDefinition(
   name: Pick<Finding, 'list' | 'key'>,
@@ -65,7 +65,7 @@ class Scan {
       const spelled = hidden.spelled === '' ? '' : ` (spells: ${hidden.spelled})`;
       this.add('hidden', true, source, `${hidden.count} hidden: ${printable(text, hidden.at)}${spelled}`, null);
     }
-    // What was hidden between letters must not hide the words.
+    // Hidden characters between letters must not hide the words.
     const visible = hidden === null ? text : hidden.visible;
     const lower = visible.toLowerCase();
     const frame = framesOf(lower);
@@ -110,7 +110,7 @@ function wordsOf(lower: string): readonly Word[] {
   return Array.from(lower.matchAll(WORD), ({ 0: word, index }) => ({ word: word.replaceAll(/['’]/g, ''), at: index }));
 }
 
-/** Latin letters and ones of Greek or Cyrillic, which can look the same. */
+/** Whether a word mixes Latin letters with Greek or Cyrillic ones, which can look the same. */
 function isMixed(word: string): boolean {
   return /[a-z]/.test(word) && /[\u0370-\u052f]/.test(word);
 }
@@ -157,7 +157,7 @@ function* definitionTexts(bytes: Buffer): Generator<DefinitionText, void, undefi
       case 0x22: {
         const end = skipString(bytes, at, bytes.length);
         if (end < 0) return;
-        // A string that is no JSON is scanned as it is written.
+        // A string that is not valid JSON is scanned as it is written.
         const text = decodeString(bytes, at, end) ?? bytes.toString('utf8', at + 1, end - 1);
         if (level?.atKey === true) level.key = text;
         yield { text, pointer };
@@ -171,7 +171,7 @@ function escaped(key: string): string {
   return key.slice(0, 128).replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** Words that stand in this order with at most `MAX_GAP` others between two of them. `|` separates alternatives. */
+/** Words in this order with at most `MAX_GAP` others between two of them. `|` separates alternatives. */
 interface Phrase {
   readonly kind: FindingKind;
   readonly grave: boolean;
@@ -190,7 +190,7 @@ const HIDE = 'tell|mention|inform|reveal|show|disclose';
 const WHOM = 'user|human|person|anyone|anybody|them';
 const KEYS = 'id_rsa|id_ed25519|id_ecdsa|passwd|keychain';
 
-/** English only: who writes in another language is not found by words, only by what is hidden. */
+/** English only: text in another language is found only by the other checks. */
 const PHRASES: readonly Phrase[] = [
   phrase(
     true,
@@ -221,7 +221,7 @@ const BY_FIRST: ReadonlyMap<string, readonly Phrase[]> = new Map(
   ]),
 );
 
-/** Every phrase once, with the number of the first word of its first match. Each word is looked at a bounded number of times. */
+/** Every phrase that matches, with the word index of its first match. The cost per word is bounded. */
 function suspiciousPhrases(words: readonly string[]): ReadonlyMap<Phrase, number> {
   const found = new Map<Phrase, number>();
   for (const [at, word] of words.entries()) {
@@ -230,7 +230,7 @@ function suspiciousPhrases(words: readonly string[]): ReadonlyMap<Phrase, number
   return found;
 }
 
-/** The nearest occurrence of each further word is taken: no way back, so no more than a few steps a word. */
+/** Takes the nearest occurrence of each next word, without backtracking, so that the cost per word is bounded. */
 function follows({ words: wanted }: Phrase, words: readonly string[], start: number): boolean {
   let at = start;
   for (let next = 1; next < wanted.length; next++) {
@@ -243,7 +243,7 @@ function follows({ words: wanted }: Phrase, words: readonly string[], start: num
   return true;
 }
 
-/** Frames by which models recognise who speaks; descriptions have no use for them. */
+/** Frames by which models recognise the role of a speaker; descriptions do not need them. */
 const MARKUP: readonly string[] = [
   '<important',
   '<system',
@@ -258,7 +258,7 @@ const MARKUP: readonly string[] = [
   '```system',
 ];
 
-/** The first frame in a text in lower case, and where; null without one. */
+/** The first entry of `MARKUP` that a lower-case text contains, with its index; null without one. */
 function framesOf(lower: string): { readonly at: number; readonly frame: string } | null {
   for (const frame of MARKUP) {
     const at = lower.indexOf(frame);

@@ -1,9 +1,9 @@
 import { canonicalExact } from '../../protocol/canonical.ts';
 
-/** Deeper values are taken to differ; schemas are not so deep, and recursion has to end. */
+/** Values nested deeper count as different, to bound the recursion. */
 const MAX_DEPTH = 128;
 
-/** Whether two parsed JSON values are equal, whatever the order of members; false when the budget is spent. */
+/** Whether two parsed JSON values are equal, in any order of members; false when the budget is exhausted. */
 export function sameValue(a: unknown, b: unknown, depth = 0, budget: { left: number } | null = null): boolean {
   if (budget !== null) {
     if (budget.left === 0) return false;
@@ -24,7 +24,7 @@ export function sameValue(a: unknown, b: unknown, depth = 0, budget: { left: num
   );
 }
 
-/** Equal texts for the same values, for tables of them. */
+/** A text that is the same for equal values, to be used as a key. */
 export function valueText(value: unknown): string {
   return (
     JSON.stringify(value, (_key, member: unknown) => {
@@ -35,8 +35,8 @@ export function valueText(value: unknown): string {
 }
 
 /**
- * Whether two JSON texts say the same (S4.19): order of members, white space and spelling do not count, digits beyond a
- * double do. An unreadable text equals nothing, one with a member twice only itself.
+ * Whether two JSON texts have the same value (S4.19). Order of members, white space and spelling are ignored; digits beyond a
+ * double are not. An invalid text equals nothing, a text with duplicate members only itself.
  */
 export function sameJson(a: string, b: string): boolean {
   if (!isJson(a) || !isJson(b)) return false;

@@ -6,14 +6,14 @@ interface Judged {
   readonly reasons: readonly string[];
 }
 
-/** Larger definitions are not looked into: parsing and comparing them would cost too much. */
+/** Larger definitions count as `breaking`: parsing and comparing them would cost too much. */
 const MAX_BYTES = 64 * 1024;
 /** Members that only people and models read. */
 const WORDS: ReadonlySet<string> = new Set(['title', 'description', 'icons', '_meta']);
 const PARAM_HEADER = 'x-mcp-header';
 
 /**
- * `breaking`: a valid call may be refused, or a promised answer not come. `behaviour`: hints or optional arguments
+ * `breaking`: a valid call may be refused, or a result may differ from the promise. `behaviour`: hints or optional arguments
  * differ. `wording`: only texts.
  */
 export function judgeChange(list: PinnedList, before: Buffer, after: Buffer): Judged {
@@ -36,7 +36,7 @@ function brokenTool(old: Fields, now: Fields): string[] {
   const reasons = [...narrowings(old['inputSchema'] ?? {}, now['inputSchema'] ?? {})];
   const [had, has] = [old['outputSchema'], now['outputSchema']];
   if (had !== undefined && has === undefined) reasons.push('there is no output schema any more');
-  // The other way round: what comes out now has to be something that could come out before.
+  // In the other direction: a result that is valid now must have been valid before.
   else if (had !== undefined && !onlyWords(had, has))
     reasons.push(...narrowings(has, had, 'result member').map((reason) => `output: ${reason}`));
   if (headersOf(old) !== headersOf(now)) reasons.push('parameters are mirrored into other headers');
@@ -63,7 +63,7 @@ const PROMISES = [
   ['idempotentHint', true, 'can be repeated'],
 ] as const;
 
-/** What a tool promises of itself and no longer does; those who believe it act on that. */
+/** The promises of a tool's annotations that it no longer makes; clients may rely on them. */
 function hints(old: Fields, now: Fields): string[] {
   const [had, has] = [fieldsOf(old['annotations']), fieldsOf(now['annotations'])];
   const lost = PROMISES.filter(([hint, promise]) => had[hint] === promise && has[hint] !== promise);
@@ -82,7 +82,7 @@ function definitionOf(bytes: Buffer): Fields | null {
   }
 }
 
-/** Numbers that a double would round stay apart from those they would be rounded to. */
+/** Keeps the digits of numbers that a double would round, so that they differ from the rounded number. */
 function exactly(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   if (typeof value !== 'number' || context?.source === undefined) return value;
   return Number.isSafeInteger(value) || context.source.length <= 16 ? value : { digits: context.source };
@@ -97,7 +97,7 @@ function taskSupport(tool: Fields): unknown {
   return fieldsOf(tool['execution'])['taskSupport'];
 }
 
-/** Calls of stateless clients carry these parameters as headers, made from the definition that the client was shown. */
+/** The parameters that stateless clients mirror into headers, by the definition that they were shown. */
 function headersOf(tool: Fields): string {
   const declared: string[] = [];
   const walk = (value: unknown, at: string): void => {
@@ -109,7 +109,7 @@ function headersOf(tool: Fields): string {
   return declared.sort().join('\n');
 }
 
-/** Whether two schemas accept the same and differ in words alone. */
+/** Whether two schemas accept the same values and differ only in words. */
 function onlyWords(old: unknown, now: unknown): boolean {
   return (
     old !== undefined && now !== undefined && narrowings(old, now).length === 0 && narrowings(now, old).length === 0
@@ -124,16 +124,15 @@ function fieldsOf(value: unknown): Fields {
 type Keywords = Readonly<Record<string, unknown>>;
 type Schema = boolean | Keywords;
 
-/** Schemas nested deeper are taken to differ. */
+/** Schemas nested deeper cannot be compared. */
 const MAX_DEPTH = 64;
 const MAX_REASONS = 20;
-/** Values compared for one pair of schemas, together: those at the bottom are compared once for each level above them. */
+/** Values compared for one pair of schemas in total: a nested value is compared once for each level above it. */
 const MAX_COMPARED = 50_000;
 
 /**
- * What is known of a keyword: it only describes (`silent`), has a comparison of its own (`own`), sets a bound, holds a schema in
- * the place of which a wider one accepts more, holds schemas by name, or limits in another way, so that without it more is
- * accepted.
+ * How a keyword is compared: it only describes (`silent`), has its own comparison (`own`), is a bound (`floor`, `ceiling`),
+ * holds a schema (a wider one accepts more), holds schemas by name, or is a limit whose removal accepts more.
  */
 type Role = 'silent' | 'own' | 'floor' | 'ceiling' | 'schema' | 'definitions' | 'limit';
 const ROLES: ReadonlyMap<string, Role> = rolesOf({
@@ -152,8 +151,8 @@ function rolesOf(keywords: Readonly<Record<Role, string>>): ReadonlyMap<string, 
 }
 
 /**
- * Why `after` may refuse what `before` accepts; empty if it cannot. What it does not understand counts as narrower.
- * `what`: the word for a member.
+ * Why `after` may refuse what `before` accepts; empty if it cannot. Unknown keywords count as narrower. `what`: the word for a
+ * member.
  */
 function narrowings(before: unknown, after: unknown, what = 'argument'): readonly string[] {
   const comparison = new Comparison(what);
@@ -236,13 +235,13 @@ class Comparison {
     else if ((key !== 'anyOf' && key !== 'oneOf') || !this.#branches(old, now)) this.#say(at, `has another ${key}`);
   }
 
-  /** What is not referred to any more does no harm; what is, is held against its definition of the same name. */
+  /** Compares the definitions that both versions have; ignores one that only one version has. */
   #definitions(old: ReadonlyMap<string, unknown>, now: ReadonlyMap<string, unknown>, at: string, depth: number): void {
     for (const [name, schema] of old)
       if (now.has(name)) this.compare(schema, now.get(name), join(at, `$${name}`), depth + 1);
   }
 
-  /** Whether every alternative is still there, as it was. */
+  /** Whether every old alternative still exists unchanged. */
   #branches(old: unknown, now: unknown): boolean {
     if (!Array.isArray(old) || !Array.isArray(now)) return false;
     const has = new Set(now.map((branch) => valueText(branch)));
@@ -264,7 +263,7 @@ function typesOf(type: unknown): readonly string[] | null {
   return Array.isArray(type) ? type.map(String) : null;
 }
 
-/** The only values that are taken, by their comparable text; null for any. */
+/** The only values that the schema accepts, by their comparable text; null for any. */
 function valuesOf(schema: Keywords): ReadonlyMap<string, string> | null {
   const values = 'const' in schema ? [schema['const']] : schema['enum'];
   if (!Array.isArray(values)) return null;

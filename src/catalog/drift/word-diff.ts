@@ -1,11 +1,11 @@
 import type { WordRun } from '../../model/drift.ts';
 
-/** Words that are compared one by one on either side; what is longer is shown as replaced between what stayed. */
+/** Words of each side that are compared one by one; a longer middle part is shown as replaced. */
 const MAX_WORDS = 400;
-/** Characters of either text that are looked at; the rest is cut with a note. */
+/** Characters of each text that are compared; a note replaces the rest. */
 const MAX_CHARACTERS = 16_384;
 
-/** A change word by word. White space belongs to the word before it, so that runs add up to both texts. Bounded. */
+/** A change word by word, bounded in cost. White space belongs to the word before it, so that the runs add up to both texts. */
 export function wordDiff(before: string, after: string): readonly WordRun[] {
   const [old, now] = [wordsOf(before), wordsOf(after)];
   let head = 0;
@@ -30,7 +30,7 @@ class Runs {
   }
 }
 
-/** By the longest common subsequence of words, where there are not too many of them. */
+/** Compares by the longest common subsequence of words, up to `MAX_WORDS`. */
 function compare(old: readonly string[], now: readonly string[], runs: Runs): void {
   if (old.length > MAX_WORDS || now.length > MAX_WORDS || old.length === 0 || now.length === 0) {
     runs.add('removed', old);
@@ -59,7 +59,7 @@ function compare(old: readonly string[], now: readonly string[], runs: Runs): vo
   runs.add('added', now.slice(j));
 }
 
-/** Words with the white space behind them; white space at the beginning is a word. */
+/** Words with the white space after them; white space at the beginning is a word. */
 const WORDS = /[^\x00-\x20\xa0]+[\x00-\x20\xa0]*|^[\x00-\x20\xa0]+/g;
 
 function wordsOf(text: string): readonly string[] {
@@ -69,7 +69,7 @@ function wordsOf(text: string): readonly string[] {
   return [...words, ` … (${more} more characters: ${fold(text, MAX_CHARACTERS)})`];
 }
 
-/** So that texts that differ only behind what is shown do not look the same. */
+/** A checksum of the rest, so that texts that differ only there do not look the same. */
 function fold(text: string, from: number): string {
   let sum = 0;
   for (let at = from; at < text.length; at++) sum = (Math.imul(sum, 31) + text.charCodeAt(at)) | 0;

@@ -15,7 +15,7 @@ import type { Target } from '../target.ts';
 import { AnswerStore, CachedAnswer, outdated } from './answer-store.ts';
 import { type CacheKey, cacheKey, concernedBy, type Subject } from './cache-key.ts';
 
-/** How long after its time an answer may still be shown when the server cannot be asked (C7). */
+/** How long after its expiry an answer may still be used if the server cannot be reached (C7). */
 const STALE_MS = 10 * 60_000;
 
 interface AnswerCacheDeps {
@@ -26,24 +26,24 @@ interface AnswerCacheDeps {
   readonly metrics: Metrics;
 }
 
-/** A request in flight whose answer may be kept, unless what it asks for has changed since it began. */
+/** A request in flight whose answer is cached unless a notification makes it outdated before. */
 interface Fill {
   readonly subject: Subject;
-  /** It is out of date: no caller may wait for it from now on. */
+  /** Called when the request becomes outdated: no further caller may join it. */
   readonly closed: () => void;
   outdated: boolean;
 }
 
 /**
- * Answers of stateless servers, kept and shared as far as the server said so (2026-07-28, server/utilities/caching;
- * proto:C1 to proto:C9), and one request to the server for all callers who want the same at the same time. Only a target
- * that the policies have let through gets a kept answer, at every request (C8). Nothing here fetches of its own accord (C7).
+ * Caches answers of stateless servers as their hints allow (2026-07-28, server/utilities/caching; proto:C1 to proto:C9), and
+ * coalesces equal requests of several callers in flight into one. The policies admit every request before it gets a cached
+ * answer (C8). The cache never fetches on its own (C7).
  */
 export class AnswerCache {
   readonly #deps: AnswerCacheDeps;
   readonly #store = new AnswerStore();
   readonly #fills = new Set<Fill>();
-  /** Requests in flight that others may join, by their callers' own key. */
+  /** Requests in flight that other callers may join, by `CacheKey.own`. */
   readonly #flights = new Map<string, SingleFlight>();
   readonly #answers: Metric<Series>;
   readonly #invalidated: Metric<Series>;
@@ -63,7 +63,7 @@ export class AnswerCache {
     });
   }
 
-  /** A cacheable request to a server: like `Dispatch.call`. */
+  /** Like `Dispatch.call`, for cacheable requests. */
   call(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
     const { dispatch, policies } = this.#deps;
     const { server: name } = target;
@@ -80,13 +80,13 @@ export class AnswerCache {
     this.#answers.of(name, joined === undefined ? 'miss' : 'coalesced').add();
     if (joined !== undefined) return joined.join(target, request, exchange);
     if (!key.alone) return this.#sendShared(key, target, request, exchange);
-    // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
+    // If upstream runs input rounds within this call, the answer does not show whether it depends on one (C5).
     return exchange.takesInputRequired
       ? this.#fill(key, target, request, exchange)
       : dispatch.call(target, request, exchange);
   }
 
-  /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
+  /** Drops the answers that the server's notification concerns; null: all of the server, as a notification may be lost. */
   outdated(server: string, notification: Message | null): void {
     const concerned = concernedBy(notification);
     const concerns = (subject: Subject) => subject.server === server && concerned(subject);
@@ -95,18 +95,18 @@ export class AnswerCache {
     if (count > 0) this.#invalidated.of(server).add(count);
   }
 
-  /** Memory is scarce: what can be asked for again is not kept. */
+  /** Drops all cached answers, because memory is scarce. */
   shrink(): void {
     this.#store.clear();
   }
 
-  /** Definitions or rights are others: what was kept under the old ones is forgotten. */
+  /** Definitions or rights changed: drops all answers, and does not cache those in flight. */
   clear(): void {
     this.#store.clear();
     this.#outdate(() => true);
   }
 
-  /** A notification reaches what is being fetched before it has come (C6). */
+  /** Marks requests in flight as outdated (C6). */
   #outdate(concerns: (subject: Subject) => boolean): void {
     for (const fill of this.#fills) {
       if (fill.outdated || !concerns(fill.subject)) continue;
@@ -115,7 +115,7 @@ export class AnswerCache {
     }
   }
 
-  /** Null where answers are not kept: what speaks no cache hints, and where the operator wants none. */
+  /** Returns null if the answer is not cached: a stateful server, a disabled cache, or no key. */
   #keyOf(server: Server, request: Message, { client }: Exchange): CacheKey | null {
     if (!server.cache || this.#deps.upstreams.knownCatalog(server.name, client)?.handshake.era !== 'stateless')
       return null;
@@ -126,7 +126,7 @@ export class AnswerCache {
     return this.#store.get(key.own) ?? this.#store.get(key.shared);
   }
 
-  /** Sends it for all who want it until the answer comes. */
+  /** Sends one request for all callers that ask the same until the answer arrives. */
   #sendShared(key: CacheKey, target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
     const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#discard(key, flight));
     const waiting = flight.join(target, request, exchange);
@@ -142,18 +142,18 @@ export class AnswerCache {
     const shared =
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
     for (const { target, request, exchange, settle } of flight.takeWaiters()) {
-      // What the server wants to know it asks each caller: its question is good for the one who began alone.
+      // An input request concerns one caller: the first one gets it if it takes it; the others send requests of their own.
       if (shared || (request === flight.request && exchange.takesInputRequired)) settle(outcome);
       else void this.#deps.dispatch.call(target, request, exchange).then(settle);
     }
   }
 
-  /** No caller can join it any more. */
+  /** Closes the flight to further callers. */
   #discard(key: CacheKey, flight: SingleFlight): void {
     if (this.#flights.get(key.own) === flight) this.#flights.delete(key.own);
   }
 
-  /** Sends it and keeps the answer as far as that is allowed. */
+  /** Sends the request and caches the answer if that is allowed. */
   async #fill(
     key: CacheKey,
     target: Target,
@@ -172,14 +172,14 @@ export class AnswerCache {
     }
   }
 
-  /** Keeps an answer, or forgets what it shows to be out of date. What is to be said instead of it; null for itself. */
+  /** Caches an answer, or drops entries that it shows to be outdated. Returns the outcome to use instead; null for none. */
   #answered(key: CacheKey, message: Message, late: boolean): Outcome | null {
     if (message.era !== 'stateless') return null;
     const complete = message.kind === 'result' && resultType(message) === 'complete';
-    // What is kept now may be newer than this.
+    // The cached answer may be newer than this one.
     if (late) return complete ? answer(outdated(message)) : null;
     this.#forget(key);
-    // A cursor that is not taken any more: the pages belong to a list that is gone.
+    // The server refused a cursor: the cached pages are of an outdated list.
     if (message.kind === 'error' && key.subject.continued) {
       const { server, method } = key.subject;
       this.#store.deleteAll((subject) => subject.server === server && subject.method === method);
@@ -197,7 +197,7 @@ export class AnswerCache {
     this.#store.delete(key.shared);
   }
 
-  /** The server could not be asked: what it said last is better than nothing, for a while. */
+  /** The server could not be reached: returns its last answer for up to `STALE_MS` after the expiry. */
   #instead(key: CacheKey, failed: Extract<Outcome, { kind: 'failure' }>): Outcome {
     const kept = this.#kept(key);
     const now = this.#deps.clock.now();
@@ -220,17 +220,17 @@ interface SingleFlightWaiter {
 }
 
 /**
- * One request to a server that several callers wait for. Each of them may cancel, and the others still get the answer; when
- * the last one has left, the server gets the cancellation.
+ * One request to a server that several callers wait for. Each of them may cancel, and the others still get the answer; when the
+ * last one cancels, the server gets the cancellation.
  */
 class SingleFlight extends OwnExchange {
-  /** A question of the server's ends the flight: it is the affair of each caller alone. */
+  /** An input request ends the flight, because it concerns each caller separately. */
   override readonly takesInputRequired = true;
   readonly sealsInput: boolean;
   readonly #abandoned: () => void;
   readonly #waiters = new Set<SingleFlightWaiter>();
 
-  /** `abandoned` is called when the last caller has left. */
+  /** `abandoned` is called when the last caller has cancelled. */
   constructor(request: Message, first: Exchange, abandoned: () => void) {
     super(first.id, request, first.client);
     this.sealsInput = first.sealsInput === true;
@@ -247,7 +247,7 @@ class SingleFlight extends OwnExchange {
     });
   }
 
-  /** Those who still wait, for the last time. */
+  /** Removes and returns the callers that still wait. */
   takeWaiters(): readonly SingleFlightWaiter[] {
     const waiters = [...this.#waiters];
     this.#waiters.clear();

@@ -7,16 +7,16 @@ import type { Subject } from './cache-key.ts';
 interface StoreLimits {
   readonly entries: number;
   readonly bytes: number;
-  /** What is larger is not kept. */
+  /** A larger answer is not stored. */
   readonly bytesOfOne: number;
 }
 
 export const STORE_LIMITS: StoreLimits = { entries: 4_096, bytes: 32 * 1024 * 1024, bytesOfOne: 1024 * 1024 };
 
-/** Answers by key, bounded in number and bytes: what was used longest ago goes first. */
+/** Answers by key, limited in number and bytes: the least recently used one is evicted first. */
 export class AnswerStore {
   readonly #limits: StoreLimits;
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #answers = new Map<string, CachedAnswer>();
   #bytes = 0;
 
@@ -57,7 +57,7 @@ export class AnswerStore {
     this.#bytes -= answer.size;
   }
 
-  /** Deletes what was answered about such a subject; how many there were. */
+  /** Deletes the answers about matching subjects; returns their number. */
   deleteAll(concerns: (subject: Subject) => boolean): number {
     const before = this.#answers.size;
     for (const [key, { subject }] of this.#answers) if (concerns(subject)) this.delete(key);
@@ -71,18 +71,18 @@ export class AnswerStore {
 }
 
 /**
- * A server's own answer, kept for as long as the server said. What changes while it is kept is the time it has left
- * (C9); every other byte stays as the server wrote it.
+ * A server's answer for as long as the server allowed. Its time to live is replaced by the remaining time (C9); every other
+ * byte stays as the server wrote it.
  */
 export class CachedAnswer {
   readonly subject: Subject;
   readonly size: number;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly expiresAt: number;
   readonly #message: Message;
   readonly #ttl: Range;
 
-  /** `ttl` is where the message states its time to live. */
+  /** `ttl`: the byte range of the message's time to live. */
   constructor(subject: Subject, message: Message, ttl: Range, expiresAt: number) {
     this.subject = subject;
     this.size = message.bytes.length;
@@ -95,13 +95,13 @@ export class CachedAnswer {
     return now < this.expiresAt;
   }
 
-  /** The answer with the time that is left of its life; 0 for a stale one. */
+  /** The answer with its remaining time to live; 0 if stale. */
   at(now: number): Message {
     return withTtl(this.#message, this.#ttl, Math.max(0, Math.floor(this.expiresAt - now)));
   }
 }
 
-/** An answer that is known to be out of date says so; the same where it states no time to live. */
+/** The answer with a time to live of 0, because it is outdated; unchanged if it states none. */
 export function outdated(message: Message): Message {
   const { ttl } = cacheHints(message.bytes, message.bodyStart, message.bodyEnd);
   return ttl === null ? message : withTtl(message, ttl, 0);

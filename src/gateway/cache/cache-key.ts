@@ -15,28 +15,28 @@ import {
 import { LIST_METHODS } from '../../protocol/methods.ts';
 import { isUpdate, isWithin } from '../resource-updates.ts';
 
-/** What a request asks for, as far as notifications can say that its answer is out of date. */
+/** What a request asks for, as far as notifications can make its answer outdated. */
 export interface Subject {
   readonly server: string;
   readonly method: string;
-  /** Of `resources/read`; null for lists. */
+  /** The URI of `resources/read`; null for lists. */
   readonly uri: string | null;
   /** Whether it asks for a page after the first. */
   readonly continued: boolean;
 }
 
 export interface CacheKey {
-  /** For an answer that all callers of the server may have. */
+  /** The key of an answer that all callers of the server may get. */
   readonly shared: string;
-  /** For an answer of this caller alone; requests with the same one wait for each other. */
+  /** The key of an answer for this caller alone; requests in flight with the same key are coalesced. */
   readonly own: string;
   readonly subject: Subject;
-  /** The caller wants to hear of the request while it runs, so it cannot share another caller's request. */
+  /** The caller wants progress or log messages of the request, so it cannot share another caller's request. */
   readonly alone: boolean;
 }
 
 const OF_ENVELOPE: ReadonlySet<string> = new Set(['_meta']);
-/** Members of `_meta` that say who asks and how to report, and not what is asked for. */
+/** Members of `_meta` that describe the caller and its reporting, and do not affect the answer. */
 const UNAFFECTING: ReadonlySet<string> = new Set([
   PROTOCOL_VERSION_KEY,
   CLIENT_INFO_KEY,
@@ -49,10 +49,10 @@ const UNAFFECTING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Under what the answer to a cacheable request is kept (C1, C2, C4): the server as it is configured (its name and how it
- * is reached, never what it says of itself), the method, all params that may affect the result, the capabilities that
- * the client declared, and for private answers whose they are. Null for a request whose answer must not be kept, as one
- * of a round of input, whose answer depends on what is in no key (C5).
+ * The cache key of a request (C1, C2, C4): the server as it is configured (its name and connection, never what it says of
+ * itself), the method, all params that may affect the result, the client's declared capabilities, and for private answers the
+ * caller. Returns null if the answer must not be cached, such as in an input round, whose answer depends on data in no key
+ * (C5).
  */
 export function cacheKey(server: Server, request: Message, client: ClientProfile): CacheKey | null {
   const { bytes, bodyStart, bodyEnd, method } = request;
@@ -78,13 +78,13 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
 
 const EMPTY: ReadonlyMap<string, string> = new Map();
 
-/** The members by decoded key; null when one is there twice: parsers disagree about which one counts. */
+/** The members by decoded key; null for a duplicate member, as parsers disagree about which one counts. */
 function membersOf(bytes: Buffer, object: Range): ReadonlyMap<string, string> | null {
   const members = new Map<string, string>();
   for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, object.start, object.end)) {
     const key = decodeString(bytes, keyStart, keyEnd);
     if (key === null || members.has(key)) return null;
-    // Objects stand as they were written: two spellings of one value are two keys, which costs a miss and no more.
+    // Objects are compared as written: two spellings of one value are two keys, which only costs a miss.
     const value = bytes.subarray(valueStart, valueEnd);
     members.set(key, value[0] === 0x22 ? canonical(value) : value.toString('latin1'));
   }
@@ -98,7 +98,7 @@ function write(hash: Hash, members: ReadonlyMap<string, string>, but: ReadonlySe
   hash.update('\n');
 }
 
-/** Whose a private answer is: the caller's, and what isolates that caller's requests from each other. */
+/** The owner of a private answer: the caller, and what isolates the caller's requests from each other. */
 function callerGroup({ isolation }: Server, { principal, handle, sessionId }: ClientProfile): string {
   return JSON.stringify([principal.id, handle, isolation === 'session' ? sessionId : null]);
 }
@@ -106,8 +106,8 @@ function callerGroup({ isolation }: Server, { principal, handle, sessionId }: Cl
 const READ = 'resources/read';
 
 /**
- * Whether an answer is one that a notification makes invalid (C6): of the lists it names; of the resource, and what it is a part
- * of. With the list of resources go all reads, because a resource may be gone. Null: a notification may have been lost.
+ * Returns which answers a notification makes outdated (C6): the lists that it names; reads of the resource, or of one that
+ * contains it. A changed list of resources concerns all reads, because a resource may be gone. null (a lost notification): all.
  */
 export function concernedBy(notification: Message | null): (subject: Subject) => boolean {
   if (notification === null) return () => true;

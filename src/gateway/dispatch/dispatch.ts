@@ -14,24 +14,23 @@ import { UNDECIDED } from '../policy/policy.ts';
 import { Target } from '../target.ts';
 import type { InputStates } from './input-states.ts';
 
-/** The way to servers, which only `Dispatch` has. */
+/** Sends requests to servers; only `Dispatch` has it. */
 export type ServerCalls = Pick<Upstreams, 'call'>;
 
 interface DispatchDeps {
   readonly upstreams: ServerCalls;
-  /** The servers as they are offered. */
+  /** The servers, with their catalogs as they are offered. */
   readonly known: KnownServers;
   readonly policies: Policies;
   readonly states: InputStates;
   readonly clock: Clock;
-  /** Null: no spans are recorded. */
+  /** null: no spans are recorded. */
   readonly tracer: Tracer | null;
 }
 
 /**
- * The only way from this room to a server (decision 064): no request is sent whose target the policies have not let
- * through, whatever led there. The `requestState` of stateless servers is bound to server, caller and request where the
- * exchange says so (proto:S3, proto:S6).
+ * Sends all requests of this room to servers (decision 064), and none before the policies have admitted its target. Binds the
+ * `requestState` of stateless servers to server, caller and request if the exchange requires it (proto:S3, proto:S6).
  */
 export class Dispatch {
   readonly #deps: DispatchDeps;
@@ -41,8 +40,8 @@ export class Dispatch {
   }
 
   /**
-   * Asks the policies, once for each target. Where one of them has to know more of the server, that is listed first: only
-   * then the answer is a promise.
+   * Evaluates the policies, once for each target. Returns a promise only if a policy needs the server's lists, which are
+   * requested first.
    */
   admit(target: Target, exchange: Exchange): GatewayError | null | Promise<GatewayError | null> {
     exchange.target = target;
@@ -50,7 +49,7 @@ export class Dispatch {
     return refused === UNDECIDED ? this.#admitListed(target, exchange) : refused;
   }
 
-  /** As `Upstreams.call`, for a target that `admit` may have let through before. `request` is in the server's names. */
+  /** Like `Upstreams.call`, for a target that may be admitted already. `request` has the server's own names. */
   call(target: Target, request: Message, exchange: Exchange): Promise<Outcome> {
     if (target.admitted) return this.#send(target.server, request, exchange);
     const refused = this.admit(target, exchange);
@@ -59,12 +58,12 @@ export class Dispatch {
     return refused.then((late) => (late === null ? this.#send(target.server, request, exchange) : failure(late)));
   }
 
-  /** A request that names nothing but the server, or goes on with what a client began. */
+  /** Sends a request that names only the server, or that continues what a client began. */
   callServer(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     return this.call(new Target(exchange.client.principal, server, 'server', request, null), request, exchange);
   }
 
-  /** Lists the server for this target, for as long as a call to it may take. */
+  /** Lists the server for this target, and waits as long as a call to it may take. */
   async listed(target: Target, exchange: Exchange): Promise<void> {
     const patience = this.#deps.policies.server(target.server)?.timeoutMs ?? 0;
     target.learn(await this.#deps.known.catalog(target.server, exchange.client, patience));
@@ -85,7 +84,7 @@ export class Dispatch {
     return this.#hand(server, own, exchange).then((outcome) => states.outward(server, principal, request, outcome));
   }
 
-  /** Its span travels in the request: the node that has the server, whichever it is, finds its parent there. */
+  /** Sends the request with its span, so that the node that serves it finds the parent span there. */
   #hand(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const { upstreams, tracer, clock } = this.#deps;
     exchange.sentAt ??= clock.turnNow();

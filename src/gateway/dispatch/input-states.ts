@@ -13,13 +13,12 @@ import { requestDigest } from './request-digest.ts';
 
 /** The prefix of every state that was sealed here. */
 const MARK = 'trunkline-input.';
-/** How long a client may take. The server's own limit counts as well; this one only has to end some time. */
+/** How long a client may take. The server's own limit applies too; this one only bounds the validity. */
 const TTL_MS = 60 * 60_000;
 
 /**
- * The `requestState` of stateless servers as clients of the same era carry it: sealed with the server it came from,
- * for the caller and the request that it was given out for, and unwrapped to the byte for that server. Used again it
- * is passed on again: whether a state is good for more than once is its server's to say.
+ * Seals the `requestState` of stateless servers for stateless clients, bound to server, caller and request, and restores it
+ * byte for byte for the server. A state may be used again: its server decides whether that is valid.
  */
 export class InputStates {
   readonly #sealing: Sealing;
@@ -30,7 +29,7 @@ export class InputStates {
     this.#clock = clock;
   }
 
-  /** The client's request with the server's own state; the same request where it has none. */
+  /** The client's request with the server's own state; the same request if it has none. */
   inward(server: string, principal: Principal, request: Message): Message | GatewayError {
     const { state } = inputOf(request);
     if (state === null) return request;
@@ -47,14 +46,14 @@ export class InputStates {
     return spliceMessage(request, [{ ...state, insert: lexeme }]);
   }
 
-  /** The server's outcome with its state, if it gave one, sealed for the client. */
+  /** The server's outcome with its state, if any, sealed for the client. */
   outward(server: string, principal: Principal, request: Message, outcome: Outcome): Outcome {
     if (outcome.kind === 'failure' || !mayRequireInput(outcome.message)) return outcome;
     const { message } = outcome;
     const state = bodyField(message, 'requestState');
     if (state === null || resultType(message) !== 'input_required') return outcome;
     const expiresAt = this.#clock.wall() + TTL_MS;
-    // As the server wrote it, quotes and escapes included; JSON text holds no zero byte.
+    // As the server wrote it, with quotes and escapes; JSON text contains no zero byte.
     const plain = [expiresAt, requestDigest(request), text(message.bytes, state)].join('\0');
     const sealed = MARK + this.#sealing.seal(contextOf(server, principal), plain);
     return answer(spliceMessage(message, [{ ...state, insert: `"${sealed}"` }]));

@@ -17,10 +17,10 @@ import type { Pace } from '../../model/pace.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metric, Series } from '../../telemetry/metrics.ts';
 
-/** Changes logged and kept per server and hour; a server that changes at every look must not fill disk and log. */
+/** Changes logged and stored per server and hour: a server that changes at every listing must not fill disk and log. */
 const MAX_EVENTS = 200;
 const HOUR_MS = 3_600_000;
-/** Lines of the log for one look at a server. */
+/** Log lines for one inspection of a server. */
 const MAX_LINES = 10;
 const MAX_KNOWN = 5_000;
 const MAX_TEXT = 500;
@@ -43,7 +43,7 @@ interface DriftNotesDeps {
 }
 
 interface ServerNotes {
-  /** What was reported already, also by earlier processes. */
+  /** Changes that were reported already, also by earlier processes. */
   readonly reported: Set<string>;
   /** Names whose removal was reported. */
   readonly gone: Set<string>;
@@ -52,7 +52,7 @@ interface ServerNotes {
   left: number;
 }
 
-/** Tells of each change once: in the log, in the metrics and in the history. */
+/** Reports each change once: in the log, in the metrics and in the history. */
 export class DriftNotes {
   readonly #deps: DriftNotesDeps;
   readonly #servers = new Map<string, Promise<ServerNotes>>();
@@ -61,7 +61,7 @@ export class DriftNotes {
     this.#deps = deps;
   }
 
-  /** `offered` is all that the server offers; `isGone` says of a pin that is not in it whether it is gone. */
+  /** Reports changes in `offered`, and pins without a definition there for which `isGone` returns true. */
   async look(
     server: string,
     policy: DriftPolicy,
@@ -184,7 +184,7 @@ function tell({ reported }: ServerNotes, id: string): boolean {
   return true;
 }
 
-/** Events are for people, and bounded. */
+/** The name in a bounded length, for events. */
 function short({ list, key }: DefinitionName): DefinitionName {
   return { list, key: key.length > 1_024 ? key.slice(0, 1_024) : key };
 }

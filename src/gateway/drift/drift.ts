@@ -32,23 +32,23 @@ interface DriftDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** What is offered of these lists of a server is another. */
+  /** The offered definitions of these lists of a server changed. */
   readonly redefined: (server: string, lists: readonly ListKind[]) => void;
 }
 
 const PINNED_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
-/** A definition that an operator approves, as it was shown; `digest` null approves that it is gone. */
+/** A definition that an operator approves, by the digest that was shown; null approves its removal. */
 export interface Decision extends DefinitionName {
   readonly digest: string | null;
 }
 
-/** The decision was about something that is not so any more; nothing was approved. */
+/** The server has changed the definition since the review; nothing was approved. */
 export class OutdatedDecision extends Error {}
 
 /**
- * Pins of what servers offer, and what is done about what differs from them (docs/drift.md): the one way by which the rest
- * of the gateway and the operator come to all of this folder.
+ * Pins definitions, withholds what differs as the policy requires, and reports it (docs/drift.md). The entry of this folder for
+ * the rest of the gateway and for the operator.
  */
 export class Drift {
   readonly guards: Guards;
@@ -75,13 +75,13 @@ export class Drift {
     this.pages = new GuardedPages(this.#parts);
   }
 
-  /** The catalogue as it is offered. What was not listed by this process is looked at when it is first shown. */
+  /** The catalog as it is offered. One that this process did not list is inspected when it is first viewed. */
   view(catalog: ServerCatalog): ServerCatalog {
     this.#sighted(catalog);
     return this.guards.view(catalog);
   }
 
-  /** A server was listed; no client sees it before this resolves. Never rejects. */
+  /** Inspects a server that was listed; clients see the catalog only after this resolves. Never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     const policy = this.guards.policy(catalog.server);
     if (policy === 'off') {
@@ -96,7 +96,7 @@ export class Drift {
     }
   }
 
-  /** Servers or their policies are others. */
+  /** Servers or their policies changed. */
   desiredChanged(): void {
     const known = new Set(this.#deps.upstreams.servers().map(({ name }) => name));
     this.#parts.offered.forget(known);
@@ -105,7 +105,7 @@ export class Drift {
     for (const server of known) for (const catalog of this.#parts.offered.catalogs(server)) this.#sighted(catalog);
   }
 
-  /** The pins were changed elsewhere and have been read: clients that are offered something else are notified. */
+  /** Pins were changed elsewhere and have been read: notifies the clients whose offered definitions changed. */
   pinsChanged(): void {
     const catalogs = this.#deps.upstreams.servers().flatMap(({ name }) => [...this.#parts.offered.catalogs(name)]);
     const before = catalogs.map((catalog) => this.guards.view(catalog));
@@ -129,7 +129,7 @@ export class Drift {
     return this.#deps.pins.history(server, options);
   }
 
-  /** All of them or none; rejects with OutdatedDecision when the server offers something else by now. */
+  /** Approves all of them or none. Rejects with OutdatedDecision if the server offers other definitions now. */
   async approve(server: string, decisions: readonly Decision[], by: string): Promise<void> {
     const approved: Definition[] = [];
     const gone: DefinitionName[] = [];
@@ -148,17 +148,17 @@ export class Drift {
     this.#decided(server, decisions);
   }
 
-  /** Nothing is offered under these names any more, and calls to them are refused, until one is approved. */
+  /** Withholds all definitions of these names, and refuses calls to them, until one is approved. */
   async block(server: string, names: readonly DefinitionName[], by: string): Promise<void> {
     await this.#deps.pins.block(server, names, by);
     this.#decided(server, names);
   }
 
-  /** What was not listed by this process, but remembered or learnt from elsewhere, or listed while the policy was `off`. */
+  /** Inspects a catalog that was stored, learnt from another node, or listed while the policy was `off`. */
   #sighted(catalog: ServerCatalog): void {
     if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
     this.#inspected.add(catalog);
-    // Not in this turn: the caller gets its answer first, and at a start all servers are first asked for at once.
+    // Not in this turn: the caller gets its answer first, and at a start all servers are viewed at once.
     void this.#parts.pace.rest().then(() => this.#lookAt(catalog));
   }
 
@@ -174,20 +174,20 @@ export class Drift {
   }
 }
 
-/** Instructions are part of no list; who wants them anew says hello again. */
+/** Instructions are part of no list; a client gets new ones with its next handshake. */
 function listsOf(list: PinnedList): readonly ListKind[] {
   return list === 'instructions' ? [] : [list];
 }
 
-/** Definitions of one report; more are counted in the summary and come when these are decided. */
+/** Definitions in one report; the summary counts all, and the others follow when these are decided. */
 const MAX_WAITING = 500;
 const MAX_FIELDS = 100;
-/** Of one JSON text of a report. */
+/** Characters of one JSON text in a report. */
 const MAX_TEXT = 8_192;
-/** Larger definitions are compared whole. */
+/** Larger definitions are compared as one value. */
 const MAX_COMPARED = 64 * 1024;
 
-/** What differs from what was approved, in full, for the operator who decides. */
+/** All differences from the approved definitions, for the operator who decides. */
 async function driftReport(parts: DriftParts, server: string): Promise<DriftReport> {
   const { pins, guards, offered, now } = parts;
   const pace = new Pace(now);
@@ -216,7 +216,7 @@ async function driftReport(parts: DriftParts, server: string): Promise<DriftRepo
   };
 }
 
-/** The same in numbers. */
+/** The number of these differences. */
 function driftSummary(parts: DriftParts, server: string): DriftSummary {
   const { pins, guards, offered } = parts;
   const guard = guards.of(server);
@@ -229,7 +229,7 @@ function driftSummary(parts: DriftParts, server: string): DriftSummary {
   return { policy, waiting, withheld, findings: offered.findings(server).length, problem: pins.problem };
 }
 
-/** What is offered and not approved; the pins of what is approved or blocked, and not offered. */
+/** The offered definitions that are not approved, and the pins of approved or blocked names that are not offered. */
 function* differing({ guards, offered }: DriftParts, server: string): Generator<Definition | Pin, void, undefined> {
   const { policy, pins } = guards.of(server);
   if (policy === 'off') return;
@@ -308,7 +308,7 @@ function cut(text: string | null): string | null {
   return text === null || text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`;
 }
 
-/** The same may be found for several kinds of client. */
+/** Removes duplicates: several kinds of client may have the same finding. */
 function distinct(findings: readonly Finding[]): readonly Finding[] {
   return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }

@@ -20,15 +20,14 @@ import { isResult } from '../own-results.ts';
 import { cursorParam } from '../params.ts';
 import type { DriftParts } from './inspection.ts';
 
-/** Lists under way whose next page is shown under the guard of the first one; the oldest is forgotten. */
+/** Unfinished lists whose next page is shown under the guard of the first one; the oldest is dropped. */
 const MAX_BEGUN = 1_024;
 
 type GuardedList = Exclude<ListKind, 'resources'>;
 
 /**
- * Pages of a server's own lists, as its endpoint shows them: byte for byte where nothing is withheld, else with that cut
- * out and the rest untouched. A list that was begun is finished under the guard that it was begun under, whatever is
- * decided meanwhile (check:G5).
+ * Pages of a server's own lists on its endpoint: byte for byte, with withheld items cut out. A list is finished under the guard
+ * that it began with, even if a decision is made meanwhile (check:G5).
  */
 export class GuardedPages {
   readonly #parts: DriftParts;
@@ -38,7 +37,7 @@ export class GuardedPages {
     this.#parts = parts;
   }
 
-  /** `raw` is what is known of the server, as it said it. */
+  /** `raw`: the known catalog as the server wrote it. */
   async shown(
     outcome: Outcome,
     list: ListMethod,
@@ -52,7 +51,7 @@ export class GuardedPages {
     const guard = this.#guardOf(server, list, exchange, bytes, bodyStart, bodyEnd);
     const { pins } = guard.pins;
     const known = raw?.lists[list.kind].pages.some((page) => page.equals(bytes.subarray(bodyStart, bodyEnd))) === true;
-    // What is known was looked at when it was listed, and most servers have nothing that is kept back.
+    // A known page was inspected when it was listed, and most servers have no blocked names.
     if (known && guard.policy === 'warn' && !pins.values().some(({ blocked }) => blocked !== null)) return outcome;
     const items = pageItems(list.kind, bytes, bodyStart, bodyEnd);
     await this.#prepare(list.kind, items, raw === null ? null : raw.lists[list.kind].items, guard);
@@ -76,7 +75,7 @@ export class GuardedPages {
     return guard;
   }
 
-  /** What becomes of each item, in slices; known ones are not read again. */
+  /** Computes the offered definition of each item, in slices; digests of known items are reused. */
   async #prepare(
     list: GuardedList,
     items: readonly PageItem[],
@@ -94,14 +93,14 @@ export class GuardedPages {
     }
   }
 
-  /** A client is answered with definitions that were never listed: they are reported, and can be approved. */
+  /** Reports definitions in an answer that were never listed, so that they can be approved. */
   #noteUnlisted(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
     const { guards, offered, notes, pace } = this.#parts;
     const unlisted: Definition[] = [];
     for (const { key, bytes } of items) {
       const digest = digestOf({ bytes });
       const standing = standingOf(pins, { list, key }, digest);
-      // Copies: the page is of one answer, and what is kept shall not keep all of it.
+      // A copy: a stored definition must not keep the memory of the whole answer.
       if (standing === 'new' || standing === 'changed') unlisted.push({ list, key, digest, bytes: Buffer.from(bytes) });
     }
     if (unlisted.length === 0) return;

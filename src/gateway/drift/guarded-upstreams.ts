@@ -6,8 +6,8 @@ import type { KnownServers } from '../known-servers.ts';
 import type { Drift } from './drift.ts';
 
 /**
- * What is known of servers, with their catalogues as they are offered (docs/drift.md); all else passes. A server of which
- * nothing is known because it asks for a login offers that.
+ * The servers with their catalogs as they are offered (docs/drift.md); everything else passes through. A server without a
+ * catalog that asks for a user's login gets the login catalog.
  */
 export function guardedUpstreams(raw: KnownServers, drift: Pick<Drift, 'view'>, logins: UserLogins): KnownServers {
   const asksLogin = (server: string, client: ClientProfile) =>

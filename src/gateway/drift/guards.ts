@@ -11,8 +11,8 @@ interface Seen {
 }
 
 /**
- * The catalogues of servers as they are offered. An unchanged one costs one look-up per call; after a decision it is made
- * again, and is the same object where nothing differs.
+ * The catalogs as they are offered. An unchanged catalog costs one look-up per call. After a decision it is computed again, and
+ * stays the same object if nothing differs.
  */
 export class Guards {
   readonly #pins: Pins;
@@ -28,7 +28,7 @@ export class Guards {
     this.#upstreams = upstreams;
   }
 
-  /** Something was approved, blocked or trusted, or a policy is another. */
+  /** Called after an approval, a block, a first use or a changed policy. */
   invalidate(): void {
     this.#generation++;
   }
@@ -46,7 +46,7 @@ export class Guards {
     return this.#policies.get(server) ?? 'off';
   }
 
-  /** Whether only what was approved may be used. */
+  /** Whether only approved definitions may be used. */
   isClosed(server: string): boolean {
     return offersApprovedOnly(this.policy(server));
   }
@@ -63,27 +63,27 @@ export class Guards {
     const generation = this.#generation;
     const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;
     const next = same ? seen.view : guardedCatalog(raw, beforeTrust(guard));
-    // A client with the view before has this one too, where nothing differs.
+    // If nothing differs, the view stays the same object.
     const view = seen !== undefined && (same || isSame(seen.view, next)) ? seen.view : next;
     this.#views.set(raw, { generation, guard, view });
     if (view !== raw) this.#raw.set(view, raw);
     return view;
   }
 
-  /** What the server said, of what is offered of it. */
+  /** The catalog as the server wrote it, of an offered view. */
   raw(view: ServerCatalog): ServerCatalog {
     return this.#raw.get(view) ?? view;
   }
 }
 
-/** Whether only what was approved may be offered. */
+/** Whether only approved definitions may be offered. */
 export function offersApprovedOnly(policy: DriftPolicy): boolean {
   return policy === 'hold' || policy === 'block';
 }
 
 /**
- * Nothing of the server was trusted yet, so this was remembered or learnt from elsewhere, and is being looked at: where
- * only what was approved may be offered, nothing is until that is done. What a server lists here is trusted before.
+ * Before first use, `hold` and `block` offer nothing. Only a stored catalog, or one of another node, gets here, while it is
+ * inspected: a catalog that this node lists is trusted first.
  */
 function beforeTrust({ policy, pins }: Guard): Guard {
   return offersApprovedOnly(policy) && pins.trustedAt === null

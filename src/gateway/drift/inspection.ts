@@ -9,24 +9,24 @@ import type { DriftNotes } from './drift-notes.ts';
 import { type Guards, offersApprovedOnly } from './guards.ts';
 import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 
-/** Resources looked at per list: they are data, and there may be very many. */
+/** Resources scanned per catalog: they are data, and there may be very many. */
 const MAX_RESOURCES = 1_000;
 const MAX_FINDINGS = 500;
 
-/** What looking at servers takes. */
+/** Dependencies of inspections. */
 export interface DriftParts {
   readonly pins: Pins;
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;
   readonly notes: DriftNotes;
-  /** That of all looks: many servers that were listed at once are looked at in one slice after the other. */
+  /** Shared by all inspections, so that servers that are listed at once take turns in slices. */
   readonly pace: Pace;
   readonly now: () => number;
 }
 
 /**
- * Looks at what a server has just listed, before any client sees it: pins what is seen for the first time, reports what differs
- * from the pins, and scans all of it. In slices, so that a large or hostile list delays its own server only.
+ * Inspects a new catalog before any client sees it: pins definitions at first use, reports differences from the pins, and scans
+ * all texts. Works in slices, so that a large or hostile list delays its own server only.
  */
 export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
   const { pins, guards, offered, notes, pace } = parts;
@@ -39,18 +39,18 @@ export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, 
   const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
   const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
   if (pins.of(server).trustedAt === null && definitions.length > 0) {
-    // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
+    // Under `hold` and `block`, definitions with grave findings are not trusted at first use.
     const strict = offersApprovedOnly(policy);
     const doubted = strict ? doubtedBy(findings) : new Set();
     const lost = pins.isLost(server);
     const trusted = strict && lost ? [] : definitions.filter((one) => !doubted.has(pinKey(one)));
     const when = lost ? 'after its pins were lost' : 'at first use';
-    // This waits for the disk, and many servers may be listed for the first time at once.
+    // `trust` waits for the disk, and many servers may be listed for the first time at once.
     await pace.rest();
     await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
     guards.invalidate();
   } else if (first && policy === 'warn') await trustOwn(parts, catalog, definitions, findings);
-  // What is offered in place of what changed is found out here, in slices, and looked up later.
+  // Computes the offered definitions in slices; look-ups use the results later.
   const guard = guards.of(server);
   for (const { list, item } of allPinned(catalog)) {
     offeredFor(list, item, guard);
@@ -62,9 +62,9 @@ export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, 
 }
 
 /**
- * A kind of client that was never listed before may be offered more than others, as tools that need sampling: at its first
- * listing that is trusted as the rest was at first use. Not what others are offered too, which was added, nor what looks
- * poisoned; and nothing where only approved definitions may be offered.
+ * A server may offer more to a kind of client that it was never listed for, such as tools that need sampling. Under `warn`,
+ * trusts these definitions at the first listing for that kind, except those with grave findings and those that other kinds are
+ * offered too.
  */
 async function trustOwn(
   { pins, guards, offered }: DriftParts,
@@ -81,17 +81,17 @@ async function trustOwn(
     return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
   });
   if (own.length === 0) return;
-  // What cannot be saved waits for approval.
+  // If this fails, the definitions wait for approval.
   await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
   guards.invalidate();
 }
 
-/** Names of definitions that look poisoned. */
+/** Pin keys of definitions with grave findings. */
 function doubtedBy(findings: readonly Finding[]): ReadonlySet<string> {
   return new Set(findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`));
 }
 
-/** All that the scan finds in a catalogue, resources included. */
+/** All findings in a catalog, resources included. */
 export async function scanCatalog(catalog: ServerCatalog, others: OtherNames, pace: Pace): Promise<Finding[]> {
   const findings: Finding[] = [];
   const scan = (list: Finding['list'], item: Capability) => {

@@ -3,26 +3,26 @@ import { NamesOfServers, OtherNames } from '../../catalog/drift/other-names.ts';
 import { type Definition, type Finding, onlyKindOf, type Pin, pinKey } from '../../model/drift.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
-/** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */
+/** Kinds of client that are remembered per server, and definitions seen outside of any catalog. */
 const MAX_KINDS = 16;
 const MAX_UNLISTED = 256;
 
-/** Clients that declare the same capabilities in the same era are one kind: a server may offer each kind something else. */
+/** The kind of a client: its era and declared capabilities. A server may offer each kind other definitions. */
 export function kindOf({ handshake, fingerprint }: ServerCatalog): string {
   return `${handshake.era} ${fingerprint}`;
 }
 
 interface ServerDefinitions {
-  /** The catalogue listed last for each kind of client. */
+  /** The catalog listed last for each kind of client. */
   readonly kinds: Map<string, ServerCatalog>;
-  /** What processes of single clients list beside that, by digest, as long as some client is shown it. */
+  /** The catalogs of single clients' own processes, by digest, as long as they are in use. */
   readonly own: Map<string, WeakRef<ServerCatalog>>;
-  /** Seen in a list that a client was answered with, before the server was listed again; by digest. */
+  /** Definitions in answers to clients since the last listing, by pin key and digest. */
   readonly unlisted: Map<string, Definition>;
   findings: readonly Finding[];
 }
 
-/** What servers offer at present, to whatever kind of client, as they said it. */
+/** The definitions that servers offer to all kinds of client, as the servers wrote them. */
 export class OfferedDefinitions {
   readonly #servers = new Map<string, ServerDefinitions>();
   readonly #names = new NamesOfServers();
@@ -41,7 +41,7 @@ export class OfferedDefinitions {
       return;
     }
     const kind = kindOf(catalog);
-    // One of before the restart may be looked at after the server was listed.
+    // A stored catalog may be inspected after a newer listing.
     if ((server.kinds.get(kind)?.listedAt ?? 0) > catalog.listedAt) return;
     server.kinds.delete(kind);
     server.kinds.set(kind, catalog);
@@ -67,7 +67,7 @@ export class OfferedDefinitions {
     return (this.#servers.get(server)?.kinds.size ?? 0) > 0;
   }
 
-  /** Whether a pinned name that no client is offered is gone: what one kind of client alone was offered, if that kind was listed. */
+  /** Whether a pinned name that no client is offered is gone: for a single kind of client, only if that kind was listed. */
   isGone(server: string, pin: Pin): boolean {
     const kinds = this.#servers.get(server)?.kinds;
     const only = onlyKindOf(pin);
@@ -93,7 +93,7 @@ export class OfferedDefinitions {
     if (known !== undefined) known.findings = findings;
   }
 
-  /** Every definition that any kind of client is shown, once. */
+  /** Every definition that any kind of client is offered, once. */
   *definitions(server: string): Generator<Definition, void, undefined> {
     const seen = new Set<string>();
     const known = this.#servers.get(server);
@@ -109,7 +109,7 @@ export class OfferedDefinitions {
     for (const [id, unlistedItem] of known?.unlisted ?? []) if (!seen.has(id)) yield unlistedItem;
   }
 
-  /** What the others are called, and their tools. */
+  /** The names of the other servers and of their tools. */
   others(server: string, present: ServerCatalog | null): OtherNames {
     return new OtherNames(this.#names, server, present === null ? this.#tools(server) : toolsOf(present));
   }

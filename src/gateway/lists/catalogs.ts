@@ -15,14 +15,14 @@ interface CatalogsDeps extends CommonParts {
   readonly cursors: CursorCodec;
 }
 
-/** How long a catalogue that was replaced can still be paged through, and how many are kept for that at most. */
+/** How long a replaced catalog can still be paged through, and how many are kept for that at most. */
 const KEEP_MS = 300_000;
 const KEEP = 64;
 const SWEEP = 128;
-/** How long a list waits for servers whose lists have outlived their time. */
+/** How long a list waits for servers whose lists have expired. */
 const RELIST_WAIT_MS = 1_000;
 
-/** Clients whose own processes list something of their own that are known apart; beyond that the oldest is forgotten. */
+/** Clients with catalogs of their own, because their processes list something else; beyond that the oldest is dropped. */
 const MAX_APART = 4_096;
 
 interface Current {
@@ -39,17 +39,17 @@ interface CachedCatalog {
 }
 
 /**
- * The aggregate's catalogue for each caller. Asked on every call, so an unchanged one costs two map look-ups whatever
- * the number of servers; merged ones are shared by all callers who may see the same. One that was replaced is kept for a
- * while for those who are in the middle of it, and only where it has more than one page.
+ * The aggregate's catalog for each caller. Every call needs it, so an unchanged one costs two map look-ups, whatever the number
+ * of servers; callers of one group share a catalog. A replaced catalog is kept for a while for clients that are paging through
+ * it, only if it has more than one page.
  */
 export class Catalogs {
   readonly #deps: CatalogsDeps;
-  /** By the principal's object, then the kind of client: a reload makes new principals. */
+  /** By the principal's object, then the kind of client: a reload creates new principals. */
   readonly #current = new WeakMap<Principal, Map<string, Current>>();
   /** By version, referenced weakly. */
   readonly #merged = new Map<string, WeakRef<Catalog>>();
-  /** Those of which a cursor was given out, by version; what was used last is the last. */
+  /** Catalogs with an issued cursor, by version; most recently used last. */
   readonly #kept = new Map<string, CachedCatalog>();
   readonly #cursors: CursorWriter = {
     write: (content) => {
@@ -58,28 +58,28 @@ export class Catalogs {
       return this.#deps.cursors.write(content);
     },
   };
-  /** Until when the first lists wait for a server, by server and kind of client, or principal: once, not at every list. */
+  /** Until when lists wait for a server's first listing, by server and kind of client, or principal: once, not at every list. */
   readonly #waits = new Map<string, number>();
   #waitsFor: readonly Server[] | null = null;
-  /** Sessions that see servers which others do not, of these servers. */
+  /** The sessions that have servers of their own, among the servers in `#ownOf`. */
   #own: ReadonlySet<string> = new Set();
   #ownOf: readonly Server[] | null = null;
-  /** What is shown to clients of which some process lists something of its own, by the key of its connection. */
+  /** Catalogs of clients whose process lists something else, by the key of its connection; null until computed. */
   readonly #apart = new Map<string, Current | null>();
   #generation = 0;
-  /** When so many are known, unreferenced ones are removed. */
+  /** The size of `#merged` at which unreferenced catalogs are removed. */
   #sweepAt = SWEEP;
 
   constructor(deps: CatalogsDeps) {
     this.#deps = deps;
   }
 
-  /** Some server's catalogue is not what it was. */
+  /** The catalog of some server changed. */
   invalidate(): void {
     this.#generation++;
   }
 
-  /** The process behind this connection lists something else than before, or than a fresh one. */
+  /** The process of this connection lists something else than before, or than a fresh process. */
   setApart(key: string): void {
     this.#apart.delete(key);
     this.#apart.set(key, null);
@@ -90,7 +90,7 @@ export class Catalogs {
     this.#apart.delete(sessionId);
   }
 
-  /** What is known now; never waits. */
+  /** The catalog of what is known now; never waits. */
   of(client: ClientProfile): Catalog {
     const { principal } = client;
     const kind = this.#kindOf(client);
@@ -102,7 +102,7 @@ export class Catalogs {
       if (theirs && (known.catalog.complete || !this.#learnt(known.catalog, client))) return known.catalog;
     }
     const catalog = this.#merge(servers, client);
-    // A client that pages through the old one may go on for a while from now.
+    // A client that pages through the old catalog may continue for a while from now.
     if (known != null && known.catalog !== catalog && this.#kept.has(known.catalog.version)) this.#keep(known.catalog);
     const current = { kind, principal, generation: this.#generation, servers, catalog };
     if (apart === null) this.#ofKind(principal).set(kind, current);
@@ -117,7 +117,7 @@ export class Catalogs {
     return byKind;
   }
 
-  /** The key of a connection that serves the client, where its process lists something of its own; null for none. */
+  /** The key of the client's connection if its process lists something else; null otherwise. */
   #apartOf(client: ClientProfile): string | null {
     const own = callerKey(client, 'session');
     if (this.#apart.has(own)) return own;
@@ -126,10 +126,10 @@ export class Catalogs {
   }
 
   /**
-   * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server that was listed for
-   * other kinds of client only is listed for this one behind the answer, which shows what the others are shown. A server holds up the
-   * lists of the first `waitMs` after it was first asked for and none after that; one that is not up those of the first
-   * `waitMs` of its first start.
+   * Like `of`, after at most `waitMs` for all servers together that were never listed. A server that was listed only for other
+   * kinds of client is listed for this one in the background, and the answer shows the lists of the others. A server delays
+   * lists only in the first `waitMs` after the first request for it, and one that is not up only in the first `waitMs` of its
+   * first start.
    */
   async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
     const catalog = this.of(client);
@@ -139,7 +139,7 @@ export class Catalogs {
       const login = shown !== null && isLoginCatalog(shown);
       if (shown !== null && !login && upstreams.knownCatalog(server, client) !== null) continue;
       const left = shown === null || login ? this.#waitLeft(server, client, waitMs, login) : 0;
-      // Other nodes may know what it offers: they are asked at first.
+      // Other nodes may have its catalog: they are asked during the first wait.
       if (login && left <= 0) continue;
       const listed = upstreams.catalog(server, client, login ? 0 : left, true);
       if (left > 0) waiting.push(listed);
@@ -150,8 +150,8 @@ export class Catalogs {
   }
 
   /**
-   * As `ready`, for a list that is about to be shown: what has outlived the time that its server gave it is listed
-   * anew (C7: when it is asked for, never by itself), and waited for so long; then it is shown as the stale thing it is.
+   * Like `ready`, for a list that is about to be shown: servers whose list has expired are listed again (C7: on request, never
+   * by itself) and waited for up to `RELIST_WAIT_MS`; after that the stale list is shown.
    */
   async fresh(client: ClientProfile, kind: ListKind, waitMs: number): Promise<Catalog> {
     const catalog = await this.ready(client, waitMs);
@@ -161,21 +161,21 @@ export class Catalogs {
     for (const { server, catalog: known } of catalog.members) {
       if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server, client)) continue;
       if (upstreams.knownCatalog(server, client) === null) continue;
-      // Without a time of its own a list is brought up to date behind the answer.
+      // A list without a time to live is refreshed in the background.
       const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
       const relisted = upstreams.catalog(server, client, patience);
       if (patience > 0) relisting.push(relisted);
     }
     if (relisting.length === 0) return catalog;
     await Promise.all(relisting);
-    // Listed again and found the same, it changes nothing, but its lifetime begins again.
+    // Even an equal listing starts a new lifetime.
     if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client, true) !== known)) {
       this.invalidate();
     }
     return this.of(client);
   }
 
-  /** The catalogue that a cursor was made of; null when it is gone or was another audience's. */
+  /** The catalog of a cursor; null if it is gone or belongs to another caller group. */
   version(version: string, client: ClientProfile): Catalog | null {
     const current = this.of(client);
     if (current.version === version) return current;
@@ -198,7 +198,7 @@ export class Catalogs {
     const callerGroup = this.#callerGroupOf(client);
     const bridged = !servers.some(({ name }) => name === 'mcp');
     const merged = this.#merged.get(versionOf(members, { callerGroup, bridged }))?.deref();
-    // The same version may have been listed anew since: then its time to live has begun again.
+    // A catalog of the same version may have been listed again: then its lifetime starts again.
     if (merged !== undefined && sameListing(merged, members)) return merged;
     const unfiltered = seesLikeAll(client.principal);
     const catalog = new Catalog(members, { callerGroup, unfiltered, bridged, cursors: this.#cursors, serverInfo });
@@ -222,7 +222,7 @@ export class Catalogs {
     const own = servers.find(({ name }) => name === server)?.apart?.credentials === true;
     const listed = `${server} ${this.#kindOf(client)} ${own ? client.principal.id : ''}`;
     const key = login ? `login ${listed}` : listed;
-    // After the login it lists for the first time.
+    // After the login, the server's first listing is waited for again.
     if (login) this.#waits.delete(listed);
     const now = this.#deps.clock.now();
     const until = this.#waits.get(key);
@@ -237,7 +237,7 @@ export class Catalogs {
     if (this.#kept.size > KEEP) this.#kept.delete(this.#kept.keys().next().value!);
   }
 
-  /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */
+  /** A server may offer different lists by era, capabilities and forwarded headers; some servers belong to one session. */
   #kindOf(client: ClientProfile): string {
     const { sessionId, fingerprint, forwarded } = client;
     const kind = forwarded === undefined ? fingerprint : `${fingerprint} ${JSON.stringify(forwarded)}`;
@@ -255,11 +255,11 @@ export class Catalogs {
     return this.#own;
   }
 
-  /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
+  /** Callers of one group see the same: the same servers, listed for the same capabilities. */
   #callerGroupOf(client: ClientProfile): string {
     const { servers } = client.principal;
     const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
-    // Lists are shared within an audience only as far as one principal's servers reach (C1).
+    // Lists are shared only within one principal (C1).
     return `${this.#kindOf(client)} ${client.principal.id} ${scope}`;
   }
 

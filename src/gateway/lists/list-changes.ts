@@ -9,11 +9,11 @@ import type { KnownServers } from '../known-servers.ts';
 import { sees } from '../policy/access.ts';
 import type { Catalogs } from './catalogs.ts';
 
-/** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
+/** Changed lists of one server, for clients of one fingerprint; null for all clients. */
 export interface ListChange {
   readonly server: string;
   readonly fingerprint: string | null;
-  /** Only the clients that this connection serves are shown them; null for those that are shown what a fresh process lists. */
+  /** The connection whose clients are shown them; null for clients that are shown what a fresh process lists. */
   readonly key: string | null;
   readonly kinds: ReadonlySet<ListKind>;
 }
@@ -22,13 +22,13 @@ export interface ListChange {
 export interface Recipient {
   readonly client: ClientProfile;
   readonly endpoint: Endpoint;
-  /** On the aggregate, the catalogue that was current when it was last notified. */
+  /** On the aggregate, the catalog at its last notification. */
   announced: Catalog | null;
-  /** On the aggregate, by list, a later catalogue from which it was given that list. */
+  /** On the aggregate, by list, a later catalog from which it has read that list. */
   readonly taken?: Map<ListKind, Catalog>;
 }
 
-/** The notifications that the changes make due to this recipient: only for lists of its that did change. */
+/** The methods that the changes make due to this recipient: only for lists that changed for it. Updates the recipient. */
 export function methodsDue(
   recipient: Recipient,
   changes: readonly ListChange[],
@@ -57,7 +57,7 @@ export function methodsDue(
   return changedMethods(changed);
 }
 
-/** Whether the client is shown the lists that have changed. */
+/** Whether the client is shown the changed lists. */
 function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: KnownServers): boolean {
   if (fingerprint === null) return true;
   if (key !== null) return upstreams.sessionKey(server, client) === key;
@@ -66,7 +66,7 @@ function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile
   return fingerprint === kindAt(definition, client) && upstreams.knownCatalog(server, client)?.own !== true;
 }
 
-/** The notifications by which the server says that it tells of changed lists. */
+/** The list_changed methods that the server declares. */
 export function declaredMethods({ handshake }: ServerCatalog): Set<string> {
   const capabilities = parseObject(handshake.capabilities) ?? {};
   const declared = LIST_METHODS.filter(({ capability }) => {

@@ -7,14 +7,14 @@ import type { Recipient } from './list-changes.ts';
 
 export interface SeenSession extends Recipient {
   readonly taken: Map<ListKind, Catalog>;
-  /** When it was last notified by its own connection, and by the gateway, of each list, by our clock. */
+  /** The clock time of the last notification by method: `heard` by its own connection, `notified` by the gateway. */
   readonly heard: Map<string, number>;
   readonly notified: Map<string, number>;
 }
 
 /**
- * The stateful sessions that spoke to this gateway since it started, with whom they belong to. What a server says
- * outside any call names only the session; this says in whose words and with whose rights it goes on.
+ * The stateful sessions that made a request since the gateway started, with their clients. A server's message outside any call
+ * names only the session; names and rights of the client are found here.
  */
 export class SeenSessions {
   readonly #catalogs: Catalogs;
@@ -37,7 +37,7 @@ export class SeenSessions {
     return this.#sessions.get(sessionId) ?? null;
   }
 
-  /** The client was given this list as it is in this catalogue: there is nothing of that to tell it. */
+  /** Records that the client has read this list of this catalog, so that it needs no notification of it. */
   took(client: ClientProfile, kind: ListKind, catalog: Catalog): void {
     const seen = client.sessionId === null ? undefined : this.#sessions.get(client.sessionId);
     if (seen === undefined || seen.endpoint.kind !== 'aggregate') return;
@@ -49,11 +49,11 @@ export class SeenSessions {
     return this.#sessions.keys();
   }
 
-  /** Agents were changed: what servers say goes on only to those who may still hear it. */
+  /** Agents changed: updates the rights with which sessions receive messages of servers. */
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const [sessionId, seen] of this.#sessions) {
       const { client } = seen;
-      // A session whose principal is gone sees no server.
+      // A session whose principal no longer exists sees no server.
       const principal = current(client.principal.id) ?? { ...client.principal, servers: new Set() };
       if (principal !== client.principal) this.#sessions.set(sessionId, { ...seen, client: { ...client, principal } });
     }

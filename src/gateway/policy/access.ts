@@ -2,17 +2,14 @@ import { mayUse, type Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Policy } from './policy.ts';
 
-/** Requests that end what an earlier request began. The gateway sends them when a caller has lost its rights, too. */
+/** Requests that end what an earlier request began. The gateway sends them even if a caller has lost its rights. */
 const ENDING: ReadonlySet<string> = new Set(['resources/unsubscribe', 'tasks/cancel']);
 
-/** May this caller use the server at all (S2.28)? Holds for servers without a definition, too. */
+/** Whether the caller may use the server at all (S2.28), also for servers without a definition. */
 export const access: Policy = ({ principal, server }, exchange) =>
   ENDING.has(exchange.request.method) ? null : refuseAccess(principal, server);
 
-/**
- * The same before anything is looked up, so that the answer does not depend on whether the server or the name exists
- * (S2.28, S2.31).
- */
+/** The same check before any look-up: the answer does not depend on whether the server or name exists (S2.28, S2.31). */
 export function refuseAccess(principal: Principal, server: string): GatewayError | null {
   if (mayUse(principal, server)) return null;
   return new GatewayError(
@@ -21,12 +18,12 @@ export function refuseAccess(principal: Principal, server: string): GatewayError
   );
 }
 
-/** Whether the caller sees the server in lists and receives what the server says outside any call. */
+/** Whether the caller sees the server in lists and receives its messages outside any call. */
 export function sees(principal: Principal, server: string): boolean {
   return mayUse(principal, server);
 }
 
-/** Whether the caller may still do exactly what it might before; null stands for a caller that is none any more. */
+/** Whether the caller has exactly the same rights as before; `now` is null for a caller that no longer exists. */
 export function sameRights(before: Principal, now: Principal | null): boolean {
   if (now === null) return false;
   const [had, has] = [before.servers, now.servers];

@@ -5,9 +5,8 @@ import { unavailable } from '../known-servers.ts';
 import { type PolicyFactory, UNDECIDED } from './policy.ts';
 
 /**
- * What has no approved definition is not used (docs/drift.md). Lists have the same view of the server, so what is in them
- * is let through. Of a server that was not listed, what the operator blocked is refused; where only what was approved may be
- * used, it is listed first.
+ * Refuses definitions that are not approved (docs/drift.md). Lists have the same view of the server, so listed items pass. For
+ * a server that was not listed, refuses blocked names; under `hold` and `block`, the server is listed first.
  */
 export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guards, upstreams }) => {
   if (drift === 'off') return null;
@@ -32,13 +31,13 @@ export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guard
 
 const LISTS = { tool: 'tools', prompt: 'prompts', template: 'resourceTemplates' } as const;
 
-/** A tool or prompt that the server lists without an approved definition; null for any other. */
+/** The refusal of a tool or prompt that is withheld; null for any other. */
 export function whyWithheldName(catalog: ServerCatalog, kind: 'tool' | 'prompt', name: string): GatewayError | null {
   const why = catalog.withheld?.[LISTS[kind]].get(name);
   return why === undefined ? null : quarantined(catalog.server, kind, name, why);
 }
 
-/** The same; where only what was approved may be used, also what the server has never listed. */
+/** The same; under `hold` and `block`, also for a name that the server does not list. */
 function whyUnapproved(catalog: ServerCatalog, kind: 'tool' | 'prompt', name: string): GatewayError | null {
   const refused = whyWithheldName(catalog, kind, name);
   const only = catalog.withheld?.only ?? null;
@@ -46,7 +45,7 @@ function whyUnapproved(catalog: ServerCatalog, kind: 'tool' | 'prompt', name: st
   return quarantined(catalog.server, kind, name, 'has no approved definition');
 }
 
-/** What completions suggest is as much the server's words as the template is. No reason is given. */
+/** Whether a template is withheld. Its completions are the server's text too; no reason is given. */
 function hidesTemplate({ withheld }: ServerCatalog, uri: string): boolean {
   if (withheld === undefined) return false;
   const { resourceTemplates: hidden, only } = withheld;

@@ -4,12 +4,12 @@ import { cacheHints } from '../../protocol/list-freshness.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { isResult } from '../own-results.ts';
 
-/** Whether all callers see what this one sees. Where they differ, no other caller gets what one sees (C9). */
+/** Whether the caller sees what all callers see. If not, no other caller gets its answers (C9). */
 export function seesLikeAll({ id, servers }: Principal): boolean {
   return id === ANONYMOUS.id && servers === null;
 }
 
-/** The answer marked private where its server marked it public; others stay as they are. */
+/** The answer with `private` in place of `public`; other answers are unchanged. */
 export function keptPrivate(outcome: Outcome): Outcome {
   if (!isResult(outcome) || outcome.message.era !== 'stateless') return outcome;
   const { message } = outcome;

@@ -7,10 +7,9 @@ import { isStarted, mirrors } from '../known-servers.ts';
 import { type PolicyFactory, UNDECIDED } from './policy.ts';
 
 /**
- * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (proto:H1): what routes or decides on
- * headers must be able to rely on that. The client may have read a newer declaration than the gateway: before it is
- * refused, a list whose time has run out is fetched again (H6). A tool that lists leave out because its declaration is
- * invalid cannot be called.
+ * Checks that the `Mcp-Param-*` headers of a stateless call match its body (proto:H1), so that other components can rely on
+ * them. The client may have a newer declaration than the gateway: an expired list is fetched again before the call is refused
+ * (H6). A tool that is not listed because its declaration is invalid cannot be called.
  */
 export const paramHeaders: PolicyFactory = (server, { upstreams, clock }) => {
   const invalid = (tool: string, reason: string): GatewayError =>

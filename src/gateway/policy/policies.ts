@@ -11,9 +11,9 @@ import { type OfferPolicy, type Policy, type PolicyContext, type PolicyFactory, 
 import { rateLimit } from './rate-limit.ts';
 import { toolFilter } from './tool-filter.ts';
 
-/** Policies that decide what a server offers: asked for each item of its lists as well. */
+/** Policies that decide what a server offers: lists evaluate them for each item. */
 const OFFERING: readonly (readonly [PolicyName, PolicyFactory<OfferPolicy>])[] = [['toolFilter', toolFilter]];
-/** Further policies of calls, in the order in which they are asked. */
+/** Further policies of calls, in evaluation order. */
 const CALLING: readonly (readonly [PolicyName, PolicyFactory])[] = [
   ['approved', approved],
   ['paramHeaders', paramHeaders],
@@ -24,20 +24,20 @@ const KINDS = { tools: 'tool', prompts: 'prompt', resources: 'resource', resourc
 
 interface ServerPolicies {
   readonly server: Server;
-  /** Whether an item is in the lists of the server; null where all are. */
+  /** Whether an item is in the lists of the server; null if all are. */
   readonly lists: ListPolicy | null;
-  /** All of them. */
+  /** All policies of calls to the server. */
   readonly calling: readonly Policy[];
-  /** Theirs, in the same order. */
+  /** The names of `calling`, in the same order. */
   readonly names: readonly PolicyName[];
 }
 
-/** What holds for a server that is not there, or not enabled: sending to it fails later. */
+/** The policies of a server that does not exist or is disabled: sending to it fails later. */
 const UNKNOWN: Pick<ServerPolicies, 'calling' | 'names'> = { calling: [access], names: ['access'] };
 
 /**
- * What every request passes before it is sent: one list of policies per server, put together when the set of servers is
- * replaced. A server that did not change keeps its policies and what they count.
+ * Evaluates the policies of every request before it is sent: one list per server, composed when the set of servers is replaced.
+ * A server that did not change keeps its policies and their counters.
  */
 export class Policies {
   readonly #context: PolicyContext;
@@ -53,7 +53,7 @@ export class Policies {
     return this.#of(name)?.server ?? null;
   }
 
-  /** The first refusal; null where all policies let the target through. */
+  /** The first refusal; null if all policies admit the target. */
   admit(target: Target, exchange: Exchange): GatewayError | typeof UNDECIDED | null {
     if (target.admitted) return null;
     for (const policy of this.#of(target.server)?.calling ?? UNKNOWN.calling) {
@@ -65,8 +65,8 @@ export class Policies {
   }
 
   /**
-   * What each policy says to a call that is not made, up to the first that refuses it. The exchange has to be
-   * `hypothetical`, so that nothing is counted.
+   * The verdict of each policy about a call that is not made, up to the first refusal. The exchange must be `hypothetical`, so
+   * that nothing is counted.
    */
   explain(target: Target, exchange: Exchange): readonly PolicyVerdict[] {
     const { calling, names } = this.#of(target.server) ?? UNKNOWN;
@@ -115,7 +115,7 @@ export class Policies {
   }
 }
 
-/** Those that the server has a use for. */
+/** The policies that apply to the server. */
 function made<P>(
   factories: readonly (readonly [PolicyName, PolicyFactory<P>])[],
   server: Server,

@@ -6,16 +6,16 @@ import type { Guards } from '../drift/guards.ts';
 import type { KnownServers } from '../known-servers.ts';
 import type { Target } from '../target.ts';
 
-/** The policy has to know more of the server: it is asked again when the server has been listed. */
+/** The policy needs the server's catalog: it is evaluated again after the server was listed. */
 export const UNDECIDED = Symbol('undecided');
 
 /**
- * One check of a target before dispatch: null lets it through. Called for each call, so it must not allocate unless it
- * refuses. `exchange` is the call.
+ * One check of a target before dispatch: null admits it. Called for each call, so it must not allocate unless it refuses.
+ * `exchange` is the call.
  */
 export type Policy = (target: Target, exchange: Exchange) => GatewayError | typeof UNDECIDED | null;
 
-/** A policy that depends on what is named only: lists ask it, too, without a catalogue. */
+/** A policy that depends only on the named item: lists evaluate it too, without a catalog. */
 export type OfferPolicy = (item: Pick<Target, 'kind' | 'name'> & Partial<Target>) => GatewayError | null;
 
 export interface PolicyContext {
@@ -24,5 +24,5 @@ export interface PolicyContext {
   readonly guards: Guards;
 }
 
-/** Makes the policy of one server when its definition is applied; null where the server has no use for it, and pays nothing. */
+/** Makes the policy of one server when its definition is applied; null if it does not apply to the server. */
 export type PolicyFactory<P = Policy> = (server: Server, context: PolicyContext) => P | null;

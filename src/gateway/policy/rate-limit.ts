@@ -2,18 +2,18 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { PolicyFactory } from './policy.ts';
 
 const MINUTE_MS = 60_000;
-/** With so many entries those that have run out are removed. */
+/** The number of entries at which expired ones are removed. */
 const SWEEP = 1_024;
 
 /**
- * How often one caller may call one tool of the server in a minute (`limits.callsPerMinute`): that many at once, then one
- * for each that has run out. Names that the server does not list count as one tool. A call counts once, however often
- * it is sent; what an earlier policy refuses does not count.
+ * Limits how often one caller may call one tool of the server per minute (`limits.callsPerMinute`): a burst of that many, then
+ * one for each that has expired (GCRA). Names that the server does not list share one limit. A call counts once, however often
+ * it is sent; a call that an earlier policy refuses does not count.
  */
 export const rateLimit: PolicyFactory = ({ name: server, limits: { callsPerMinute } }, { clock }) => {
   if (callsPerMinute === undefined) return null;
   const intervalMs = MINUTE_MS / callsPerMinute;
-  /** By caller and tool, when all that was used has run out. */
+  /** By caller and tool: when all its calls have expired. */
   const used = new Map<string, number>();
   let sweepAt = SWEEP;
   return (target, exchange) => {

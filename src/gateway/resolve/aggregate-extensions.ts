@@ -19,8 +19,8 @@ import { keptPrivate, seesLikeAll } from '../policy/cache-scope.ts';
 const PAGE_WAIT_MS = 5_000;
 
 /**
- * Methods of extensions on the aggregate: they go to a member that declares the extension (decision 057). A URI says which
- * one; lists have the pages of one member after those of another; any other method has to have one member only.
+ * Methods of extensions on the aggregate, sent to a member that declares the extension (decision 057). A URI selects the
+ * member; lists return the pages of one member after those of another; for any other method there must be only one member.
  */
 export class AggregateExtensions {
   readonly #deps: ListParts;
@@ -61,7 +61,7 @@ export class AggregateExtensions {
       : failure(ambiguous(request.method, servers));
   }
 
-  /** A skill that no list has, under its server's own URI: from the one member that has it. */
+  /** Reads an unlisted skill under its server's own URI: asks all members, of which exactly one must have it. */
   async #askAll(exchange: Exchange, uri: string, servers: readonly string[]): Promise<Outcome> {
     const found: { readonly server: string; readonly outcome: Outcome }[] = [];
     let failed: Outcome | null = null;
@@ -78,7 +78,7 @@ export class AggregateExtensions {
     return found[0]?.outcome ?? failed ?? failure(unknown(uri));
   }
 
-  /** One page of one member. A member that gives none is passed over, so that the others' pages are still had. */
+  /** One page of one member. A member that returns none is skipped, so that the pages of the others can be reached. */
   async #list(exchange: Exchange, servers: readonly string[]): Promise<Outcome> {
     const { request } = exchange;
     const cursor = cursorParam(request);
@@ -92,7 +92,7 @@ export class AggregateExtensions {
     let last: Outcome | null = null;
     for (; at < servers.length; at++, own = null) {
       const server = servers[at]!;
-      // One that cannot be asked is not waited for.
+      // A server that is down is not waited for.
       if (isDown(this.#deps.upstreams, server, exchange.client) && servers.length > 1) continue;
       const page = editBody(request, [['cursor', own === null ? null : JSON.stringify(own)]]);
       const called = this.#call(server, request.bodyStart < 0 ? request : page, exchange);
@@ -101,7 +101,7 @@ export class AggregateExtensions {
       if (exchange.cancelled !== null) return last;
       if (isResult(last)) return withNext(last.message, server, servers[at + 1] ?? null);
     }
-    // The pages before were good.
+    // The earlier pages were valid, so the list ends without an error.
     if (cursor !== null && request.method === 'skills/list') {
       const hints = request.era === 'stateless' ? ',"ttlMs":0,"cacheScope":"private"' : '';
       return ownAnswer(request.era, `"skills":[]${hints}`);
@@ -125,14 +125,14 @@ function late(server: string): Outcome {
   );
 }
 
-/** The page with a cursor that says whose the next one is. */
+/** The page with a cursor that names the member of the next page. */
 function withNext(page: Message, server: string, next: string | null): Outcome {
   const own = bodyString(page, 'nextCursor');
   const cursor = own !== null ? writeCursor(server, own) : next === null ? null : writeCursor(next, null);
   return answer(editBody(page, [['nextCursor', cursor === null ? null : JSON.stringify(cursor)]]));
 }
 
-/** Not sealed: it leads to members only that the caller may use, and to what their own endpoints would give, too. */
+/** Not sealed: it leads only to members that the caller may use, and to pages that their own endpoints return too. */
 function writeCursor(server: string, own: string | null): string {
   return Buffer.from(JSON.stringify([server, own])).toString('base64url');
 }

@@ -29,8 +29,8 @@ interface AggregateDeps extends ListParts {
 }
 
 /**
- * The endpoint in front of all servers: finds the server that a request means and puts that server's own name in;
- * everything else of the request stays as it came. The catalogue holds only servers that the caller may use.
+ * The aggregate endpoint: finds the server that a request means and puts in that server's own name; the rest of the request is
+ * unchanged. The catalog contains only servers that the caller may use.
  */
 export class Aggregate implements Resolver {
   readonly #deps: AggregateDeps;
@@ -45,7 +45,7 @@ export class Aggregate implements Resolver {
 
   async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView> {
     const { sessions, catalogs, serverInfo } = this.#deps;
-    // Seen before the wait: should the session end meanwhile, it is forgotten and stays so.
+    // Before the wait: a session that ends meanwhile is deleted and must not be added again.
     sessions.see(client, endpoint);
     const catalog = await catalogs.ready(client, waitMs);
     const seen = client.sessionId === null ? null : sessions.get(client.sessionId);
@@ -72,7 +72,7 @@ export class Aggregate implements Resolver {
       : itemTarget(kind, exchange, param, item, catalog);
   }
 
-  /** Found by table, by the wrapped form, by the templates; what no server lists is asked of all that have resources. */
+  /** Looks in the table, the wrapped form and the templates. For an unlisted URI, returns all servers with resources. */
   async resource(
     exchange: Exchange,
     _endpoint: Endpoint,
@@ -96,8 +96,8 @@ export class Aggregate implements Resolver {
   }
 
   /**
-   * From what is known (S2.30, S2.19). Only a server that was never listed holds a list back, and only for a while; a list
-   * that was begun is continued from the catalogue it was begun with.
+   * Answers from known catalogs (S2.30, S2.19). Servers that were never listed, or whose lists expired, delay a list for a
+   * limited time. All pages of a list come from the catalog of its first page.
    */
   async list({ client, request }: Exchange, _endpoint: Endpoint, { kind }: ListMethod): Promise<Outcome> {
     const { catalogs, sessions, cursors, clock, desired } = this.#deps;
@@ -148,7 +148,7 @@ export class Aggregate implements Resolver {
     return resourceTarget('template', exchange, param, found, catalog);
   }
 
-  /** A name that no table knows: it may be of a server that was not listed yet, else the caller gets the reason. */
+  /** Resolves an unknown name: its server may not be listed yet; otherwise the caller gets the reason. */
   async #unlisted(
     kind: 'tool' | 'prompt',
     exchange: Exchange,
@@ -170,14 +170,14 @@ export class Aggregate implements Resolver {
     if (still === null || still instanceof GatewayError) {
       return this.#heardMeanwhile(kind, exchange, param, unknownName(kind, value, catalog, policies));
     }
-    // Still nothing is known of the server: the call itself finds out, and says why if it cannot be made.
+    // The server is still not listed: the call itself is sent, and fails with the reason if it cannot be made.
     const own = withParam(request, param, still.tool);
     const target = new Target(client.principal, still.server, 'tool', own, null, still.tool);
     target.asked = true;
     return target;
   }
 
-  /** The client may have the name from the server itself, or from another node, before this one knows it. */
+  /** The client may have got the name from the server, or through another node, before this node knows it. */
   async #heardMeanwhile(
     kind: 'tool' | 'prompt',
     exchange: Exchange,
@@ -221,7 +221,7 @@ function itemTarget(
   return new Target(client.principal, server, kind, own, catalog.catalogOf(server), key, param.value, item);
 }
 
-/** `param`: where the request has the URI; null where it has several. */
+/** `param`: the URI in the request; null if the request has several. */
 function resourceTarget(
   kind: 'resource' | 'template',
   { client, request }: Exchange,
@@ -233,7 +233,7 @@ function resourceTarget(
   return new Target(client.principal, server, kind, own, catalog.catalogOf(server), uri, exposed);
 }
 
-/** A wrapped URI names its server. */
+/** Checks access to the server that a wrapped URI names. */
 function refuseNamed(principal: Principal, uri: string): GatewayError | null {
   const named = unwrapUri(uri);
   return named === null ? null : refuseAccess(principal, named.server);
@@ -246,8 +246,8 @@ function absent(uri: string, catalog: Catalog): GatewayError {
 }
 
 /**
- * For a name in no table: the server and tool it spells, if that is a server of which nothing is known yet. An error
- * when the caller may not use the server it spells, whether or not there is one.
+ * For an unknown name: the server and tool that it spells, if that server was never listed. An error if the caller may not use
+ * the server, whether or not it exists.
  */
 function unlistedTool(
   name: string,
@@ -264,7 +264,7 @@ function unlistedTool(
   return policies.listsOf(spelled.server)?.('tools', spelled.tool) === false ? null : spelled;
 }
 
-/** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
+/** The error for an unknown name, with the texts that S2.4 and S2.31 require. */
 function unknownName(kind: 'tool' | 'prompt', name: string, catalog: Catalog, policies: Policies): GatewayError {
   const withheld = withheldName(kind, name, catalog, policies);
   if (withheld !== null) return withheld;
@@ -284,7 +284,7 @@ function unknownName(kind: 'tool' | 'prompt', name: string, catalog: Catalog, po
   return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server: spelled.server });
 }
 
-/** The refusal of a name that a server has and no client is offered; null for any other. */
+/** The refusal of a name that is withheld; null for any other. */
 function withheldName(
   kind: 'tool' | 'prompt',
   name: string,
@@ -302,7 +302,7 @@ function withheldName(
   return null;
 }
 
-/** The server and its own name that a name of the aggregate spells, tool or prompt; null where it spells none. */
+/** The server and own name that a name spells, tool or prompt, with or without `mcp__`; null if it spells none. */
 function spelledName(name: string, catalog: Catalog): PrefixedTool | null {
   const plain = (catalog.bridged ? withoutBridgePrefix(name) : null) ?? name;
   return plain.includes(TOOL_NAME_DELIMITER) ? parsePrefixedTool(plain) : null;

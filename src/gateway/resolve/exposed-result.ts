@@ -10,15 +10,12 @@ import { type Edit, spliceMessage } from '../../protocol/splice.ts';
 import type { Catalogs } from '../lists/catalogs.ts';
 import { isResult } from '../own-results.ts';
 
-/** Apps of one result that get the script; a read gives one. The script names all tools of its server. */
+/** Apps of one result that get the script, which names all tools of its server; a read returns one. */
 const MAX_APPS = 4;
-/** Up to here it is cheaper to search a result for what all these places have in common than to walk through it. */
+/** Up to this size it is cheaper to search a result for `resource` than to parse it. */
 const SEARCHED_BYTES = 8 * 1024;
 
-/**
- * The result of a tool call, a prompt or a task of `server` with its resources under the URIs that clients of the aggregate know
- * them by.
- */
+/** The result of a tool call, prompt or task of `server`, with exposed URIs of its resources. */
 export function exposedResult(
   outcome: Outcome,
   server: string,
@@ -32,7 +29,7 @@ export function exposedResult(
   const catalog = catalogs.of(client);
   const exposed: ExposedUri = (uri) => catalog.exposedUri(server, uri);
   const edits = resultEdits(bytes, { start: bodyStart, end: bodyEnd }, server, exposed);
-  // What a task of 2026-07-28 has ended with.
+  // The result of a task of 2026-07-28.
   const inner = method === 'tasks/get' ? field(bytes, bodyStart, bodyEnd, 'result') : null;
   if (inner !== null) edits.push(...resultEdits(bytes, inner, server, exposed));
   if (edits.length === 0) return outcome;
@@ -49,7 +46,7 @@ function resultEdits(bytes: Buffer, { start, end }: Range, server: string, expos
   return edits;
 }
 
-/** A read's contents under the URIs that the client knows them by: that which it asked for, and others of the server. */
+/** The contents of a read under exposed URIs: the requested one, and others of the server. */
 export function exposedContents(outcome: Outcome, target: ResourceTarget, catalog: Catalog): Outcome {
   const { server, uri: own, exposed } = target;
   if (!isResult(outcome)) return outcome;

@@ -13,8 +13,8 @@ import { namedParam } from '../params.ts';
 
 /**
  * `logging/setLevel` of stateful sessions. The level is part of the session's profile: a server gets it with the next call of
- * the session, and the edge drops messages below it. Only servers to which the session has a connection of its own get it at
- * once: asking for a level starts no process and changes nothing for other clients.
+ * the session, and the edge drops messages below it. Only servers to which the session has its own connection get it at once,
+ * so that the request starts no process and does not affect other clients.
  */
 export class LogLevels {
   readonly #parts: ListParts;
@@ -44,8 +44,8 @@ export class LogLevels {
   }
 
   /**
-   * On the endpoint of one server: passed on where no other client is affected. A server of 2026-07-28 has no such method; a
-   * node that knows nothing of the server yet, as where the session began at another one, asks first.
+   * On the endpoint of one server: forwarded if no other client is affected. Stateless servers have no such method. A node
+   * without the server's catalog, as for a session from another node, lists the server first.
    */
   async setOn({ name: server, timeoutMs }: Server, exchange: Exchange): Promise<Outcome> {
     const { client, request } = exchange;

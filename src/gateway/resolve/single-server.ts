@@ -33,8 +33,8 @@ interface SingleServerDeps extends ListParts {
 }
 
 /**
- * The endpoint of one server: requests go to that server as they are, unknown methods included. Only lists may be
- * answered from what is known, so that looking starts no process.
+ * The endpoint of one server: requests go to that server unchanged, unknown methods included. Only the handshake and lists may
+ * be answered from the known catalog, so that they start no process.
  */
 export class SingleServer implements Resolver {
   readonly #deps: SingleServerDeps;
@@ -47,7 +47,7 @@ export class SingleServer implements Resolver {
     return refuseAccess(principal, server) ?? (this.#deps.policies.server(server) === null ? noServer(server) : null);
   }
 
-  /** It concerns one server only: a server that is starting gets as long as a call to it, not only `waitMs`. */
+  /** Waits for a server that is starting as long as a call would, not only `waitMs`, as the endpoint has no other server. */
   async handshake(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HandshakeView | GatewayError> {
     const refused = this.refusal(client.principal, endpoint);
     if (refused !== null) return refused;
@@ -100,7 +100,7 @@ export class SingleServer implements Resolver {
     }
     if (known === null && !target.asked) await dispatch.listed(target, exchange);
     let { catalog } = target;
-    // Other nodes may know what it offers.
+    // Other nodes may have its catalog.
     if (catalog !== null && isLoginCatalog(catalog)) catalog = await upstreams.catalog(name, client, 0, true);
     if (catalog === null) return failure(unavailable(upstreams, name, client));
     if (isLoginCatalog(catalog)) {
@@ -109,7 +109,7 @@ export class SingleServer implements Resolver {
     return this.#shown(knownPage(catalog, list, request), server, list, catalog, exchange);
   }
 
-  /** The page as the server wrote it, without what has no approved definition and what policies leave out. */
+  /** The page as the server wrote it, without withheld items and those that policies exclude. */
   async #shown(
     outcome: Outcome,
     server: Server,
@@ -119,7 +119,7 @@ export class SingleServer implements Resolver {
   ): Promise<Outcome> {
     const { drift, policies } = this.#deps;
     let page = outcome;
-    // The gateway must not use these either, whatever was approved under their names.
+    // The gateway must not use tools with an invalid `x-mcp-header` either, even if they are approved.
     if (list.kind === 'tools' && page.kind === 'answer' && mirrors(server, page.message.era))
       page = onlyTools(page, isSound);
     if (drift.guards.policy(server.name) !== 'off') {
@@ -138,13 +138,13 @@ export class SingleServer implements Resolver {
       if (request.era === 'stateless') page = onlyTools(page, isSound);
       if (lists !== null) page = onlyTools(page, ({ key }) => key !== '' && lists('tools', key));
     }
-    // A page that not all callers may keep is private (C9), on all pages alike (C4).
+    // A page that not all callers may get is private (C9), the same on all pages (C4).
     const { pages, cacheScope } = known?.lists[list.kind] ?? { pages: [], cacheScope: 'public' };
     const mixed = pages.length > 1 && cacheScope === 'private';
     return lists !== null || mixed || !seesLikeAll(client.principal) ? keptPrivate(page) : page;
   }
 
-  /** A connection that is there anyway, or one that is no process. */
+  /** Whether to ask the server itself: it is remote or stateless, or the client has an open connection. */
   #mayAskLive(server: Server, known: ServerCatalog | null, client: ClientProfile): boolean {
     if (!isOwnProcess(server) || known?.handshake.era === 'stateless') return true;
     return this.#deps.upstreams.ownsConnection(server.name, client);
@@ -164,7 +164,7 @@ function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): Han
   };
 }
 
-/** A page that the server has just written, without what would make clients refuse all of it. */
+/** A page that the server has just written, without items that would make clients refuse all of it. */
 function sound(outcome: Outcome, list: ListMethod): Outcome {
   if (!isResult(outcome)) return outcome;
   const { message } = outcome;
@@ -174,10 +174,10 @@ function sound(outcome: Outcome, list: ListMethod): Outcome {
   return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
 }
 
-/** Pages are answered again and again; each is made a message once. */
+/** Messages by page, so that each is composed once. */
 const MESSAGES = new WeakMap<Buffer, Message>();
 
-/** The page of a server's own list that the request's cursor names, from what is known of the server. */
+/** The page of the known catalog that the request's cursor names. */
 function knownPage(catalog: ServerCatalog, list: ListMethod, request: Message): Outcome {
   const cursor = cursorParam(request);
   if (cursor instanceof GatewayError) return failure(cursor);
@@ -194,7 +194,7 @@ function knownPage(catalog: ServerCatalog, list: ListMethod, request: Message): 
   let message = MESSAGES.get(page);
   if (message === undefined) {
     message = result('0', page, era);
-    // What is shown while the server cannot be asked is stale at once (C7).
+    // A page of the known catalog is stale at once (C7).
     if (era === 'stateless')
       message = spliceMessage(message, editMembers(message.bytes, bodyOf(message), [['ttlMs', '0']]));
     MESSAGES.set(page, message);
@@ -203,14 +203,14 @@ function knownPage(catalog: ServerCatalog, list: ListMethod, request: Message): 
 }
 
 /**
- * Whether its `x-mcp-header` is valid: no client of Streamable HTTP may use other tools, be it the gateway or its client
+ * Whether the tool's `x-mcp-header` is valid: neither the gateway nor its client may use others over Streamable HTTP
  * (2026-07-28 streamable-http §Schema Extension, H6).
  */
 function isSound({ bytes }: PageItem): boolean {
   return scanHeaderParams(bytes).ok;
 }
 
-/** A `tools/list` result with these tools only; anything else as it is. */
+/** A `tools/list` result with only the tools that `keeps` accepts; anything else unchanged. */
 function onlyTools(outcome: Outcome, keeps: (tool: PageItem) => boolean): Outcome {
   if (!isResult(outcome)) return outcome;
   const { message } = outcome;

@@ -14,7 +14,7 @@ import {
 } from '../../protocol/fields.ts';
 import { updateOf } from '../resource-updates.ts';
 
-/** Members of a listen's filter that ask for `list_changed`, and the notification that each asks for. */
+/** Members of a listen's filter that ask for `list_changed`, with the notification of each. */
 export const LIST_FLAGS: ReadonlyMap<string, string> = new Map([
   ['toolsListChanged', 'notifications/tools/list_changed'],
   ['promptsListChanged', 'notifications/prompts/list_changed'],
@@ -27,7 +27,7 @@ export interface ListenFilter {
   readonly flags: readonly string[];
   readonly uris: readonly string[];
   readonly taskIds: readonly string[];
-  /** It asks for something beside these, which only the server can make sense of. */
+  /** Whether it asks for something else, which only the server understands. */
   readonly more: boolean;
 }
 
@@ -79,7 +79,7 @@ function strings(bytes: Buffer, object: Range, key: string): string[] | null {
   return values;
 }
 
-/** Resources and tasks of one server, as `resourceOf` and `taskOf` write them, in whose names it goes without saying. */
+/** Resources and tasks of one server, as `resourceOf` and `taskOf` write them, in the server's or the client's names. */
 export type Wanted = ReadonlySet<string>;
 
 const RESOURCES = 'resourceSubscriptions';
@@ -98,7 +98,7 @@ export function uriOf(wanted: string): string | null {
   return wanted.startsWith(`${RESOURCES} `) ? wanted.slice(RESOURCES.length + 1) : null;
 }
 
-/** Updates of all of the resources, of which some may have been missed. */
+/** An update of each of the resources, because some may be lost. */
 export function updatesOf(wanted: Wanted): Message[] {
   return [...wanted].flatMap((name) => {
     const uri = uriOf(name);
@@ -114,7 +114,7 @@ export function membersOf(wanted: Iterable<string>): Record<string, readonly str
   );
 }
 
-/** What the server says in its acknowledgement that it honours. */
+/** The resources and tasks that the server's acknowledgement honours. */
 export function honouredBy(acknowledgement: Message): Wanted {
   const filter = honouredFilter(acknowledgement);
   return new Set([...namesIn(filter?.[RESOURCES]).map(resourceOf), ...namesIn(filter?.[TASKS]).map(taskOf)]);

@@ -14,27 +14,27 @@ import { honouredBy, listsHonouredBy, updatesOf } from './listen-filter.ts';
 import type { Watcher } from './resource-watches.ts';
 import { ListenOwner } from './server-listen.ts';
 
-/** Of what comes on a listen before its acknowledgement. */
+/** Limits of what is held before the acknowledgement. */
 const MAX_EARLY = 256;
 const MAX_EARLY_BYTES = 256 * 1024;
 
 /**
- * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as
- * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
- * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
+ * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as subscription id
+ * (2026-07-28 basic/patterns/subscriptions). Notifications before the acknowledgement are held, because it must come first.
+ * Ends exactly once: by the client, or gracefully by the gateway.
  */
 export class Listen extends ListenOwner implements Recipient, Watcher {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;
-  /** When it was last notified of each list, by our clock. */
+  /** The clock time of the last notification, by method. */
   readonly notified = new Map<string, number>();
-  /** Methods of the `list_changed` notifications that were asked for. */
+  /** The requested `list_changed` methods. */
   readonly methods: ReadonlySet<string>;
   readonly ended: Promise<Outcome>;
   #end!: (outcome: Outcome) => void;
   acknowledged = false;
-  /** What came before the acknowledgement; null when it was too much. */
+  /** Notifications held before the acknowledgement; null after it, or if there were too many. */
   #early: Message[] | null = [];
   #earlyBytes = 0;
   readonly #id: string;
@@ -61,15 +61,15 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
     return this.exchange.client;
   }
 
-  /** Says what is honoured; after that notifications flow. `filter` is the JSON of the honoured filter. */
+  /** Sends the acknowledgement, then held notifications. `filter` is the JSON of the honoured filter. */
   acknowledge(filter: string): void {
     const params = `{"notifications":${filter}}`;
     this.acknowledgeWith(notification('notifications/subscriptions/acknowledged', params, 'stateless'));
   }
 
   /**
-   * Sends it, and what came before. Where that was too much everything that it honours counts as changed once; the states of
-   * tasks are not made up, a client can ask for them.
+   * Sends it, then the held notifications. If there were too many, everything that it honours is reported as changed once,
+   * except tasks, whose state a client can request.
    */
   acknowledgeWith(acknowledgement: Message): void {
     if (!this.open || this.acknowledged) return;
@@ -79,7 +79,7 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
     this.#early = null;
   }
 
-  /** Sends a notification, whatever its era, under this subscription's id. */
+  /** Sends a notification of either era under this subscription's id. */
   send(message: Message): void {
     if (!this.open) return;
     if (this.acknowledged) {
@@ -92,12 +92,12 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
     } else this.#early = null;
   }
 
-  /** An update of a resource that it watches at a stateful server. */
+  /** Sends an update of a resource of a stateful server. */
   updated(server: string, message: Message): void {
     if (sees(this.client.principal, server)) this.send(message);
   }
 
-  /** The graceful end (§Graceful Closure). */
+  /** Ends the stream gracefully (§Graceful Closure). */
   complete(): void {
     this.endWith(ownAnswer('stateless', `"_meta":{"${SUBSCRIPTION_ID_KEY}":${this.#id}}`));
   }
@@ -121,7 +121,7 @@ function allOf(acknowledgement: Message): Message[] {
   ];
 }
 
-/** The id's lexeme as text: it goes into JSON that is encoded anew. */
+/** The id's lexeme as text, because it is put into JSON that is encoded again. */
 function idText(request: Message): string {
   return request.bytes.toString('utf8', request.idStart, request.idEnd);
 }

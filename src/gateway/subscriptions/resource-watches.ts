@@ -9,18 +9,18 @@ import { isResult, ownAnswer } from '../own-results.ts';
 import { exposedUpdate, isWithin, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
 
-/** Subscriptions of a connection that ended are renewed so much later if it has not come back by itself. */
+/** The delay before subscriptions of an ended connection are renewed, if it does not come back by itself. */
 const RENEW_MIN_MS = 500;
 const RENEW_MAX_MS = 30_000;
 
 /** A client's stream that wants resource updates. */
 export interface Watcher {
   readonly client: ClientProfile;
-  /** An update at the server, under the URI that the watcher knows the resource by. */
+  /** Delivers an update, under the URI that the watcher knows the resource by. */
   updated(server: string, message: Message): void;
 }
 
-/** A resource of a stateful server, and under which URI a watcher knows it. */
+/** A resource of a server, and the URI under which a watcher knows it. */
 export interface Watched {
   readonly server: string;
   readonly uri: string;
@@ -29,18 +29,18 @@ export interface Watched {
 
 interface Watch {
   readonly watchers: Map<Watcher, string>;
-  /** The first watcher's request while it is under way, for those who come meanwhile. */
+  /** The first watcher's request while in flight, for watchers that join meanwhile. */
   asking: Promise<Outcome> | null;
-  /** The server has agreed to it, on the connection there is. */
+  /** Whether the server accepted the subscription on the current connection. */
   agreed: boolean;
 }
 
-/** What is watched over one connection. */
+/** The watches over one connection. */
 interface Group {
   readonly server: string;
   readonly key: string;
   readonly watches: Map<string, Watch>;
-  /** Counts the connections: an answer of an earlier one says nothing of the present one. */
+  /** Counts the connections: an answer over an earlier one does not apply to the current one. */
   generation: number;
   renewing: boolean;
   pauseMs: number;
@@ -50,7 +50,7 @@ interface Group {
 /**
  * Resource subscriptions at stateful servers for clients of either era: one `resources/subscribe` per connection and resource,
  * however many clients share the connection, and one `resources/unsubscribe` after the last of them (decision 015). A
- * connection that replaces another subscribes again; then the clients get an update, as it is not known what they missed.
+ * connection that replaces another subscribes again; then the clients get an update, because they may have missed some.
  */
 export class ResourceWatches {
   readonly #parts: CommonParts;
@@ -60,7 +60,7 @@ export class ResourceWatches {
     this.#parts = parts;
   }
 
-  /** Resolves with the server's answer to `ask`, or with ours where the server has agreed before. */
+  /** Resolves with the server's answer to `ask`, or with an empty result if the server has accepted before. */
   async watch(
     watcher: Watcher,
     { server, uri, exposed }: Watched,
@@ -71,7 +71,7 @@ export class ResourceWatches {
     const watch = watchIn(group, uri);
     watch.watchers.set(watcher, exposed);
     if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
-    // Who comes second gets the first one's answer, but never the first one's cancellation.
+    // A later watcher shares the first one's result, but never its failure or cancellation.
     const before = watch.asking === null ? null : await watch.asking;
     if (before !== null && isResult(before)) return ownAnswer('stateful', '');
     const outcome = await this.#ask(group, watch, ask);
@@ -79,7 +79,7 @@ export class ResourceWatches {
     return outcome;
   }
 
-  /** Resolves with the server's answer to `ask`, or with ours where others still want the resource. */
+  /** Resolves with the server's answer to `ask`, or with an empty result if others still watch the resource. */
   unwatch(watcher: Watcher, { server, uri }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
     const group = this.#groupWith(watcher, server, uri);
     if (group !== null && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
@@ -88,17 +88,17 @@ export class ResourceWatches {
     return ask();
   }
 
-  /** The watcher has gone: subscriptions that no other one wants end. */
+  /** Removes a watcher, and unsubscribes if no other watches the resource. */
   leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
     const group = this.#groupWith(watcher, server, uri);
     const watch = group === null ? null : this.#take(group, uri, watcher);
     if (group === null || watch === null || watch.watchers.size > 0 || !watch.agreed) return;
-    // A session's own connection ends with it, and another than the client's present one is gone.
+    // A session's own connection ends with it; a connection other than the client's current one is gone.
     if (isOwn(group.key, watcher) || group.key !== this.#keyOf(server, watcher.client)) return;
     void this.#call('resources/unsubscribe', server, uri, watcher.client);
   }
 
-  /** An update that came over the connection with this key. */
+  /** Delivers an update that arrived over the connection with this key. */
   updated(server: string, key: string, uri: string, message: Message): void {
     for (const [subscribed, { watchers }] of this.#groups.get(nameOf(server, key))?.watches ?? []) {
       if (!isWithin(uri, subscribed)) continue;
@@ -111,7 +111,7 @@ export class ResourceWatches {
     }
   }
 
-  /** Whether another client watches it over a connection that this client does not have for itself. */
+  /** Whether a client watches it over this client's connection, if that is not the client's own. */
   wanted(server: string, uri: string, client: ClientProfile): boolean {
     const key = this.#keyOf(server, client);
     return key !== client.sessionId && this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
@@ -130,7 +130,7 @@ export class ResourceWatches {
     else if (change === 'ended') this.#ended(group);
   }
 
-  /** The connections that served some of the clients ended unheard. */
+  /** The connections that served some of the clients ended without notice. */
   nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
     for (const group of this.#groups.values()) {
       const watchers = group.watches.values().flatMap((watch) => watch.watchers.keys());
@@ -138,7 +138,7 @@ export class ResourceWatches {
     }
   }
 
-  /** Whatever waits to be renewed need not wait any longer, nor for long where that is being tried. */
+  /** Renews waiting subscriptions at once, and resets the delay of those that are being renewed. */
   instancesGained(servers: ReadonlySet<string>): void {
     for (const group of this.#groups.values()) {
       if (!servers.has(group.server)) continue;
@@ -171,7 +171,7 @@ export class ResourceWatches {
     return outcome;
   }
 
-  /** Takes the watcher out; null when it was not in. */
+  /** Removes the watcher; returns null if it did not watch the resource. */
   #take(group: Group, uri: string, watcher: Watcher): Watch | null {
     const watch = group.watches.get(uri);
     if (watch === undefined || !watch.watchers.delete(watcher)) return null;
@@ -192,7 +192,7 @@ export class ResourceWatches {
     group.pauseMs = Math.min(group.pauseMs * 2, RENEW_MAX_MS);
   }
 
-  /** Subscribes anew to what the present connection is not subscribed to, and tells the watchers. */
+  /** Subscribes to what the current connection is not subscribed to, and notifies the watchers. */
   async #renew(group: Group): Promise<void> {
     if (group.renewing) return;
     this.#reassign(group);
@@ -214,7 +214,7 @@ export class ResourceWatches {
     else group.pauseMs = RENEW_MIN_MS;
   }
 
-  /** Whether the answer came over another connection than was known of: then it is that which is subscribed. */
+  /** Whether another connection than that of the group was subscribed: then the watch is recorded there. */
   #agreedElsewhere(group: Group, uri: string, watch: Watch, watcher: Watcher): boolean {
     const key = this.#keyOf(group.server, watcher.client);
     if (key === group.key || key === '' || !watch.watchers.has(watcher)) return false;
@@ -224,7 +224,7 @@ export class ResourceWatches {
     return true;
   }
 
-  /** Who wanted it left while the server was being asked. */
+  /** Unsubscribes if the last watcher left while the server was asked. */
   #giveUp({ server, key }: Group, uri: string, { agreed }: Watch, watcher: Watcher): void {
     const wanted = this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
     if (agreed && !wanted && !isOwn(key, watcher)) {
@@ -232,7 +232,7 @@ export class ResourceWatches {
     }
   }
 
-  /** Watchers that another connection serves by now, as when one of several replicas ended, watch over that one. */
+  /** Moves watchers to the connection that serves them now, as when one of several replicas ended. */
   #reassign(group: Group): void {
     const moved = new Set<Group>();
     for (const [uri, watch] of group.watches) {
@@ -264,7 +264,7 @@ export class ResourceWatches {
     return this.#parts.upstreams.sessionKey(server, client) ?? '';
   }
 
-  /** Where the watcher is in; not by its present key alone, which is another one when the server has become another. */
+  /** The group of the watcher; its current key may be another one, if the server's definition changed. */
   #groupWith(watcher: Watcher, server: string, uri: string): Group | null {
     const has = (group: Group | undefined) => group?.watches.get(uri)?.watchers.has(watcher) === true;
     const present = this.#groups.get(nameOf(server, this.#keyOf(server, watcher.client)));
@@ -301,7 +301,7 @@ function tellUpdated(server: string, { watchers }: Watch): void {
   for (const [watcher, exposed] of watchers) watcher.updated(server, updateOf(exposed, 'stateful'));
 }
 
-/** Whether the connection is the watcher's own: then its requests pass as they are. */
+/** Whether the connection is the watcher's own, so that its requests pass unchanged. */
 function isOwn(key: string, { client }: Watcher): boolean {
   return key === client.sessionId;
 }

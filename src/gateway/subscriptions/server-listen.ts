@@ -8,7 +8,7 @@ import { OwnExchange } from '../own-exchange.ts';
 const REOPEN_MIN_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 
-/** What a listen at a server is opened for; the listen lives as long. */
+/** The owner of a listen at a server, which lives as long. */
 export abstract class ListenOwner {
   abstract readonly id: string;
   abstract readonly client: ClientProfile;
@@ -19,7 +19,7 @@ export abstract class ListenOwner {
     return this.#open;
   }
 
-  /** Runs when the owner ends, at once if it has. */
+  /** Runs when the owner ends; at once if it has ended. */
   onEnd(cleanUp: () => void): void {
     if (this.#open) this.#cleanUp.push(cleanUp);
     else cleanUp();
@@ -36,14 +36,13 @@ interface ServerListenHandlers {
   acknowledged(message: Message): void;
   /** Any other notification on the stream. */
   received(message: Message): void;
-  /** The server answered: it refused, or ended the subscription gracefully. It is not opened again. */
+  /** The server answered: it refused, or ended the subscription gracefully. The listen is not reopened. */
   answered(outcome: Outcome): void;
 }
 
 /**
- * Keeps a `subscriptions/listen` open at one stateless server for as long as its owner lives: when the stream breaks it is
- * opened again, with growing pauses. `request` has the id of the client's own listen, if there is one, so that what comes
- * back is tagged with that.
+ * Keeps a `subscriptions/listen` open at one stateless server while its owner lives: a broken stream is reopened, with
+ * exponential backoff. `request` has the id of the client's own listen, if any, so that notifications are tagged with it.
  */
 export function openListen(
   { dispatch, clock }: { readonly dispatch: Dispatch; readonly clock: Clock },

@@ -12,24 +12,24 @@ import { isUpdate, isWithin, updatedUri } from '../resource-updates.ts';
 import { honouredBy, membersOf, resourceOf, taskOf, updatesOf, type Wanted } from './listen-filter.ts';
 import { ListenOwner, openListen } from './server-listen.ts';
 
-/** How long an acknowledgement is waited for before the server is taken at its silence. */
+/** How long to wait for an acknowledgement before everything counts as honoured. */
 const ACK_WAIT_MS = 2_000;
-/** How long the old listen goes on beside its successor: what is under way on it still arrives. */
+/** How long the old listen stays open beside its successor, for notifications in flight on it. */
 const OVERLAP_MS = 250;
-/** The delay after which unwanted subscriptions are ended, all at once. */
+/** The delay before unwanted subscriptions are ended, all at once. */
 const SHRINK_MS = 1_000;
-/** A listen that the server ended is asked for again so much later; ever later where the server holds none for long. */
+/** The delay before a listen that the server ended is reopened; it doubles while the server holds none for long. */
 const ASK_AGAIN_MS = 2_000;
 const ASK_AGAIN_MAX_MS = 120_000;
 const HELD_LONG_MS = 60_000;
 
-/** A client's stream that gets news of a server through the shared listen stream. */
+/** A client's stream that gets notifications of a server through the shared listen stream. */
 export interface Subscriber {
   readonly client: ClientProfile;
   readonly wanted: Wanted;
-  /** Once: what of it the server honours. With a `refusal` nothing, and the subscriber is out. */
+  /** Called once, with what the server honours of it; with a `refusal` nothing, and the subscriber is removed. */
   settled(honoured: Wanted, refusal: Outcome | null): void;
-  /** Something that concerns it, in the server's words and names. */
+  /** A notification that concerns it, in the server's era and names. */
   received(message: Message): void;
 }
 
@@ -47,7 +47,7 @@ export class SharedListens {
     this.#deps = deps;
   }
 
-  /** Lets it hear of the server until it leaves. */
+  /** Delivers notifications of the server to it until it leaves. */
   join(server: string, subscriber: Subscriber): void {
     const { client } = subscriber;
     const connection = this.#deps.upstreams.sessionKey(server, client) ?? '';
@@ -61,7 +61,7 @@ export class SharedListens {
     shared.join(subscriber);
   }
 
-  /** To be called for every subscriber once, also for one that was refused. */
+  /** Must be called once for every subscriber, also for one that was refused. */
   leave(subscriber: Subscriber): void {
     this.#joined.get(subscriber)?.leave(subscriber);
     this.#joined.delete(subscriber);
@@ -74,27 +74,27 @@ export class SharedListens {
 
 /**
  * The gateway's one `subscriptions/listen` at a stateless server for all clients that share a connection to it and a principal
- * (decision 015). It asks for what any of them wants; each gets what it wanted itself. When that becomes more or less, the new
- * listen is acknowledged before the old one is closed, so that nothing is missed; an update may then come twice, which is
- * harmless. After a break every resource counts as updated.
+ * (decision 015). It asks for what any of them wants; each gets only what it wants. When the sum changes, the new listen is
+ * acknowledged before the old one is closed, so that nothing is missed; an update may then come twice, which is harmless. After
+ * a break every resource counts as updated.
  */
 class SharedListen {
   readonly #deps: SharedListenDeps;
   readonly #server: string;
   readonly #emptied: () => void;
   readonly #subscribers = new Set<Subscriber>();
-  /** Subscribers that do not know yet what is honoured. */
+  /** Subscribers that wait for `settled`. */
   readonly #waiting = new Set<Subscriber>();
   #current: UpstreamListen | null = null;
   #next: UpstreamListen | null = null;
   #retiring: UpstreamListen | null = null;
   #oneByOne = false;
-  /** There was a time without any listen since the subscribers learned what is honoured. */
+  /** Whether there was no listen for some time since the last acknowledgement. */
   #gap = false;
   #disarm: (() => void) | null = null;
   #opened = 0;
   #askAgainMs = ASK_AGAIN_MS;
-  /** When there was no listen last, before the present one. */
+  /** When a listen was last accepted after a time without one. */
   #heldSince = 0;
 
   constructor(deps: SharedListenDeps, server: string, emptied: () => void) {
@@ -141,7 +141,7 @@ class SharedListen {
     });
   }
 
-  /** Opens a listen for what is wanted now, if the present one is for something else. */
+  /** Opens a listen for what is wanted now, if that differs from the current one. */
   #refresh(): void {
     if (this.#next !== null || this.#subscribers.size === 0) return;
     const wanted = this.#wanted();
@@ -159,7 +159,7 @@ class SharedListen {
   #open(wanted: Wanted): void {
     const { clock } = this.#deps;
     const [newest] = this.#waiting.size > 0 ? this.#waiting : this.#subscribers;
-    // A client that wants task notifications declares that it takes tasks (SEP-2663 §Task Status Notifications).
+    // A client that wants task notifications must declare the extension (SEP-2663 §Task Status Notifications).
     const tasks = wanted.values().some((name) => name.startsWith(taskOf('')));
     const client = tasks ? takingTasks(newest!.client) : newest!.client;
     const listen = new UpstreamListen(`feed:${this.#server}:${++this.#opened}`, client, wanted);
@@ -171,7 +171,7 @@ class SharedListen {
         this.#accepted(listen);
       }),
     );
-    // Upstream puts it in the server's words, with what this client said of itself.
+    // Upstream translates it to the server's era, with this client's profile.
     openListen(this.#deps, listen, this.#server, request(LISTEN, '0', params, 'stateful'), {
       acknowledged: (message) => {
         const again = listen.honoured !== null;
@@ -184,7 +184,7 @@ class SharedListen {
     });
   }
 
-  /** It takes the place of the one before. */
+  /** It replaces the current one. */
   #accepted(listen: UpstreamListen): void {
     if (listen !== this.#next) return;
     this.#next = null;
@@ -214,7 +214,7 @@ class SharedListen {
     );
   }
 
-  /** The server refused it, or ended it. */
+  /** The server refused or ended the listen. */
   #ended(listen: UpstreamListen, outcome: Outcome): void {
     listen.end();
     if (listen === this.#current) {
@@ -230,7 +230,7 @@ class SharedListen {
 
   #refused(listen: UpstreamListen, outcome: Outcome): void {
     if (this.#waiting.size > 1 && !this.#oneByOne) {
-      // One of them asks for what the server does not give; the others must not go without for that.
+      // One of them asks for something that the server refuses: asks for one at a time, so that the others get theirs.
       this.#oneByOne = true;
       this.#refresh();
       return;
@@ -267,7 +267,7 @@ class SharedListen {
 
 const NOTHING: Wanted = new Set();
 
-/** What of `wanted` is honoured, in the order in which it was asked for. */
+/** The honoured part of `wanted`, in the same order. */
 function commonOf(honoured: Wanted, wanted: Wanted): Wanted {
   return new Set(wanted.values().filter((name) => honoured.has(name)));
 }
@@ -280,12 +280,12 @@ function notTaken(): GatewayError {
   return new GatewayError('INVALID_PARAMS', 'The server ended the subscription');
 }
 
-/** One `subscriptions/listen` at the server, from its opening to the one that takes its place. */
+/** One `subscriptions/listen` at the server, until another one replaces it. */
 class UpstreamListen extends ListenOwner {
   readonly id: string;
   readonly client: ClientProfile;
   readonly wanted: Wanted;
-  /** null until the server has acknowledged, or has had its time to. */
+  /** null until the server has acknowledged, or the wait for that is over. */
   honoured: Wanted | null = null;
 
   constructor(id: string, client: ClientProfile, wanted: Wanted) {

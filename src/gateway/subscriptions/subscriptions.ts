@@ -17,53 +17,53 @@ import { resourceOf } from './listen-filter.ts';
 import type { Watched, Watcher } from './resource-watches.ts';
 import type { Subscriber } from './shared-listens.ts';
 
-/** Resources one session may be subscribed to, and all sessions of one principal: half of what nodes share of all principals. */
+/** Subscriptions of one session, and of all sessions of one principal: half of what nodes share for all principals. */
 const MAX_RESOURCES = 1_000;
 const MAX_OF_PRINCIPAL = 32_768;
 
-/** The other nodes, which know subscriptions of each other in case a node ends. */
+/** The other nodes, which know each other's subscriptions, so that another node can take over those of a lost node. */
 export interface SubscriptionsElsewhere {
-  /** A session gives up a resource that another node may have subscribed to. */
+  /** A session unsubscribes from a resource to which another node may have subscribed. */
   givenUp(sessionId: string, server: string, uri: string): void;
-  /** Null where the session may subscribe to it: all nodes together know a limited number, and of a session. */
+  /** null if the session may subscribe to it: the nodes share a limit for all sessions, and one for each session. */
   refusal(sessionId: string, resource: Watched): GatewayError | null;
   /** A session has subscribed to a resource here. */
   subscribed(client: ClientProfile, resource: Watched): void;
-  /** How many resources the sessions of a principal have subscribed to by way of other nodes, as far as is known here. */
+  /** The number of subscriptions of a principal's sessions through other nodes, as far as this node knows. */
   subscribedElsewhere(principal: string): number;
   /** The session has ended, here or at another node. */
   sessionEnded(sessionId: string): void;
 }
 
 interface SubscriptionsDeps extends ListParts {
-  /** Null for a lone gateway. */
+  /** null without a cluster. */
   readonly elsewhere: SubscriptionsElsewhere | null;
 }
 
-/** What one session is subscribed to by way of this node; its part in the subscriptions at stateful servers. */
+/** The subscriptions of one session through this node; as a `Watcher`, it takes part in those at stateful servers. */
 interface SubscribedSession extends Watcher {
   client: ClientProfile;
-  /** By server and URI, what gives it up again. */
+  /** By server and URI, the function that unsubscribes. */
   readonly leave: Map<string, () => void>;
-  /** Further ones that a server is being asked for. */
+  /** Number of further subscribe requests in flight. */
   asking: number;
 }
 
 /**
- * `resources/subscribe` of stateful sessions: passed on to stateful servers, where it is one for all that share a
- * connection; at stateless ones a part in the shared listen stream. Updates go to the session's own stream.
+ * `resources/subscribe` of stateful sessions: at stateful servers one subscription for all that share a connection; at
+ * stateless ones a part of the shared listen stream. Updates go to the session's own stream.
  */
 export class Subscriptions {
   readonly #deps: SubscriptionsDeps;
   readonly #sessions = new Map<string, SubscribedSession>();
-  /** By principal, how many its sessions are subscribed to here, or are about to be. */
+  /** The number of subscriptions by principal, with those that are being requested. */
   readonly #counts = new Counts();
 
   constructor(deps: SubscriptionsDeps) {
     this.#deps = deps;
   }
 
-  /** Passes a `resources/subscribe` or `resources/unsubscribe` on and registers it. */
+  /** Forwards a `resources/subscribe` or `resources/unsubscribe` and records it. */
   async run(target: Target, exchange: Exchange): Promise<Outcome> {
     const { upstreams, watches } = this.#deps;
     const { server, name: uri } = target;
@@ -72,7 +72,7 @@ export class Subscriptions {
     if (client.sessionId === null || typeof uri !== 'string') return pass();
     const resource = { server, uri, exposed: target.exposed ?? uri };
     const known = await knownSoon(upstreams, server, client);
-    // Whose session has ended meanwhile has nothing that could be given up again.
+    // If the session has ended meanwhile, nothing would end a subscription.
     if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
     const stateless = known?.handshake.era === 'stateless';
     const name = `${server}\0${uri}`;
@@ -81,7 +81,7 @@ export class Subscriptions {
       const leave = this.#take(session, name);
       if (this.#deps.elsewhere !== null) {
         this.#deps.elsewhere.givenUp(client.sessionId, server, uri);
-        // Another node has subscribed to it; other sessions here keep what they want.
+        // Another node has subscribed to it; other sessions here keep their subscription.
         if (leave === null && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
       }
       if (!stateless) return session === undefined ? pass() : watches.unwatch(session, resource, pass);
@@ -89,15 +89,15 @@ export class Subscriptions {
       return ownAnswer('stateful', '');
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
-    // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
+    // A session of a single connection ends with its node; one that has ended meanwhile has no subscriptions.
     const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
     if (kept && isResult(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
     return outcome;
   }
 
   /**
-   * Takes over what another node had subscribed to. Resolves with whether the server has agreed; then the session has got an
-   * update, as it is not known what it missed.
+   * Takes over a subscription of another node. Resolves with whether the server accepted; if so, the session has got an update,
+   * because it may have missed some.
    */
   async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
     const { upstreams, dispatch, streams } = this.#deps;
@@ -143,7 +143,7 @@ export class Subscriptions {
     }
   }
 
-  /** null where the session may subscribe to it too. */
+  /** Returns null if the session may subscribe to one more resource. */
   #refusal({ client, leave, asking }: SubscribedSession, sessionId: string, resource: Watched): GatewayError | null {
     const { elsewhere } = this.#deps;
     const { id } = client.principal;
@@ -158,7 +158,7 @@ export class Subscriptions {
     return new GatewayError('OVERLOADED', text);
   }
 
-  /** By way of another node. */
+  /** The session unsubscribed through another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
     this.#take(this.#sessions.get(sessionId), `${server}\0${uri}`)?.();
   }
@@ -196,7 +196,7 @@ export class Subscriptions {
     });
   }
 
-  /** A session that ended meanwhile keeps nothing. */
+  /** Records a subscription; ends it at once if the session has ended meanwhile. */
   #keep(session: SubscribedSession, name: string, leave: () => void): void {
     if (this.#sessions.get(session.client.sessionId!) === session) {
       if (!session.leave.has(name)) this.#counts.add(session.client.principal.id, 1);
@@ -204,7 +204,7 @@ export class Subscriptions {
     } else leave();
   }
 
-  /** It is not subscribed to any more; what is to be done then, where it was. */
+  /** Removes a subscription; returns the function that unsubscribes, null if there was none. */
   #take(session: SubscribedSession | undefined, name: string): (() => void) | null {
     const leave = session?.leave.get(name) ?? null;
     if (session?.leave.delete(name) === true) this.#counts.add(session.client.principal.id, -1);

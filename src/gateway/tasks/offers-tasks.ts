@@ -17,28 +17,28 @@ import { asksForTask } from './task-ids.ts';
 
 const OFFERS = new WeakMap<ServerCatalog, boolean>();
 
-/** Whether the server answers tool calls with tasks, in the words of its era; read once per catalogue. */
+/** Whether the server can answer tool calls with tasks, as its era declares it; computed once per catalog. */
 export function offersTasks(catalog: ServerCatalog): boolean {
   let offers = OFFERS.get(catalog);
   if (offers === undefined) OFFERS.set(catalog, (offers = declaresTasks(catalog.handshake)));
   return offers;
 }
 
-/** Whether the client would take a task for an answer. */
+/** Whether the client accepts a task as the answer. */
 export function mayBeTask({ request, client }: Exchange): boolean {
   return request.era === 'stateful' ? asksForTask(request) : declaresTasksExtension(client.capabilities);
 }
 
-/** Whether a call was refused in the words for a tool that makes tasks only, by a server of either era. */
+/** Whether a server of either era refused a call with the error for a tool that requires a task. */
 export function mayMissTask(outcome: Outcome): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error') return false;
   return missesTasks(outcome.message) || isMethodNotFound(outcome.message);
 }
 
 /**
- * Whether it was refused for want of a task, so that nothing ran and the call can be made anew as one. In 2025-11-25 the
- * words are those of any method that there is not, which a tool that ran may answer too: the tool's definition has to say
- * it. In 2026-07-28 they say it themselves, and to a client that decides for itself whether it takes tasks.
+ * Whether the call was refused because it must be made as a task: then nothing ran, and it can be sent again as one. In
+ * 2025-11-25 the error is that for an unknown method, which a tool that ran may return too, so the tool's definition must
+ * require a task. In 2026-07-28 the error is unambiguous, and a stateless client gets it and decides itself.
  */
 export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, tool: Capability | null): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error' || !offersTasks(known)) return false;
@@ -46,14 +46,14 @@ export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, 
   return isMethodNotFound(outcome.message) && tool !== null && taskSupport(tool.bytes) === 'required';
 }
 
-/** How a server of 2025-11-25 says that a tool is to be called as a task (tasks §Tool-Level Negotiation). */
+/** Whether the error is that of a 2025-11-25 server for a tool that requires a task (tasks §Tool-Level Negotiation). */
 function isMethodNotFound(error: Message): boolean {
   return errorCode(error) === CATALOGUE.METHOD_NOT_FOUND.rpc;
 }
 
 /**
- * A stateless server's own `tools/list` result as a stateful client is to see it: each tool may be called as a task. The
- * rest of the translation is the edge's.
+ * A stateless server's own `tools/list` result for a stateful client: each tool may be called as a task. The edge does the rest
+ * of the translation.
  */
 export function withTaskSupport(outcome: Outcome): Outcome {
   if (!isResult(outcome) || outcome.message.era === 'stateful') return outcome;

@@ -18,9 +18,9 @@ import { composed, starterOf } from './task-calls.ts';
 import type { TaskTable } from './task-table.ts';
 import { endedBy, isSettled } from './task-views.ts';
 
-/** How long `tasks/get` waits for the server's questions, or its answer, before it says that the task is at work. */
+/** How long `tasks/get` waits for an input request or the answer before it reports the task as working. */
 const PATIENCE_MS = 2_000;
-/** Streams that may be open at once for the tasks of one principal, and of all; beyond, a task shows no questions. */
+/** Open streams for the tasks of one principal, and of all; beyond that, a task shows no input requests. */
 const MAX_OF_PRINCIPAL = 250;
 const MAX_STREAMS = 1_000;
 
@@ -32,13 +32,13 @@ interface ResultStreamsDeps {
 }
 
 /**
- * The `tasks/result` streams of ours at stateful servers: one per task that waits for input or whose answer is to be
- * fetched, opened when its client asks after it (decision 017).
+ * The gateway's `tasks/result` streams at stateful servers: one per task that waits for input or whose answer is needed, opened
+ * when its client asks for the task (decision 017).
  */
 export class ResultStreams {
   readonly #deps: ResultStreamsDeps;
   readonly #streams = new Map<string, ResultStream>();
-  /** How many of them by principal. */
+  /** The number of streams by principal. */
   readonly #counts = new Counts();
 
   constructor(deps: ResultStreamsDeps) {
@@ -49,7 +49,7 @@ export class ResultStreams {
     return this.#streams.get(key) ?? null;
   }
 
-  /** The task's stream, opened if need be; null when there are too many. */
+  /** The task's stream, opened if necessary; null if there are too many. */
   open(record: TaskRecord, principal: Principal): ResultStream | null {
     const open = this.#streams.get(record.key);
     if (open !== undefined) return open;
@@ -68,7 +68,7 @@ export class ResultStreams {
     return stream;
   }
 
-  /** Waits till there is a question or the answer, for a moment. Resolves with the record as it is then. */
+  /** Waits a moment for an input request or the answer. Resolves with the current record. */
   async heard(record: TaskRecord, principal: Principal): Promise<TaskRecord> {
     const stream = this.open(record, principal);
     if (stream !== null && stream.questions === null && stream.isOpen) {
@@ -92,7 +92,7 @@ export class ResultStreams {
     const now = table.get(record.key);
     if (now !== null && outcome.kind === 'answer' && !isSettled(now)) {
       const { message } = outcome;
-      // An error may be of the request and not of the task: only a task that has failed is known by it.
+      // An error may concern the request and not the task: it counts only if the task has ended.
       if (message.kind === 'result' || isTerminal(now.status)) table.update(now, endedBy(now, message));
     }
     stream.ended();
@@ -100,8 +100,8 @@ export class ResultStreams {
 }
 
 /**
- * Our own `tasks/result` at a stateful server for a client that cannot be asked by requests: what the server asks on it
- * is shown with `tasks/get` and answered by `tasks/update`.
+ * The gateway's own `tasks/result` at a stateful server for a stateless client: `tasks/get` shows the server's input requests,
+ * and `tasks/update` answers them.
  */
 class ResultStream extends OwnExchange {
   readonly #taskId: string;
@@ -109,7 +109,7 @@ class ResultStream extends OwnExchange {
   #news = Promise.withResolvers<void>();
   #open = true;
 
-  /** `prefix` makes keys that no earlier stream of the task has used. */
+  /** `prefix`: makes keys that no earlier stream of the task has used. */
   constructor(id: string, request: Message, client: ClientProfile, taskId: string, prefix: string) {
     super(id, request, client);
     this.#taskId = taskId;
@@ -120,12 +120,12 @@ class ResultStream extends OwnExchange {
     return this.#open;
   }
 
-  /** All that is open, as the object of `inputRequests`; null for nothing. */
+  /** All open input requests as the object `inputRequests`; null without any. */
   get questions(): Buffer | null {
     return this.#questions.size === 0 ? null : this.#questions.asJson();
   }
 
-  /** Of what belongs to the call, only the cancellation of a question matters. */
+  /** Only the cancellation of an input request matters; other notifications are dropped. */
   override emit(notification: Message): void {
     if (notification.method !== 'notifications/cancelled') return;
     this.#questions.callOff(bodyLexeme(notification, 'requestId') ?? '');
@@ -144,17 +144,17 @@ class ResultStream extends OwnExchange {
     return answered.then((given) => withRelatedTask(given, this.#taskId));
   }
 
-  /** The client's answers, in an object by key; those to what is not open are ignored. */
+  /** Takes the client's answers, in an object by key; ignores those to requests that are not open. */
   answer(bytes: Buffer, responses: Range): void {
     this.#questions.take(bytes, responses);
   }
 
-  /** Resolves when something else is asked or the stream has ended. */
+  /** Resolves when the server sends another input request, or when the stream has ended. */
   get news(): Promise<void> {
     return this.#news.promise;
   }
 
-  /** The server has answered, or cannot any more. */
+  /** The server has answered, or can no longer answer. */
   ended(): void {
     this.#open = false;
     this.#questions.end(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));

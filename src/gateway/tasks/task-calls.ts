@@ -12,17 +12,17 @@ import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';
 import { createdIn } from './task-views.ts';
 
-/** Ids are kept with their tasks, as keys too, and go with every request about them. */
+/** The limit of a task's id, which is stored, used as a key and sent with every request about the task. */
 const MAX_ID_BYTES = 1_024;
 
-/** What is done to messages on their way between a server and the client of the exchange. */
+/** Changes of messages on their way between a server and the client of the exchange. */
 export interface Mappings {
   readonly emitted?: (notification: Message) => Message;
   readonly asked?: (request: Message) => Message;
   readonly answered?: (answer: Message) => Message;
 }
 
-/** The client that a task was started by, as its server knows it: its calls find the connection that the task is on. */
+/** The client that started the task, as its server knows it, so that requests use the connection of the task. */
 export function starterOf(record: TaskRecord, principal: Principal): ClientProfile {
   return { logLevel: null, ...record.client, principal, sessionId: record.sessionId };
 }
@@ -35,13 +35,13 @@ export class TaskCalls {
     this.#dispatch = dispatch;
   }
 
-  /** The call that may begin a task, as its server gets it. `waits`: the client waits for the end of the task. */
+  /** Sends the call that may begin a task. `waits`: this call waits for the end of the task. */
   async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings, waits = false): Promise<Outcome> {
     const begun = new RelayedExchange(exchange, asked, mappings, exchange.client, true, waits);
     return keepable(target.server, await this.#dispatch.call(target, asked, begun));
   }
 
-  /** A request of ours, which is cancelled with the exchange `within`. `more` are members of the params beside the id. */
+  /** Sends the gateway's own request, which is cancelled with the exchange `within`. `more`: params beside the id. */
   async own(
     record: TaskRecord,
     principal: Principal,
@@ -58,7 +58,7 @@ export class TaskCalls {
     return outcome;
   }
 
-  /** A request that the client's own exchange goes along with, in the names of the server. */
+  /** Sends the client's request, `asked`, with the server's own names, within the client's exchange. */
   relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const client = record.era === 'stateless' ? exchange.client : starter;
@@ -66,10 +66,7 @@ export class TaskCalls {
   }
 }
 
-/**
- * An exchange within another: cancelled with it, but with a request of its own, mappings on the way back, and the client that
- * the server takes it to be.
- */
+/** An exchange within another: cancelled with it, but with its own request, client and mappings of messages. */
 class RelayedExchange implements Exchange {
   readonly id: string;
   readonly request: Message;
@@ -133,7 +130,7 @@ class RelayedExchange implements Exchange {
   }
 }
 
-/** The answer to a call, unless it is a task that cannot be kept. */
+/** The outcome of a call; a failure if it is a task with an id that is too long. */
 function keepable(server: string, outcome: Outcome): Outcome {
   const created = createdIn(outcome);
   if (created === null || Buffer.byteLength(created.state.taskId) <= MAX_ID_BYTES) return outcome;
@@ -141,7 +138,7 @@ function keepable(server: string, outcome: Outcome): Outcome {
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
-/** The request as the server of the task gets it. */
+/** Composes a request in the format of the server that runs the task. */
 export function composed(record: TaskRecord, starter: ClientProfile, method: string, more = ''): Message {
   const asked = request(method, '"0"', `{"taskId":${JSON.stringify(record.taskId)}${more}}`, 'stateful');
   return record.era === 'stateless' ? declaringTasks(toStateless(asked, starter)) : asked;

@@ -37,7 +37,7 @@ import {
 } from './task-views.ts';
 import type { TaskWaits } from './task-waits.ts';
 
-/** How long the answer of a server that made no task is kept, where the client did not say and at the most. */
+/** How long the answer of a server that made no task is kept: by default, and at most. */
 const MINTED_TTL_MS = 60 * 60_000;
 const MAX_MINTED_TTL_MS = 24 * 60 * 60_000;
 
@@ -46,11 +46,11 @@ export interface ToolCall {
   readonly target: Target;
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
-  /** The tool's structured results are wrapped for stateful clients. */
+  /** Whether the tool's structured results are wrapped for stateful clients. */
   readonly wraps: boolean;
 }
 
-/** What tasks are made of. */
+/** Dependencies of the parts that handle tasks. */
 export interface TaskParts {
   readonly clock: Clock;
   readonly random: Random;
@@ -60,11 +60,11 @@ export interface TaskParts {
   readonly waits: TaskWaits;
   readonly streams: ResultStreams;
   readonly following: TaskFollowing;
-  /** Has the upper bound of any call. */
+  /** `maxTimeoutMs`: the upper bound of any call. */
   readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
 }
 
-/** How calls become tasks, in each pairing of client and server (decision 017). */
+/** Turns calls into tasks, for each combination of client and server (decision 017). */
 export class TaskCreation {
   readonly #parts: TaskParts;
 
@@ -72,7 +72,7 @@ export class TaskCreation {
     this.#parts = parts;
   }
 
-  /** Client and server speak of tasks in the same words: only the id may be another. */
+  /** Client and server have the same era: only the id may differ. */
   async relay(call: ToolCall): Promise<Outcome> {
     const { target, exchange, endpoint } = call;
     const { principal } = exchange.client;
@@ -83,10 +83,7 @@ export class TaskCreation {
     return answer(this.#parts.ids.outward(outcome.message, target.server, principal, endpoint));
   }
 
-  /**
-   * A stateful client asks a stateless server for a task. The server decides; where it answers at once, the answer
-   * becomes a task of ours that is completed already.
-   */
+  /** A stateful client asks a stateless server for a task. If the server answers at once, the answer becomes a completed task. */
   async atStateless(call: ToolCall): Promise<Outcome> {
     const { exchange, target } = call;
     const outcome = await this.#call(call, declaringTasks(toStateless(target.request, exchange.client)));
@@ -100,7 +97,7 @@ export class TaskCreation {
     return answer(result('0', Buffer.concat(members), 'stateful'));
   }
 
-  /** A stateless client that takes tasks calls a tool of a stateful server that can be had as a task only. */
+  /** A stateless client that accepts tasks calls a tool of a stateful server that requires a task. */
   async atStateful(call: ToolCall): Promise<Outcome> {
     const asked = askingForTask(call.target.request);
     if (asked instanceof GatewayError) return failure(asked);
@@ -113,15 +110,15 @@ export class TaskCreation {
     return answer(result('0', withMeta(view, outcome.message), 'stateless'));
   }
 
-  /** A task that its client does not know of: only the caller that waits for it keeps it. */
+  /** A task that its client does not know of; it is not in the table, and only the waiting call has it. */
   #unlisted(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const key = this.#parts.random.hex(16);
     return { ...newTask(call, era, created, this.#parts.ids), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
   }
 
   /**
-   * A tool that can be had as a task only, for a client that knows no tasks: the gateway starts the task, waits for its end
-   * and gives the call its ordinary answer. When the call is given up, so is the task.
+   * Calls a tool that requires a task for a client without tasks: the gateway starts the task, waits for its end and returns
+   * the ordinary answer. If the call is cancelled, so is the task.
    */
   async awaitAtStateful(call: ToolCall): Promise<Outcome> {
     const { calls } = this.#parts;
@@ -144,7 +141,7 @@ export class TaskCreation {
     return this.awaitEnd(call, await this.#parts.calls.begin(target, exchange, asked, {}));
   }
 
-  /** The end of the task that a stateless server may have answered the call with. */
+  /** Waits for the end of the task with which a stateless server may have answered the call. */
   async awaitEnd(call: ToolCall, outcome: Outcome): Promise<Outcome> {
     const { clock, waits, desired } = this.#parts;
     const created = createdIn(outcome);
@@ -155,17 +152,17 @@ export class TaskCreation {
     return this.#settled(call, record, ended);
   }
 
-  /** A task without a waiting caller must not run on. */
+  /** Cancels the task if the wait for it failed: no caller waits for it any longer. */
   async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
     if (ended.kind !== 'failure') return (await this.#isLost(exchange, record, ended.message)) ? lost(record) : ended;
     void this.#parts.calls.own(record, exchange.client.principal, 'tasks/cancel');
-    // What failed asked about the task; the call itself had been sent.
+    // The request that failed was about the task; the call itself had been sent.
     return failure(ended.error.begun());
   }
 
   /**
-   * A server that was started anew meanwhile knows nothing of the task, and says so in the words for bad parameters.
-   * Such an error may also be how the task ended, so the server is asked whether it knows the task at all.
+   * Whether the server has lost the task by a restart. It then returns the error for invalid params, which may also be how the
+   * task ended, so the gateway asks the server whether it knows the task.
    */
   async #isLost({ client }: Exchange, record: TaskRecord, ended: Message): Promise<boolean> {
     if (ended.kind !== 'error' || isSettled(record)) return false;
@@ -227,11 +224,11 @@ export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskRe
   };
 }
 
-/** The request in stateful words, its answer wanted as a task. */
+/** The request in the stateful format, which asks for a task as the answer. */
 function askingForTask(request: Message): Message | GatewayError {
   if (request.era === 'stateless') {
     const { responses, state } = inputOf(request);
-    // A stateful server never asked in this way; to run the call would be to begin it anew.
+    // A stateful server never returned such a state; to send the call would be to run it again.
     if (responses !== null || state !== null)
       return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out here');
   }
@@ -255,7 +252,7 @@ function lost({ server }: TaskRecord): Outcome {
   );
 }
 
-/** Messages of a task whose client knows of none. */
+/** Removes the relation to a task from messages to a client that does not know of it. */
 const UNRELATED: Mappings = {
   emitted: (notification) => withRelatedTask(notification, null),
   asked: (question) => withRelatedTask(question, null),

@@ -7,12 +7,12 @@ import { starterOf } from './task-calls.ts';
 import type { TaskTable } from './task-table.ts';
 import { heardTask } from './task-views.ts';
 
-/** Tasks followed at once; of those beyond, news come with the next poll. */
+/** Tasks followed at once; others are updated by the next poll. */
 const MAX_FOLLOWED = 1_000;
 
 /**
  * Receives the status of stateless servers' tasks for sessions that get `notifications/tasks/status`, through the shared listen
- * stream, until the task has ended or is not kept any more.
+ * stream, until the task has ended or is deleted.
  */
 export class TaskFollowing {
   readonly #sharedListens: SharedListens;
@@ -33,7 +33,7 @@ export class TaskFollowing {
       client: starterOf(record, principal),
       wanted: new Set([taskOf(taskId)]),
       settled: (honoured) => {
-        // A server that will not tell of the task is not listened to, and not asked again: the entry stays.
+        // A server that does not report the task is not asked again: the entry stays.
         if (honoured.size === 0) this.#sharedListens.leave(subscriber);
       },
       received: (message) => {

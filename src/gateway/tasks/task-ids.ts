@@ -15,14 +15,14 @@ import type { TaskTable } from './task-table.ts';
 
 const RELATED = ['_meta', RELATED_TASK_KEY, 'taskId'] as const;
 
-/** Where a task id can stand in a result, or in the params of a notification or request about a task. */
+/** Paths of a task id in a result, or in the params of a notification or request about a task. */
 const PLACES: readonly (readonly string[])[] = [['taskId'], ['task', 'taskId'], RELATED];
 
 /**
- * What clients call tasks. On a server's own endpoint the server's ids; on the aggregate ids that carry their route, server and
- * the server's own id, sealed for the principal who started the task: no other principal's, and nothing altered, opens. A
- * task that is known keeps the id that it began with, so that clients can compare ids and come back with them whichever
- * key is in force by then. Either way the table has the last word on whose a task is.
+ * The ids by which clients know tasks. On a server's own endpoint these are the server's ids; on the aggregate they contain the
+ * route (server and own id), sealed for the principal that started the task, so that no other principal's and no altered id
+ * opens. A known task keeps the id that it began with, so that clients can compare ids, and use them after a change of keys. In
+ * both cases the table decides who owns a task.
  */
 export class TaskIds {
   readonly #sealing: Sealing;
@@ -37,7 +37,7 @@ export class TaskIds {
     return kind === 'aggregate' ? this.sealed(route, principal) : route.taskId;
   }
 
-  /** What the task is called on the aggregate. */
+  /** The task's id on the aggregate. */
   sealed(route: TaskRoute, principal: Principal): string {
     const known = this.#table.sealedId(principal.id, route);
     return known ?? this.#sealing.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
@@ -49,12 +49,12 @@ export class TaskIds {
     return refuseAccess(principal, route.server) ?? route;
   }
 
-  /** Whatever the table knows. */
+  /** The route of an id, whether or not the table has the task. */
   routeAt(given: string, { principal }: ClientProfile, { kind, server }: Endpoint): TaskRoute | GatewayError {
     return kind === 'server' ? { server, taskId: given } : this.route(principal, given);
   }
 
-  /** null where this gateway does not know such a task, and its server may. */
+  /** The task; null if this gateway does not know it and its server may. */
   find(given: string, client: ClientProfile, { kind, server }: Endpoint): TaskRecord | GatewayError | null {
     if (kind === 'server') {
       const own = this.#table.find(server, given, client);
@@ -65,14 +65,14 @@ export class TaskIds {
     return this.#table.find(route.server, route.taskId, client) ?? unknown();
   }
 
-  /** The principal's tasks that this endpoint is in front of. */
+  /** The principal's tasks of this endpoint. */
   *of(principal: Principal, { kind, server }: Endpoint): Generator<TaskRecord, void, undefined> {
     for (const record of this.#table.of(principal.id)) {
       if (kind === 'server' ? record.server === server : sees(principal, record.server)) yield record;
     }
   }
 
-  /** The server's message in the client's names. */
+  /** The server's message with the client's ids. */
   outward(message: Message, server: string, principal: Principal, { kind }: Endpoint): Message {
     if (kind === 'server') return message;
     return rewritten(message, (taskId) => this.sealed({ server, taskId }, principal));
@@ -122,7 +122,7 @@ function rewritten(message: Message, replace: (taskId: string) => string): Messa
   return spliceMessage(message, edits);
 }
 
-/** Elsewhere a member `taskId` may be anything; the relation to a task has one place. */
+/** In other messages a member `taskId` may mean anything; only the path of the related task is safe there. */
 function isAboutTask({ kind, method }: Message): boolean {
   return kind === 'result' || method.startsWith('notifications/tasks');
 }

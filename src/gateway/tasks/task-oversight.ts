@@ -22,8 +22,8 @@ export class TaskOversight {
   }
 
   /**
-   * Cancels it at its server, over the connection of `owner`, its caller. Resolves with the task as it is then. Rejects with
-   * GatewayError where it has ended or its server refuses.
+   * Cancels a task at its server, over the connection of `owner`, its caller. Resolves with the task as it is then. Rejects
+   * with GatewayError if it has ended or its server refuses.
    */
   async cancel(record: TaskRecord, owner: Principal): Promise<TaskRecord> {
     const { table, calls, streams } = this.#parts;
@@ -36,7 +36,7 @@ export class TaskOversight {
     if (message.kind === 'error') {
       throw new GatewayError('UPSTREAM_PROTOCOL', `${record.server} does not cancel it: ${message.body.toString()}`);
     }
-    // A server of the extension only acknowledges.
+    // A stateless server only acknowledges.
     const now = table.update(record, heardTask(message)?.news ?? { status: 'cancelled' });
     streams.close(record, 'the operator cancelled the task');
     return now;

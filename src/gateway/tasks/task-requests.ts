@@ -22,7 +22,7 @@ import {
 } from './task-views.ts';
 import { cancelled } from './task-waits.ts';
 
-/** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */
+/** The longest wait of one request, also for a task without an end; a client may ask again. */
 const MAX_WAIT_MS = 24 * 60 * 60_000;
 
 /** One request about a task that was found. */
@@ -34,8 +34,8 @@ interface TaskRequest {
 }
 
 /**
- * Requests about tasks, of 2025-11-25 and of the extension of 2026-07-28. A server of the client's era gets the request
- * itself, one of the other era is asked in its own words; what is settled is answered from the table.
+ * Requests about tasks, of 2025-11-25 and of the extension of 2026-07-28. A server of the client's era gets the request itself;
+ * for one of the other era it is translated. A settled task is answered from the table.
  */
 export class TaskRequests {
   readonly #parts: TaskParts;
@@ -62,7 +62,7 @@ export class TaskRequests {
     return failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
   }
 
-  /** A stateful server's questions and answer, which come on a stream of ours, are put into a stateless client's view. */
+  /** Asks a server of the other era. A stateless client's view gets a stateful server's input requests and answer too. */
   async #get(asked: TaskRequest): Promise<Outcome> {
     const { exchange } = asked;
     const { table, streams, calls } = this.#parts;
@@ -75,7 +75,7 @@ export class TaskRequests {
     return this.#view(asked, record, outcome.message);
   }
 
-  /** Blocks till the task has ended, up to a day, however long a single request to the server may take. */
+  /** Blocks until the task has ended, at most a day: a request to the server that times out is repeated. */
   async #result(asked: TaskRequest): Promise<Outcome> {
     const { exchange, taskId } = asked;
     const { clock, table, waits } = this.#parts;
@@ -107,7 +107,7 @@ export class TaskRequests {
     return acknowledged();
   }
 
-  /** At a server of the other era. The extension has no answer but an acknowledgement, also of a task that has ended. */
+  /** At a server of the other era. The extension only acknowledges, also for a task that has ended. */
   async #cancel(asked: TaskRequest): Promise<Outcome> {
     const { record, exchange } = asked;
     const { table, streams, calls } = this.#parts;
@@ -123,7 +123,7 @@ export class TaskRequests {
       }
       return acknowledged();
     }
-    // The extension's server acknowledges whatever it is asked: whether there is still something to cancel is asked before.
+    // A stateless server acknowledges every request: ask first whether there is still something to cancel.
     const outcome = await calls.own(record, principal, 'tasks/get', exchange);
     const heard = heardIn(outcome);
     if (outcome.kind === 'failure' || heard === null) return outcome;
@@ -131,7 +131,7 @@ export class TaskRequests {
     if (isTerminal(now.status)) return alreadyEnded(now);
     const ended = await calls.own(record, principal, 'tasks/cancel');
     if (ended.kind === 'failure' || ended.message.kind === 'error') return ended;
-    // From here on it is cancelled for its client, whatever its server still makes of it (§Task Cancellation).
+    // From now on the task is cancelled for its client, whatever its server does (§Task Cancellation).
     return this.#view(asked, table.update(now, { status: 'cancelled' }));
   }
 
@@ -153,7 +153,7 @@ export class TaskRequests {
     return answer(ids.outward(message, server, client.principal, endpoint));
   }
 
-  /** `from`: the server's answer that it was made from. */
+  /** `from`: the server's answer, whose `_meta` is kept. */
   #view({ taskId, exchange }: TaskRequest, record: TaskRecord, from: Message | null = null): Outcome {
     const { era } = exchange.request;
     const view =
@@ -164,7 +164,7 @@ export class TaskRequests {
   }
 }
 
-/** Its server never knew it; a long answer is at the node that began it. */
+/** Whether the gateway made the task, of which its server knows nothing. Only the node that began it has a long answer. */
 function isOwn({ era }: TaskRecord): boolean {
   return era === null;
 }

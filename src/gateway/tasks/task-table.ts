@@ -11,17 +11,17 @@ import { BYTES_PER_TASK, bytesOfTask, MAX_TASKS, type TaskMeasure, TaskSizes } f
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
 
 /**
- * Tasks kept of one principal, in the cluster. Beyond, and beyond the limit of all, the oldest that has ended goes; where so many
+ * Tasks of one principal in the cluster. Beyond this, and beyond the limit of all, the oldest ended task is deleted; if so many
  * have not ended, none may begin.
  */
 const MAX_OF_PRINCIPAL = 1_000;
-/** Bytes of kept answers of one principal. */
+/** Bytes of stored descriptions and answers of one principal. */
 const MAX_BYTES_OF_PRINCIPAL = 16 * 1024 * 1024;
-/** The longest that any task is kept after it was last heard of, whatever its server promises. */
 const DAY_MS = 24 * 60 * 60_000;
+/** The longest that a task is kept after its last update, whatever its server promises. */
 export const MAX_TTL_MS = 7 * DAY_MS;
 const SWEEP_MS = 60_000;
-/** What another node learned moments ago may not be here yet. */
+/** Pauses between look-ups: what another node has just learnt may not be here yet. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 
 interface TaskTableDeps {
@@ -31,37 +31,37 @@ interface TaskTableDeps {
   readonly events: TaskEvents;
 }
 
-/** Hears what becomes of tasks. */
+/** Receives the changes of tasks. */
 export interface TaskEvents {
-  /** At this node or another. */
+  /** A task began at this node or another. */
   begun(record: TaskRecord): void;
-  /** Status or description are others. */
+  /** Status or description changed at this node. */
   changed(record: TaskRecord, before: TaskRecord): void;
-  /** The task has ended at another node, which has notified its client, or is not kept any more. */
+  /** The task has ended at another node, which has notified its client, or this node no longer keeps it. */
   over(record: TaskRecord): void;
 }
 
 export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
-/** What may become of a task. */
+/** The members of a task that may change. */
 export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
 
 /**
- * The tasks of all callers, in memory and in the store: whose each is, where it runs and its last known state. An expired task
- * is unknown, and so is another principal's. Of tasks that other nodes began, those of which this node heard last are at hand.
+ * The tasks of all callers, in memory and in the store: owner, server and last known state. An expired task is unknown, and so
+ * is another principal's. Of tasks that other nodes began, only those with the latest updates are in memory.
  */
 export class TaskTable {
   readonly #deps: TaskTableDeps;
-  /** In the order in which they began. */
+  /** In the order in which this node learnt of them. */
   readonly #tasks = new Map<string, TaskRecord>();
   /** Keys by server and the server's own id. */
   readonly #ids = new Map<string, Set<string>>();
-  /** Keys of those that other nodes began; the one of which this node heard last is last. */
+  /** Keys of tasks that other nodes began; the last updated one is last. */
   readonly #others = new Set<string>();
   readonly #shared: SharedTasks | undefined;
   readonly #maxTasks: number;
   readonly #atHand: TaskSizes;
   readonly #own: TaskSizes;
-  /** By key, who waits for news of the task. */
+  /** Listeners for changes of a task, by key. */
   readonly #watchers = new EventEmitter<Record<string, [TaskRecord]>>().setMaxListeners(0);
   #disarm: (() => void) | null = null;
 
@@ -75,7 +75,7 @@ export class TaskTable {
     const now = deps.clock.wall();
     const stored = [...deps.records.load()].sort((a, b) => a.startedAt - b.startedAt);
     for (const record of stored) {
-      // A connection that its session had to itself went with the process that kept this record.
+      // The session of such a record ended with the process that stored it.
       if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
       else if (shared === undefined || !isOpen(record)) deps.records.delete(record.key);
     }
@@ -87,17 +87,17 @@ export class TaskTable {
     });
   }
 
-  /** Other nodes have tasks too, and tell of them. */
+  /** Whether other nodes have tasks too, and publish them. */
   get shared(): boolean {
     return this.#shared !== undefined;
   }
 
-  /** Reads what is stored of the route and not at hand. Rejects with GatewayError NOT_SENT. */
+  /** Reads stored tasks of the route into memory. Rejects with GatewayError NOT_SENT. */
   async read(route: TaskRoute): Promise<void> {
     await this.#shared?.read(route);
   }
 
-  /** Looks until something is found, or another node has had the time to tell of it. */
+  /** Repeats `look` until it finds something, or other nodes have had time to publish it. */
   async lookUp<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
     let found = look();
     for (const waitMs of LOOKS_MS) {
@@ -108,7 +108,7 @@ export class TaskTable {
     return found;
   }
 
-  /** null when the caller may begin one more task. */
+  /** Returns null if the caller may begin one more task. */
   refusal(principal: string): GatewayError | null {
     if (this.#room(principal)) return null;
     return new GatewayError('OVERLOADED', `No more than ${MAX_OF_PRINCIPAL} tasks may be unfinished at once`);
@@ -125,7 +125,7 @@ export class TaskTable {
     return record;
   }
 
-  /** The caller's task of this id, the one of its own session first where several have it; null for none. */
+  /** The caller's task of this id, preferably of its own session; null for none. */
   find(server: string, taskId: string, client: ClientProfile): TaskRecord | null {
     let found: TaskRecord | null = null;
     for (const record of this.#named(server, taskId)) {
@@ -136,7 +136,7 @@ export class TaskTable {
     return found;
   }
 
-  /** What the principal's task of this id was called when it began; null where that is not known. */
+  /** The sealed id with which the principal's task of this route began; null if not known. */
   sealedId(principal: string, { server, taskId }: TaskRoute): string | null {
     for (const record of this.#named(server, taskId)) {
       if (record.principal === principal && record.sealedId !== undefined) return record.sealedId;
@@ -144,7 +144,7 @@ export class TaskTable {
     return null;
   }
 
-  /** The same backwards. */
+  /** The route of a sealed id; null if not known. */
   routeOf(principal: string, sealedId: string): TaskRoute | null {
     for (const record of this.of(principal)) if (record.sealedId === sealedId) return record;
     return null;
@@ -155,7 +155,7 @@ export class TaskTable {
     return this.#named(server, taskId).next().done !== true;
   }
 
-  /** The tasks that a notification on this connection may mean. */
+  /** The tasks that a notification on a connection of this session (null: of no single session) may mean. */
   heardOn(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
     return [...this.#named(server, taskId)].filter((record) => record.sessionId === sessionId);
   }
@@ -164,7 +164,7 @@ export class TaskTable {
     return this.#live(this.#tasks.get(key));
   }
 
-  /** Those of all callers, in the order in which they began. */
+  /** The tasks of all callers, in the order in which this node learnt of them. */
   *all(): Generator<TaskRecord, void, undefined> {
     for (const task of this.#tasks.values()) {
       const record = this.#live(task);
@@ -172,7 +172,7 @@ export class TaskTable {
     }
   }
 
-  /** All tasks of the principal, in the order in which they began. */
+  /** The tasks of the principal, in the same order. */
   *of(principal: string): Generator<TaskRecord, void, undefined> {
     for (const task of this.#tasks.values()) {
       const record = task.principal === principal ? this.#live(task) : null;
@@ -180,7 +180,7 @@ export class TaskTable {
     }
   }
 
-  /** Takes over what was heard. A task that has ended stays as it ended; a record that is not kept is only changed. */
+  /** Merges an update. A task that has ended keeps its status; the record of a task that is not in memory is only returned. */
   update(stale: TaskRecord, news: TaskNews): TaskRecord {
     const before = this.#tasks.get(stale.key) ?? stale;
     const ended = isTerminal(before.status);
@@ -195,7 +195,7 @@ export class TaskTable {
     if (!this.#tasks.has(record.key)) return record;
     this.#replace(before, record);
     this.#bound(record, 0, bytesOfTask(record) - bytesOfTask(before));
-    // Being asked after moves the end of tasks without one; that alone is worth a write once a day.
+    // A poll extends a task without an end; that alone is written once a day.
     const dayOf = ({ expiresAt }: TaskRecord) => Math.floor(expiresAt / DAY_MS);
     const same = isDeepStrictEqual({ ...before, expiresAt: dayOf(before) }, { ...record, expiresAt: dayOf(record) });
     if (!same) this.#put(record);
@@ -215,7 +215,7 @@ export class TaskTable {
     this.#deps.records.put(record, !this.#others.has(record.key));
   }
 
-  /** What another node knows of a task. What has ended stays as it ended. */
+  /** Merges a record of another node. A task that has ended keeps its status. */
   #heard(record: TaskRecord): void {
     if (record.expiresAt <= this.#deps.clock.wall()) return;
     const before = this.#tasks.get(record.key);
@@ -235,7 +235,7 @@ export class TaskTable {
     this.#forgetOthers();
   }
 
-  /** What exceeds the limit of other nodes' tasks stays in the store only. */
+  /** Removes other nodes' tasks beyond the limit from memory; they stay in the store. */
   #forgetOthers(): void {
     for (const key of this.#others) {
       const bytes = this.#atHand.bytes.total - this.#own.bytes.total;
@@ -246,7 +246,7 @@ export class TaskTable {
     }
   }
 
-  /** This node began it, or a request waits for it here. */
+  /** Whether it stays in memory: this node began it, or a request waits for it here. */
   #keeps(key: string): boolean {
     return !this.#others.has(key) || this.#watchers.listenerCount(key) > 0;
   }
@@ -265,18 +265,18 @@ export class TaskTable {
     return true;
   }
 
-  /** Runs whenever something else is heard of the task; the returned function ends that. */
+  /** Calls `heard` after every change of the task; the returned function ends that. */
   watch(key: string, heard: (record: TaskRecord) => void): () => void {
     this.#watchers.on(key, heard);
     return () => void this.#watchers.off(key, heard);
   }
 
-  /** It stays at hand until the returned function is called. */
+  /** Keeps the task in memory until the returned function is called. */
   keep(key: string): () => void {
     return this.watch(key, () => {});
   }
 
-  /** The session is over, and its connections with it: what its tasks have left is asked for over the asker's own. */
+  /** The session and its connections have ended: later requests about its tasks use the caller's own connection. */
   sessionEnded(sessionId: string): void {
     for (const [key, record] of this.#tasks) {
       if (record.sessionId !== sessionId) continue;
@@ -301,13 +301,13 @@ export class TaskTable {
   #live(record: TaskRecord | undefined): TaskRecord | null {
     if (record === undefined) return null;
     if (record.expiresAt > this.#deps.clock.wall()) return record;
-    // The node that began it may know a later end.
+    // The node that began it may know a later expiry.
     if (isOpen(record) && this.#others.has(record.key)) this.#remove(record.key);
     else this.delete(record);
     return null;
   }
 
-  /** Long promises, and promises without end, hold for so long after the last word of the task. */
+  /** Tasks without an end, or with a later one, expire `MAX_TTL_MS` after their last update. */
   #expiry(startedAt: number, ttlMs: number | null): number {
     return isOpen({ ttlMs }) ? this.#deps.clock.wall() + MAX_TTL_MS : startedAt + ttlMs!;
   }
@@ -338,13 +338,13 @@ export class TaskTable {
     if (!this.#others.has(record.key)) this.#own.add(record, by);
   }
 
-  /** Whether one more fits, now or in the place of one that has ended. */
+  /** Whether one more task fits, now or in the place of one that has ended. */
   #room(principal: string): boolean {
     if (this.#known('unfinished', principal) >= MAX_OF_PRINCIPAL) return false;
     return this.#known('unfinished', null) < this.#maxOfAll;
   }
 
-  /** In the cluster. `principal` null: of all callers. */
+  /** The number in the cluster. `principal` null: of all callers. */
   #known(what: TaskMeasure, principal: string | null): number {
     return Math.max(this.#atHandOf(what, principal), this.#shared?.counted(what, principal) ?? 0);
   }
@@ -358,8 +358,8 @@ export class TaskTable {
   }
 
   /**
-   * Deletes, for all nodes, the oldest others that have ended, to make room for what was added here; at most twice as much, for
-   * what other nodes have published may be out of date.
+   * Deletes the oldest other ended tasks, on all nodes, to make room for what was added here; at most twice as much, because
+   * the numbers that other nodes published may be out of date.
    */
   #bound(added: TaskRecord, newTasks: number, newBytes: number): void {
     const makeRoom = (of: string | null, maxTasks: number, maxBytes: number): void => {
@@ -390,7 +390,7 @@ export class TaskTable {
   }
 }
 
-/** Its end moves with every word of it, which another node may have heard. */
+/** Whether every update extends its expiry, so that another node may know a later one. */
 function isOpen({ ttlMs }: Pick<TaskRecord, 'ttlMs'>): boolean {
   return ttlMs === null || ttlMs > MAX_TTL_MS;
 }

@@ -25,7 +25,7 @@ import type { TaskNews } from './task-table.ts';
 
 /** The longest answer that is kept. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
-/** A description is a few lines; of a longer one only what the protocol names is kept. */
+/** Of a longer description, only the members that the protocol names are kept. */
 const MAX_DESCRIPTION_BYTES = 16 * 1024;
 const TOO_LARGE = 53007;
 
@@ -34,7 +34,7 @@ export interface TaskReport {
   readonly news: TaskNews;
 }
 
-/** The task that a `tools/call` was answered with, null for an ordinary answer. */
+/** The task with which a `tools/call` was answered; null for an ordinary answer. */
 export function createdTask(message: Message): TaskReport | null {
   if (message.kind !== 'result') return null;
   const { bytes, era } = message;
@@ -45,7 +45,7 @@ export function createdTask(message: Message): TaskReport | null {
   return task === null ? null : heard(bytes, task, era);
 }
 
-/** The same of an outcome. */
+/** The same for an outcome. */
 export function createdIn(outcome: Outcome): TaskReport | null {
   return outcome.kind === 'answer' ? createdTask(outcome.message) : null;
 }
@@ -61,16 +61,16 @@ export function heardTask(message: Message): TaskReport | null {
   return heard(message.bytes, { start: message.bodyStart, end: message.bodyEnd }, message.era);
 }
 
-/** What `tasks/result` says of a stateful server's task: it has ended, and so. */
+/** The update from an answer to `tasks/result` of a stateful server: the task has ended with this result or error. */
 export function endedBy(record: TaskRecord, message: Message): TaskNews {
   const kind = message.kind === 'error' ? 'error' : 'result';
   if (isTerminal(record.status)) return { answer: kept(kind, message.era, message.body) };
   return { status: kind === 'error' ? 'failed' : 'completed', answer: kept(kind, message.era, message.body) };
 }
 
-/** An answer as it is kept: one that is too long is kept as the error that says so. */
+/** The answer in the form that is stored; an answer that is too long becomes an error that says so. */
 export function kept(kind: 'result' | 'error', era: Era, body: Buffer): NonNullable<TaskRecord['answer']> {
-  // A copy: it outlives the chunk that it came in.
+  // A copy, because it outlives the buffer that it arrived in.
   if (body.length <= MAX_ANSWER_BYTES) return { kind, era, body: Buffer.from(body) };
   const text = `the answer of the task is longer than ${MAX_ANSWER_BYTES} bytes and was not kept`;
   return { kind: 'error', era, body: Buffer.from(errorAnswer('0', TOO_LARGE, text, null, era).body) };
@@ -103,19 +103,19 @@ function bounded(description: Buffer): Buffer {
   return Buffer.from(`{${named.join(',')}}`);
 }
 
-/** Everything that is to be known of the task is known here: its server need not be asked any more. */
+/** Whether the end and the answer of the task are known, so that its server need not be asked. */
 export function isSettled(record: TaskRecord): boolean {
   return record.status === 'cancelled' || (isTerminal(record.status) && record.answer !== null);
 }
 
-/** Whether what the client is to see of the task comes on its server's `tasks/result` stream. */
+/** Whether the rest of the client's view comes on the server's `tasks/result` stream. */
 export function awaitsStream(record: TaskRecord): boolean {
   return record.status === 'input_required' || (isTerminal(record.status) && !isSettled(record));
 }
 
 /**
- * The status in the words of an era: 2025-11-25 calls a tool's own error a failed task, 2026-07-28 a completed one and
- * keeps `failed` for JSON-RPC errors.
+ * The status in an era: a tool's own error is a failed task in 2025-11-25, and a completed one in 2026-07-28, which uses
+ * `failed` for JSON-RPC errors.
  */
 function statusIn(era: Era, { status, answer: kept }: TaskRecord): TaskStatus {
   if (kept === null || !isTerminal(status) || status === 'cancelled') return status;
@@ -123,14 +123,14 @@ function statusIn(era: Era, { status, answer: kept }: TaskRecord): TaskStatus {
   return era === 'stateful' && isToolError(kept.body) ? 'failed' : 'completed';
 }
 
-/** The task as a stateful client sees it: what `tasks/get` and `tasks/cancel` answer, and `params` of its status. */
+/** The task as a stateful client sees it: the result of `tasks/get` and `tasks/cancel`, and the params of its status. */
 export function statefulView(record: TaskRecord, exposed: string): Buffer {
   return statefulTask(record.description, exposed, statusIn('stateful', record));
 }
 
 /**
- * The same for a stateless client, with how it ended. `questions` is the object of what its server wants to know, in
- * JSON. A task is shown as waiting for input only with its questions, and as ended only with its answer.
+ * The same for a stateless client, with the answer. `questions`: the JSON object `inputRequests`. A task waits for input only
+ * if it has some, and has ended only if it has the answer.
  */
 export function statelessView(record: TaskRecord, exposed: string, questions: Buffer | null, type: string): Buffer {
   const more: Change[] = [['resultType', type === '' ? null : `"${type}"`]];
@@ -146,7 +146,7 @@ export function statelessView(record: TaskRecord, exposed: string, questions: Bu
   return statelessTask(record.description, exposed, status, more);
 }
 
-/** The answer that the call would have had, for a stateful client; `related` is the task's id there, null for none. */
+/** The answer of the call for a stateful client; `related`: the task's id there, null for none. */
 export function finalOutcome(record: TaskRecord, related: string | null): Outcome {
   const { answer: kept } = record;
   if (kept === null) {
@@ -157,13 +157,13 @@ export function finalOutcome(record: TaskRecord, related: string | null): Outcom
   return answer(withRelatedTask(stateful(keptMessage(kept), record.wraps), related));
 }
 
-/** The answer for clients that know no tasks, in the words that the server used. */
+/** The answer for clients without tasks, in the server's era. */
 export function plainOutcome(outcome: Outcome): Outcome {
   if (!isResult(outcome)) return outcome;
   return answer(withRelatedTask(outcome.message, null));
 }
 
-/** The request speaks of tasks, and its client did not say that it knows any. */
+/** The error for a request about tasks if the client did not declare the extension. */
 export function missingExtension(): Outcome {
   const text = `the client did not declare ${TASKS_EXTENSION}`;
   return answer(errorAnswer('0', CATALOGUE.MISSING_CAPABILITY.rpc, text, REQUIRES_TASKS, 'stateless'));
@@ -186,7 +186,7 @@ export function isToolError(body: Buffer): boolean {
   return flag !== null && text(body, flag) === 'true';
 }
 
-/** `_meta` of a server's answer without what belongs to its era; null for none. */
+/** `_meta` of a server's answer without the members of its era; null for none. */
 export function ownMeta({ bytes, bodyStart: start, bodyEnd: end }: Message): Buffer | null {
   const meta = field(bytes, start, end, '_meta');
   if (meta === null || bytes[meta.start] !== 0x7b) return null;
@@ -195,7 +195,7 @@ export function ownMeta({ bytes, bodyStart: start, bodyEnd: end }: Message): Buf
   return change[1] === null ? null : Buffer.from(change[1]);
 }
 
-/** A view of a task with the `_meta` of the server's answer that it was made from. */
+/** A view of a task with the `_meta` of the server's answer. */
 export function withMeta(view: Buffer, message: Message): Buffer {
   const meta = ownMeta(message);
   return meta === null ? view : editObject(view, { start: 0, end: view.length }, [['_meta', meta]]);

@@ -16,9 +16,9 @@ import type { TaskCalls } from './task-calls.ts';
 import type { TaskTable } from './task-table.ts';
 import { finalOutcome, heardIn, isSettled } from './task-views.ts';
 
-/** Polls in a row that may fail before the waiting caller gets an error; meanwhile the server may be restarted. */
+/** Polls in a row that may fail before the waiting caller gets an error, so that the server may be restarted. */
 const MAX_FAILURES = 6;
-/** Questions of one task over its life, and the length of the keys they are remembered by. */
+/** Input requests of one task in its life, and the length of their keys. */
 const MAX_KEYS = 1_000;
 const MAX_KEY_BYTES = 1_024;
 
@@ -29,27 +29,27 @@ interface TaskWaitsDeps {
   readonly calls: TaskCalls;
 }
 
-/** What is waited for on behalf of a client. */
+/** One wait for a task on behalf of a client. */
 interface TaskWait {
   readonly record: TaskRecord;
   readonly exchange: Exchange;
-  /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */
+  /** The task's id as the client knows it, for input requests and the answer; null if the client knows no task. */
   readonly related: string | null;
-  /** Clock time after which the wait is given up. */
+  /** Clock time at which the wait ends. */
   readonly until: number;
 }
 
 /**
  * Waits for a stateless server's task as `tasks/result` of 2025-11-25 does: polls `tasks/get` until the task has ended
- * (decision 017). The client may give up the wait; the task goes on.
+ * (decision 017). The client may stop waiting; the task continues.
  *
- * What the server asks meanwhile is asked of the client by requests: each question once over the life of its task, all that
- * are open at once; the answers go back with `tasks/update`. A key that was answered may still be listed for a while; it is
- * not asked again. Other errors of the client's than to an elicitation cannot be sent to the server, and end the wait.
+ * The gateway sends the server's input requests to the client, all open ones at once and each once in the life of the task, and
+ * returns the answers with `tasks/update`. The server may list an answered key for a while; it is not sent again.
+ * `tasks/update` cannot carry an error, so an error of the client ends the wait, except for an elicitation.
  */
 export class TaskWaits {
   readonly #deps: TaskWaitsDeps;
-  /** Keys of questions that were answered or are being asked, by task. */
+  /** Keys of input requests that were answered or are in flight, by task. */
   readonly #asked = new Map<string, Set<string>>();
 
   constructor(deps: TaskWaitsDeps) {
@@ -58,17 +58,17 @@ export class TaskWaits {
 
   async wait(waiting: TaskWait): Promise<Outcome> {
     const outcome = await this.#poll(waiting);
-    // It may have expired meanwhile; then no client asks for it again.
+    // The task may have expired meanwhile.
     if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
     return outcome;
   }
 
-  /** How many tasks have been asked something and are not forgotten. */
+  /** The number of tasks with recorded input requests. */
   get size(): number {
     return this.#asked.size;
   }
 
-  /** Nothing more is asked for this task. */
+  /** Drops the recorded input requests of the task. */
   forget({ key }: TaskRecord): void {
     this.#asked.delete(key);
   }
@@ -112,7 +112,7 @@ export class TaskWaits {
     }
   }
 
-  /** What the work gives; null after `ms`, when the client gives up, or at news of the task that make waiting needless. */
+  /** Resolves with the result of the work; with null after `ms`, on cancellation, or at an update that `ends` accepts. */
   #within<T>(
     ms: number,
     { record, exchange }: TaskWait,
@@ -134,8 +134,8 @@ export class TaskWaits {
   }
 
   /**
-   * null when the server asks nothing new. Else resolves when the client has answered: with null, or with how the wait
-   * for the task ends because it could not be asked.
+   * Returns null if the server asks nothing new. Otherwise resolves when the client has answered: with null, or with the
+   * outcome that ends the wait because the client could not be asked or the server not answered.
    */
   #ask(record: TaskRecord, message: Message, waiting: TaskWait): Promise<Outcome | null> | null {
     if (record.status !== 'input_required') return null;
@@ -149,7 +149,7 @@ export class TaskWaits {
     this.#asked.set(record.key, keys);
     for (const { key } of fresh) keys.add(key.toString());
     return this.#askAll(record, message.bytes, fresh, waiting).then(({ ended, delivered }) => {
-      // What was not answered, or did not arrive, is asked anew of the next caller that waits.
+      // What was not answered or not delivered is asked again of the next waiting caller.
       if (!delivered) for (const { key } of fresh) keys.delete(key.toString());
       return ended;
     });
@@ -178,7 +178,7 @@ export class TaskWaits {
     return { ended: isResult(outcome) ? null : outcome, delivered: outcome.kind === 'answer' };
   }
 
-  /** The question in stateful words; one that opens a page has an id there. */
+  /** The input request in the stateful format, where a URL elicitation has an id. */
   #question(bytes: Buffer, { method, params }: InputRequest, related: string | null): Message {
     const opens = method === 'elicitation/create' && isUrlMode(bytes, params);
     const changes = opens ? [['elicitationId', `"${this.#deps.random.hex(16)}"`] as const] : [];
@@ -187,19 +187,19 @@ export class TaskWaits {
   }
 }
 
-/** Between two polls of a task whose server names no interval. */
+/** The pause between two polls if the server names no interval. */
 const DEFAULT_MS = 1_000;
-/** A server may ask for any interval; this is what is believed. */
+/** The bounds of the interval that a server may ask for. */
 const MIN_MS = 50;
 const MAX_MS = 60_000;
-/** Without a change the pauses grow up to so many times the first. */
+/** Without a change the pauses grow up to this multiple of the first. */
 const MAX_GROWTH = 8;
 const GROWTH = 1.5;
 const JITTER = 0.2;
 
 /**
- * How long to wait before a task is polled again: never less than its server asks for, longer while nothing changes or
- * the server cannot be reached, and never for many tasks at one instant (proto:C7).
+ * How long to wait before a task is polled again: at least as long as its server asks for, up to `MAX_MS`; longer while nothing
+ * changes or the server cannot be reached; and never for many tasks at one instant (proto:C7).
  */
 export class PollPace {
   readonly #unit: () => number;
@@ -219,19 +219,19 @@ export class PollPace {
   }
 }
 
-/** These rounds know results only: an elicitation that the client answers with an error was not accepted. */
+/** `tasks/update` has results only: an elicitation that the client answers with an error counts as cancelled. */
 function responseOf(given: Message): Buffer {
   return given.kind === 'error' ? DECLINED : withRelatedTask(given, null).body;
 }
 
-/** How the wait ends where the server asks more than can be remembered as asked. */
+/** The failure if the server asks more than the gateway records; null otherwise. */
 function excess({ server }: TaskRecord, keys: ReadonlySet<string>, fresh: readonly InputRequest[]): Outcome | null {
   if (keys.size + fresh.length <= MAX_KEYS && fresh.every(({ key }) => key.length <= MAX_KEY_BYTES)) return null;
   const text = `${server} asks more than ${MAX_KEYS} questions in a task, or under keys of more than ${MAX_KEY_BYTES} bytes`;
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
-/** How the wait ends where the client did not declare what it would have to be asked (proto:S4). */
+/** The error if the client did not declare what the server asks for (proto:S4); null otherwise. */
 function refusal(
   { server }: TaskRecord,
   bytes: Buffer,

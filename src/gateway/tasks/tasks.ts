@@ -40,7 +40,7 @@ interface TasksDeps extends ListParts {
   readonly changed: (server: string) => void;
 }
 
-/** Which tasks of a listen the gateway reports, and which their servers report. */
+/** Which tasks of a listen the gateway reports (`here`), and which their servers report (`there`). */
 export interface ListenedTasks {
   /** By the client's names. */
   readonly here: readonly string[];
@@ -76,7 +76,7 @@ export class Tasks implements TaskEvents {
     this.oversight = new TaskOversight(this.#parts);
   }
 
-  /** A tool call to a server that declares tasks; its catalogue is known. */
+  /** A tool call to a server that declares tasks; its catalog is known. */
   call(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch } = this.#deps;
     const { request, definition: tool } = target;
@@ -104,7 +104,7 @@ export class Tasks implements TaskEvents {
     const { request, client } = exchange;
     const { upstreams } = this.#deps;
     const known = endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client) : null;
-    // On its own endpoint a server without tasks says so itself.
+    // On its own endpoint, a server without tasks answers itself.
     if (known !== null && !offersTasks(known))
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
@@ -118,14 +118,14 @@ export class Tasks implements TaskEvents {
     const found = find();
     const { table } = this.#parts;
     const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
-    // Another session of the caller may have a task of this id, and that of this session may not be at hand.
+    // Another session of the caller may have a task of this id, and that of this session may not be in memory.
     if ((isKnown(found) && found.sessionId === client.sessionId) || !table.shared) return run(found);
     const look = () => table.lookUp(find, isKnown);
     const away = (error: GatewayError) => (isKnown(found) ? found : error);
     return this.#read(taskId.value, client, endpoint).then(look, away).then(run);
   }
 
-  /** What is not at hand, if it is stored. Rejects with GatewayError NOT_SENT. */
+  /** Reads stored tasks of this id into memory. Rejects with GatewayError NOT_SENT. */
   async #read(taskId: string, client: ClientProfile, endpoint: Endpoint): Promise<void> {
     const route = this.ids.routeAt(taskId, client, endpoint);
     if (!(route instanceof GatewayError)) await this.#parts.table.read(route);
@@ -151,7 +151,7 @@ export class Tasks implements TaskEvents {
     return outcome.then((ended) => this.#keepAnswer(ended, record, client.principal));
   }
 
-  /** A stateful server reported a task. What its own session gets of that is not decided here. */
+  /** Records the status that a stateful server reported. `ServerEvents` forwards it to the session. */
   heard(server: string, sessionId: string | null, key: string, message: Message): void {
     const heard = heardTask(message);
     if (heard === null) return;
@@ -161,8 +161,8 @@ export class Tasks implements TaskEvents {
   }
 
   /**
-   * A stateful server asked something for a task outside of its `tasks/result` stream; null where the task's client is not asked
-   * by input requests in the task.
+   * Passes a stateful server's request for a task, which came outside of its `tasks/result` stream, to that stream. Returns
+   * null unless exactly one running task of clients without a session matches.
    */
   asked(server: string, key: string, message: Message): Promise<Message> | null {
     const taskId = relatedTask(message);
@@ -170,13 +170,13 @@ export class Tasks implements TaskEvents {
     const records = this.#parts.table
       .heardOn(server, taskId, null)
       .filter((record) => record.era === 'stateful' && !isTerminal(record.status) && this.#isOn(record, key));
-    // Two tasks of one id on connections that cannot be distinguished: neither is asked.
+    // Two tasks of one id on connections that cannot be distinguished: neither client is asked.
     if (records.length !== 1) return null;
     const [record] = records;
     return this.#parts.streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
   }
 
-  /** `taskIds` of a stateless client's listen. What is not the caller's is not listened to. Rejects with GatewayError NOT_SENT. */
+  /** Watches the `taskIds` of a stateless client's listen that are the caller's. Rejects with GatewayError NOT_SENT. */
   async listen(listen: Listen, taskIds: readonly string[]): Promise<ListenedTasks> {
     const { client, endpoint } = listen;
     const here: string[] = [];
@@ -212,8 +212,8 @@ export class Tasks implements TaskEvents {
   }
 
   /**
-   * A stateless server may refuse a client that takes no tasks; it is then asked again as one that does. It may also
-   * begin one for a stateful client that names the extension, which means nothing in its revision.
+   * A stateless server may refuse a client without tasks; the call is then sent again as of one with tasks. It may also begin a
+   * task if a stateful client declares the extension, which means nothing in its revision.
    */
   async #unlessMissed(call: ToolCall): Promise<Outcome> {
     const { target, exchange } = call;
@@ -223,7 +223,7 @@ export class Tasks implements TaskEvents {
     return this.#creation.awaitEnd(call, outcome);
   }
 
-  /** A process of this machine takes its tasks along when it ends: their answers are fetched while it is there. */
+  /** A process on this machine loses its tasks when it ends, so their answers are fetched while it runs. */
   #keepAnswer(outcome: Outcome, { key }: TaskRecord, principal: Principal): Outcome {
     const record = this.#parts.table.get(key);
     if (record === null || record.era !== 'stateful' || !isTerminal(record.status) || isSettled(record)) return outcome;
@@ -256,8 +256,8 @@ export class Tasks implements TaskEvents {
   }
 
   /**
-   * `tasks/list`, from what is known here and of the caller only (2025-11-25 utilities/tasks §Task Isolation): no server
-   * could tell one caller's tasks from another's. Cursors are sealed for the caller and the endpoint.
+   * `tasks/list`, from the table and of the caller only (2025-11-25 utilities/tasks §Task Isolation): servers cannot
+   * distinguish the gateway's callers. Cursors are sealed for the caller and the endpoint.
    */
   #list({ request, client: { principal } }: Exchange, endpoint: Endpoint): Outcome {
     const { sealing } = this.#deps;
@@ -277,7 +277,7 @@ export class Tasks implements TaskEvents {
     return answer(result('0', `{"tasks":[${tasks.join(',')}]${next}}`, 'stateful'));
   }
 
-  /** News of a stateful server's task, made for a stateless client from what is heard of it here. */
+  /** Sends a stateless client the status of a stateful server's task. */
   async #tell(listen: Listen, heard: TaskRecord, taskId: string): Promise<void> {
     let record = heard;
     if (awaitsStream(record) && record.era === 'stateful')
@@ -296,12 +296,12 @@ function isKnown(found: TaskRecord | GatewayError | null): found is TaskRecord {
   return found !== null && !(found instanceof GatewayError);
 }
 
-/** Where the task is in the list, whether or not it is still there. */
+/** The place of the task in the list, valid even after the task is deleted. */
 function placeOf({ startedAt, key }: TaskRecord): string {
   return `${String(Math.floor(startedAt)).padStart(16, '0')} ${key}`;
 }
 
-/** The starter of the task, to find its connections; this says nothing of rights. */
+/** The principal that started the task, only to find its connections: `servers` does not state its rights. */
 function ownerOf({ principal }: TaskRecord): Principal {
   return { id: principal, name: principal.replace(/^agent:/, ''), servers: null };
 }
