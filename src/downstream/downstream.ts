@@ -256,11 +256,9 @@ export class Downstream implements ClientStreams {
     this.#draining = true;
     this.#stateless.intake.completeListens('the gateway is stopping');
     for (const handler of this.#pipes) handler.drain('the gateway is stopping');
-    for (const session of this.sessions.values()) {
+    for (const { channel } of this.sessions.values()) {
       // The answers of a session with a single wire still have to be sent on that wire.
-      if (!session.lasting) continue;
-      if (session.channel instanceof StandaloneStreams) session.channel.hangUp();
-      else session.channel?.close();
+      if (channel instanceof StandaloneStreams) channel.hangUp();
     }
   }
 

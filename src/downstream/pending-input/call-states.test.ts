@@ -8,6 +8,7 @@ import { StateSealer } from '../../gateway/sealer.ts';
 import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { PendingInputRequests } from './pending-input-requests.ts';
 
@@ -175,6 +176,55 @@ describe('check:B8 which requests lead a stateless client back to its waiting ca
     const reply = await asking.post({ key: 'ann', params: retry(asked) });
     assert.equal(reply.json.error.code, 53009);
     asking.rig.reload({ ann: null, bob: null });
+  });
+
+  test('a caller that loses its rights does not get an answer that came before, while it was away', async () => {
+    const come = Promise.withResolvers<void>();
+    asking.rig.core.on('tools/call', async (exchange) => {
+      exchange.ask(form()).catch(() => {});
+      await come.promise;
+      return answer(result('0', '{"content":[],"secret":1}', 'stateful'));
+    });
+    const asked = askedIn(await asking.post({ key: 'ann' }));
+    come.resolve();
+    await settled();
+    asking.rig.reload({ ann: ['memory'], bob: null });
+    asking.rig.reload({ ann: null, bob: null });
+    const { error } = (await asking.post({ key: 'ann', params: retry(asked) })).json;
+    assert.deepEqual([error?.code, error?.data.outcome], [53009, 'UNKNOWN']);
+  });
+
+  test('a call during which its caller lost rights ends when the caller comes back with input', async () => {
+    const begun = Promise.withResolvers<void>();
+    const asks = Promise.withResolvers<void>();
+    asking.rig.core.on('tools/call', async (exchange) => {
+      begun.resolve();
+      await asks.promise;
+      await exchange.ask(form()).catch(() => {});
+      return answer(result('0', '{"content":[],"secret":1}', 'stateful'));
+    });
+    const first = asking.post({ key: 'ann' });
+    await begun.promise;
+    asking.rig.reload({ ann: ['memory'], bob: null });
+    asks.resolve();
+    const reply = await asking.post({ key: 'ann', params: retry(askedIn(await first)) });
+    asking.rig.reload({ ann: null, bob: null });
+    assert.equal(reply.json.error?.code, 53009);
+  });
+
+  test('the rights at the node that the client comes back to count at the node of the call', async () => {
+    asking.serves(() => [form()]);
+    const asked = askedIn(await asking.post({ key: 'ann' }));
+    const { client } = asking.rig.core.ran.at(-1)!;
+    const { body } = stateless('tools/call', { name: 't', ...retry(asked) }, { capabilities: DECLARED });
+    const message = scanMessage(Buffer.from(body), 'stateless', 'strict');
+    assert.ok(!isScanFailure(message));
+    const narrowed = { ...client, principal: { ...client.principal, servers: new Set(['memory']) } };
+    const returned = asking.rig.downstream.returned(new ClientExchange(message, narrowed, NO_REPLY), MCP);
+    const outcome = await asking.while(returned);
+    assert.ok(outcome.kind === 'failure');
+    assert.equal(outcome.error.code, 'ACCESS_DENIED');
+    assert.equal(asking.cancels.length, 1);
   });
 });
 

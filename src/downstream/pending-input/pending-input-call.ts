@@ -138,9 +138,11 @@ export class PendingInputCall implements Reply {
     this.#gather();
   }
 
-  /** Ends the call with an error, which the client gets when it retries. */
+  /** Ends the call with an error. The client gets it when it retries, even if the call has ended with an outcome before. */
   abandon(error: GatewayError): void {
-    this.call.conclude(failure(error), error.message);
+    const outcome = failure(error);
+    this.call.conclude(outcome, error.message);
+    this.#outcome = outcome;
   }
 
   /** Cancels the call, because its client will not retry. */

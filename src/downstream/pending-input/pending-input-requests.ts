@@ -7,7 +7,7 @@ import { Counts } from '../../model/counts.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';
@@ -190,6 +190,8 @@ export class PendingInputRequests implements PendingInputCalls {
     if (again) return { kind: 'again', request: withInput(request, null, null) };
     const call = ticket?.call ?? null;
     if (call === null) return refused('UNKNOWN', 'the gateway was restarted while the call waited; it may have run');
+    // `reauthorize` passes over a call with an attached request, and may come later here than at the client's node.
+    if (!sameRights(call.call.client.principal, principal)) call.abandon(rightsChanged());
     return { kind: 'resumes', call, responses };
   }
 
@@ -200,23 +202,17 @@ export class PendingInputRequests implements PendingInputCalls {
 
   /** Ends pending calls if the rights of their caller changed since they began. */
   reauthorize(current: (principalId: string) => Principal | null): void {
-    for (const waitingForInput of [...this.#calls]) {
-      const { principal } = waitingForInput.call.client;
-      if (waitingForInput.waitingForInput && !sameRights(principal, current(principal.id))) {
-        this.#end(waitingForInput, 'ACCESS_DENIED', 'the rights of the caller have changed');
-      }
+    for (const call of [...this.#calls]) {
+      const { principal } = call.call.client;
+      if (call.waitingForInput && !sameRights(principal, current(principal.id))) call.abandon(rightsChanged());
     }
   }
 
   /** The gateway stops. A client that retries at the next process gets UNKNOWN. */
   close(): void {
-    for (const call of [...this.#calls]) {
-      if (call.waitingForInput) this.#end(call, 'UNKNOWN', 'the gateway stopped before the answer came');
-    }
-  }
-
-  #end(call: PendingInputCall, code: GatewayError['code'], text: string): void {
-    call.abandon(new GatewayError(code, text, { outcome: 'UNKNOWN' }));
+    const text = 'the gateway stopped before the answer came';
+    const stopped = failure(new GatewayError('UNKNOWN', text));
+    for (const { call, waitingForInput } of [...this.#calls]) if (waitingForInput) call.conclude(stopped, text);
   }
 
   #hasRoom(principalId: string, bytes: number): boolean {
@@ -238,6 +234,10 @@ export class PendingInputRequests implements PendingInputCalls {
 }
 
 const NOT_OURS = 'params.requestState is not one that was given out for this request';
+
+function rightsChanged(): GatewayError {
+  return new GatewayError('ACCESS_DENIED', 'the rights of the caller have changed', { outcome: 'UNKNOWN' });
+}
 
 function refused(code: GatewayError['code'], text: string): Returning {
   const outcome = code === 'UNKNOWN' ? 'UNKNOWN' : 'REFUSED';

@@ -125,3 +125,13 @@ test('a batch that is one request too many is refused whole, and none of it runs
   assert.equal(rig.core.ran.length, before);
   stream.drop();
 });
+
+test('a session that the gateway ends does not count any more', async () => {
+  while (rig.downstream.sse.sessionCount > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  const { stream, to } = await connect();
+  assert.equal(rig.downstream.sse.sessionCount, 1);
+  rig.downstream.sessions.end(rig.downstream.sessions.find(to.split('=')[1]!)!, 'the caller may not use this any more');
+  assert.equal(await stream.next(), null);
+  assert.equal(rig.downstream.sse.sessionCount, 0);
+  assert.equal(rig.downstream.sse.broadcast(notification('notifications/of_the_program', null, 'stateful')), 0);
+});

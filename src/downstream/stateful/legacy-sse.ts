@@ -65,11 +65,9 @@ export class LegacySse {
     }
     const writer = context.openSse();
     this.#open.add(session);
-    writer.onClose = () => {
-      this.#open.delete(session);
-      sessions.end(session, 'the client closed its stream');
-    };
-    session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
+    writer.onClose = () => sessions.end(session, 'the client closed its stream');
+    const wire = new SseWire(writer, () => this.#open.delete(session));
+    session.channel = new SharedChannel(session, wire, this.#deps);
     // Without a known public origin this is a path, which clients resolve against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
     // The client's POST can arrive at any node; `node` names the one that has the stream.
@@ -157,11 +155,14 @@ function readOne(body: Buffer): Message[] | Exclude<ReturnType<typeof readBatch>
 /** The session's only SSE stream. Events are numbered, because some clients require an id. */
 class SseWire implements SharedWire {
   readonly #writer: SseWriter;
+  readonly #onEnd: () => void;
   #count = 0;
   #waiting: WaitingFlows | null = null;
 
-  constructor(writer: SseWriter) {
+  /** `onEnd`: called when the session ends. The writer reports only an end before everything is sent. */
+  constructor(writer: SseWriter, onEnd: () => void) {
     this.#writer = writer;
+    this.#onEnd = onEnd;
   }
 
   get open(): boolean {
@@ -175,6 +176,7 @@ class SseWire implements SharedWire {
   }
 
   end(): void {
+    this.#onEnd();
     this.#writer.end();
   }
 }

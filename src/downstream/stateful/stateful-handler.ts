@@ -216,7 +216,7 @@ export class StatefulHandler {
 
   #standalone(session: ClientSession): StandaloneStreams {
     this.#deps.streaming?.(session.id);
-    if (!(session.channel instanceof StandaloneStreams)) session.channel = new StandaloneStreams(session, this.#deps);
+    session.channel ??= new StandaloneStreams(session, this.#deps);
     return session.channel as StandaloneStreams;
   }
 

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
 import { FakeCore, ok } from '../../../test/support/fake-core.ts';
 import { LinePipes } from '../../../test/support/line-pipes.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
 import { systemClock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { failure } from '../../model/outcome.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -28,18 +31,18 @@ after(() => rig.close());
 
 function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: LinePipes; handler: StdioBridge } {
   const pipes = new LinePipes();
-  const url = `http://127.0.0.1:${port}`;
-  const handler = new StdioBridge(pipes, {
-    client: openHttpClient(url),
-    path: '/mcp',
-    headers: ['Authorization', `Bearer ${key}`],
-    clock: systemClock,
-    logger: Logger.silent(),
-    maxMessageBytes: 1024 * 1024,
-    patienceMs,
-  });
-  return { pipes, handler };
+  const client = openHttpClient(`http://127.0.0.1:${port}`);
+  const headers = ['Authorization', `Bearer ${key}`];
+  return { pipes, handler: new StdioBridge(pipes, { ...DEPS, client, headers, patienceMs }) };
 }
+
+const DEPS = {
+  path: '/mcp',
+  headers: [],
+  clock: systemClock,
+  logger: Logger.silent(),
+  maxMessageBytes: 1024 * 1024,
+};
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -191,4 +194,55 @@ test('the answer reports a missing gateway', async () => {
   assert.equal(reply.error.code, 53001);
   pipes.ends.write.end();
   await handler.closed;
+});
+
+test('check:B10 a bridge that drains takes nothing more when the client has read what it was sent', async () => {
+  const { pipes, handler } = bridge(rig.listener.port);
+  const text = 'x'.repeat(1024 * 1024);
+  const running = new Map<string, () => void>();
+  rig.core.on('tools/call', (exchange) => {
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    running.set(exchange.request.id, () => resolve(ok(exchange, JSON.stringify({ text }))));
+    return promise;
+  });
+  const send = (id: number) => pipes.send(stateless('tools/call', { name: 't' }, { id }).body);
+  send(1);
+  send(2);
+  await until(() => running.size === 2);
+  handler.drain();
+  send(3);
+  const read = once(pipes.output, 'drain');
+  running.get('1')!();
+  assert.equal((await pipes.message()).id, 1);
+  await read;
+  assert.equal(pipes.input.isPaused(), true);
+  running.get('2')!();
+  assert.equal((await pipes.message()).id, 2);
+  await handler.closed;
+  assert.equal(running.has('3'), false);
+});
+
+test('a line that has only begun when the bridge drains is not refused', async () => {
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const handler = new StdioBridge({ input, output }, { ...DEPS, client: openHttpClient('http://127.0.0.1:1') });
+  input.write('{"jsonrpc"');
+  await new Promise((resolve) => setImmediate(resolve));
+  handler.drain();
+  await handler.closed;
+  assert.equal(output.read(), null);
+});
+
+test('a request that fails by a defect does not keep the bridge from closing', async () => {
+  const input = new PassThrough();
+  let closed = 0;
+  const client: HttpClientPort = {
+    request: () => {
+      throw new Error('a defect');
+    },
+    close: () => closed++,
+  };
+  const handler = new StdioBridge({ input, output: new PassThrough() }, { ...DEPS, client });
+  input.end(call(1, 'ping'));
+  await handler.closed;
+  assert.equal(closed, 1);
 });

@@ -54,6 +54,7 @@ export class StdioBridge {
   readonly #deps: StdioBridgeDeps;
   readonly #lines: LineReader;
   readonly #headers = new BridgeHeaders();
+  /** They never reject. */
   readonly #running = new Set<Promise<void>>();
   /** Stateless requests in flight by id: closing their stream cancels them. */
   readonly #abort = new Map<string, () => void>();
@@ -61,6 +62,7 @@ export class StdioBridge {
   #session: BridgedSession | null = null;
   #reopening: Promise<boolean> | null = null;
   #stopListening: () => void = () => {};
+  #draining = false;
   #ended = false;
   #resolveClosed!: () => void;
 
@@ -77,10 +79,15 @@ export class StdioBridge {
     );
     const { input, output } = streams;
     output.on('error', () => this.close());
-    output.on('drain', () => input.resume());
+    output.on('drain', () => {
+      if (!this.#draining && !this.#ended) input.resume();
+    });
     input.on('error', () => this.close());
     input.on('data', (chunk: Buffer) => this.#lines.push(chunk));
-    input.on('end', () => void this.#finish());
+    input.on('end', () => {
+      this.#lines.end();
+      void this.#finish();
+    });
   }
 
   /** Closes at once; calls in flight continue at the gateway. Idempotent. */
@@ -95,14 +102,14 @@ export class StdioBridge {
 
   /** Takes no further input; calls in flight are still answered, then `closed` resolves. */
   drain(): void {
+    this.#draining = true;
     this.#streams.input.pause();
     this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
     void this.#finish();
   }
 
-  /** The client has closed its end: calls in flight are still answered, then the session is ended. */
+  /** No input follows: calls in flight are still answered, then the session is ended. */
   async #finish(): Promise<void> {
-    this.#lines.end();
     await Promise.all(this.#running);
     this.#stopListening();
     if (this.#session !== null && !this.#ended) await this.#request('DELETE', this.#sessionHeaders(), NOTHING);
@@ -123,10 +130,10 @@ export class StdioBridge {
     if (this.#cancelsStateless(message)) return;
     const work =
       inbound.era === 'stateless' ? this.#stateless(message, this.#headers.of(inbound)) : this.#stateful(message);
-    this.#running.add(work);
-    void work
+    const settled: Promise<void> = work
       .catch((error: unknown) => this.#deps.logger.error('bridge_failed', { reason: String(error) }))
-      .finally(() => this.#running.delete(work));
+      .finally(() => this.#running.delete(settled));
+    this.#running.add(settled);
   }
 
   async #stateless(message: Message, headers: readonly string[]): Promise<void> {

@@ -171,11 +171,11 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#written = socket.errored === null && !socket.destroyed;
   }
 
-  /** Records the time to the first byte, or until the request was given up, if it is at least `leastMs`. */
-  #begun(leastMs: number): void {
+  /** Records the time to the first byte, or until the request was given up if that took long enough. */
+  #begun(givenUp = false): void {
     const tookMs = this.#options.clock.turnNow() - this.#askedAt;
     this.#askedAt = 0;
-    if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
+    if (!givenUp || tookMs >= GIVEN_UP_MS) this.#options.phases?.add('firstByte', tookMs, givenUp);
   }
 
   /** Reads a large body of known length straight into its final buffer; the read cannot go beyond its end. */
@@ -191,7 +191,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   #read(length: number, bytes: Buffer): void {
     if (this.#gone) return;
-    if (this.#askedAt !== 0) this.#begun(0);
+    if (this.#askedAt !== 0) this.#begun();
     this.#slice.begin(length);
     const problem = this.#parser.push(bytes, length);
     if (this.#gone) return;
@@ -267,7 +267,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #destroy(failure: HttpFailure | null): void {
     if (this.#gone) return;
     this.#gone = true;
-    if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
+    if (this.#askedAt !== 0) this.#begun(true);
     this.#parser.stop();
     this.#givenUp?.();
     this.#stopConnectTimer();

@@ -101,10 +101,7 @@ function refuse(url: URL, inside: boolean, remedy: string): void {
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && inside && isLoopbackHost(host))) {
     throw new EgressRefused(`${url.host} is reached without TLS`);
   }
-  if (inside) return;
-  if (isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host))) {
-    throw new EgressRefused(insideWords(url, remedy));
-  }
+  if (!inside && isInside(url)) throw new EgressRefused(insideWords(url, remedy));
 }
 
 function failed(url: URL, cause: Error, withinMs: number, remedy: string): Error {

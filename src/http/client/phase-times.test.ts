@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import type { LookupFunction } from 'node:net';
+import { type LookupFunction, Socket } from 'node:net';
 import { afterEach, test } from 'node:test';
 import { createSecureContext, createServer } from 'node:tls';
 import { TestAuthority } from '../../../test/support/certificates.ts';
 import { closeAll, failureOf, listenRaw, onCleanUp, send } from '../../../test/support/http-client.ts';
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { openHttpClient } from './open-http-client.ts';
-import { PhaseTimes } from './phase-times.ts';
+import { PhaseTimes, timeConnect } from './phase-times.ts';
 import { Resolver } from './resolver.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
@@ -147,6 +147,20 @@ test('check:J1 a name that is searched for long and not found shows as slow', as
   onCleanUp(() => client.close());
   assert.equal(failureOf(await send(client, POST)).kind, 'dns');
   assert.equal(phases.figures()?.summary, 'slow to look its name up (DNS): 4.0 s of 4.0 s');
+});
+
+test('an address that accepts no connection is not reached, however long the attempt lasts', () => {
+  const clock = new HandTurned();
+  const phases = new PhaseTimes();
+  const [silent, open] = [new Socket(), new Socket()];
+  timeConnect(silent, '192.0.2.1', false, phases, clock);
+  clock.takes(5_000);
+  silent.emit('close', false);
+  assert.equal(phases.figures()?.tcp?.lastMs, 5_000);
+  assert.equal(phases.reached, false);
+  timeConnect(open, '192.0.2.1', false, phases, clock);
+  open.emit('connect');
+  assert.equal(phases.reached, true);
 });
 
 test('the figures are those of the last 128 times', () => {

@@ -23,14 +23,17 @@ export class PhaseTimes {
     tls: new Ring(),
     firstByte: new Ring(),
   };
+  #reached = false;
 
-  add(phase: Phase, ms: number): void {
+  /** `givenUp`: the phase was given up after this time. */
+  add(phase: Phase, ms: number, givenUp = false): void {
     this.#rings[phase].add(ms);
+    if (!givenUp && (phase === 'tcp' || phase === 'firstByte')) this.#reached = true;
   }
 
-  /** Whether the peer has accepted a connection or answered, or an attempt at either took long enough to be recorded. */
+  /** Whether the peer has accepted a connection or answered. */
   get reached(): boolean {
-    return !this.#rings.tcp.empty || !this.#rings.firstByte.empty;
+    return this.#reached;
   }
 
   /** Null before the first measurement. */
@@ -57,10 +60,6 @@ class Ring {
   add(ms: number): void {
     this.#values ??= new Float64Array(WINDOW);
     this.#values[this.#count++ % WINDOW] = ms;
-  }
-
-  get empty(): boolean {
-    return this.#count === 0;
   }
 
   figures(): PhaseFigures | null {
@@ -97,19 +96,19 @@ export function timeConnect(
 ): () => void {
   let phase: Phase | null = isIP(host) === 0 ? 'dns' : 'tcp';
   let since = clock.now();
-  const next = (following: Phase | null): void => {
+  const next = (following: Phase | null, givenUp = false): void => {
     const now = clock.now();
-    if (phase !== null) phases.add(phase, now - since);
+    if (phase !== null) phases.add(phase, now - since, givenUp);
     phase = following;
     since = now;
   };
   socket.once('lookup', () => next('tcp'));
   socket.once('connect', () => next(secure ? 'tls' : null));
   if (secure) socket.once('secureConnect', () => next(null));
-  const givenUp = (): void => {
-    if (phase !== null && clock.now() - since >= GIVEN_UP_MS) next(null);
+  const giveUp = (): void => {
+    if (phase !== null && clock.now() - since >= GIVEN_UP_MS) next(null, true);
     phase = null;
   };
-  socket.once('close', givenUp);
-  return givenUp;
+  socket.once('close', giveUp);
+  return giveUp;
 }

@@ -109,7 +109,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
 
   onResponseStarted(): void {
     if (!this.#running) return;
-    if (this.#askedAt !== 0) this.#begun(0);
+    if (this.#askedAt !== 0) this.#begun();
     const { clock, headTimeoutMs } = this.#options;
     this.#stopDeadline ??= clock.after(headTimeoutMs, () =>
       this.fail(new HttpFailure('timeout', true, 'the head of the answer was begun and not finished')),
@@ -148,16 +148,16 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
     if (this.#running) this.fail(undiciFailure(error, this.#sent));
   }
 
-  /** Records the time to the first byte, or until the request was given up, if it is at least `leastMs`. */
-  #begun(leastMs: number): void {
+  /** Records the time to the first byte, or until the request was given up if that took long enough. */
+  #begun(givenUp = false): void {
     const tookMs = this.#options.clock.now() - this.#askedAt;
     this.#askedAt = 0;
-    if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
+    if (!givenUp || tookMs >= GIVEN_UP_MS) this.#options.phases?.add('firstByte', tookMs, givenUp);
   }
 
   #finish(): void {
     this.#options.running.delete(this);
-    if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
+    if (this.#askedAt !== 0) this.#begun(true);
     this.#stopDeadline?.();
     this.#stopDeadline = null;
   }

@@ -98,7 +98,7 @@ export class Listener {
   readonly #log: ListenerLog;
   readonly #portFlag: string;
   readonly #onRefused: (code: string) => void;
-  #settings: ListenerSettings;
+  readonly #settings: ListenerSettings;
   #gate: RequestGate;
   #parts: ContextParts;
   #draining = false;
@@ -169,7 +169,6 @@ export class Listener {
     this.#gate = new RequestGate({ ...settings, host: this.#settings.host });
     this.#parts = { ...this.#parts, maxBodyBytes: settings.maxBodyBytes };
     this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
-    this.#settings = settings;
   }
 
   /**

@@ -78,7 +78,7 @@ export class SseWriter implements WheelStream {
     carrier[WRITER] = this;
     wheel.add(this);
     if (http.destroyed || this.#socket.destroyed || http.begun) {
-      process.nextTick(() => this.#gone());
+      process.nextTick(() => this.gone());
       return;
     }
     http.open([...HEADERS, ...headers]);
@@ -87,11 +87,6 @@ export class SseWriter implements WheelStream {
   /** The client is gone, or `end` was called. Later writes are dropped. */
   get closed(): boolean {
     return this.#closed || this.#ending;
-  }
-
-  /** More is queued than allowed. */
-  get stalled(): boolean {
-    return this.#heldBytes > this.#maxHeldBytes;
   }
 
   /** Bytes that have not reached the operating system. */
@@ -109,10 +104,6 @@ export class SseWriter implements WheelStream {
     return this.#send(eventFrame(null, [Buffer.from(data)], event), false);
   }
 
-  comment(text: string): boolean {
-    return this.#send(commentFrame(text), true);
-  }
-
   /** Sets how long the client waits before it reconnects. */
   retry(ms: number): boolean {
     const piece = Buffer.from(`retry: ${Math.trunc(ms)}\n\n`);
@@ -128,7 +119,7 @@ export class SseWriter implements WheelStream {
 
   cut(): void {
     if (!this.#closed) this.#http.destroy();
-    this.#gone();
+    this.gone();
   }
 
   keepAlive(tick: number): void {
@@ -288,10 +279,6 @@ export class SseWriter implements WheelStream {
 
   /** Called when the `HttpContext` ends. */
   gone(): void {
-    this.#gone();
-  }
-
-  #gone(): void {
     if (this.#closed) return;
     const notifies = !this.#ending || this.#queue !== null;
     this.#release();
