@@ -10,7 +10,8 @@ const TYPE = 'text/html;profile=mcp-app';
 
 function withScript(json: string): { text?: string; blob?: string } {
   const bytes = Buffer.from(json);
-  return JSON.parse(splice(bytes, appScriptEdits(bytes, { start: 0, end: bytes.length }, 'react', TOOLS)).toString());
+  const edits = appScriptEdits(bytes, { start: 0, end: bytes.length }, 'react', () => TOOLS);
+  return JSON.parse(splice(bytes, edits).toString());
 }
 
 /** The document with a mark in place of the script. */

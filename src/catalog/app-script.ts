@@ -15,10 +15,15 @@ const PROLOGUE_BYTES = 64 * 1024;
  * The edit that inserts a script before the document of an MCP App. The app knows only its tools' own names; the script
  * translates names and URIs for calls through the aggregate (decision 056). No edit for other contents.
  */
-export function appScriptEdits(bytes: Buffer, content: Range, server: string, tools: readonly ExposedItem[]): Edit[] {
+export function appScriptEdits(
+  bytes: Buffer,
+  content: Range,
+  server: string,
+  tools: () => readonly ExposedItem[],
+): Edit[] {
   if (!APP_TYPE.test(stringValue(bytes, field(bytes, content.start, content.end, 'mimeType')) ?? '')) return [];
   const [text, blob] = fields(bytes, content.start, content.end, ['text', 'blob']);
-  const script = scriptOf(server, tools);
+  const script = scriptOf(server, tools());
   if (text != null && bytes[text.start] === 0x22) {
     const at = text.start + 1 + prologueLength(bytes, text.start + 1, text.end - 1);
     return [{ start: at, end: at, insert: JSON.stringify(script).slice(1, -1) }];

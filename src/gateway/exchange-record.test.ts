@@ -32,7 +32,7 @@ function bench(level: LogLevel) {
     }
   };
   const kept = (server: string) => logs.journal.last(server, 10_000).map(({ json }) => JSON.parse(json) as Line);
-  return { clock, written, calls, fail, kept };
+  return { clock, record, written, calls, fail, kept };
 }
 
 test('a server that is down fails every call: a few lines in each second, with how many were left out, and others have their own', async () => {
@@ -60,4 +60,12 @@ test('at debug every failed call has a line, and the kept log of its server only
     ],
   );
   assert.equal(kept('down').length, 5);
+});
+
+test('a request that joined one in flight has not waited', async () => {
+  const { clock, record, calls } = bench('info');
+  const exchange = new BenchExchange(request('1', 'resources/read', '{"uri":"x:y"}', 'stateful'), client('stateful'));
+  const joined = Object.assign(exchange, { sentAt: clock.now() - 5 });
+  record.ended(joined, endpointOf('s'), failure(new GatewayError('UNKNOWN', 'lost')), clock.now());
+  assert.equal(calls.last(1)[0]!.waitedMs, 0);
 });

@@ -143,7 +143,8 @@ function callOf(
     request: exchange.id,
     startedAt,
     ms,
-    waitedMs: sentAt === undefined ? null : sentAt - from,
+    // A request that joins an equal one in flight was sent before it came.
+    waitedMs: sentAt === undefined ? null : Math.max(0, sentAt - from),
     method: request.method,
     endpoint: endpoint.path,
     client,

@@ -14,6 +14,9 @@ export class OwnExchange implements Exchange {
   readonly takesInputRequired: boolean = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
+  sentAt: number | undefined = undefined;
+  servedBy: string | undefined = undefined;
+  attempts: Exchange['attempts'] = undefined;
   readonly #emitted: ((notification: Message) => void) | undefined;
 
   constructor(id: string, request: Message, client: ClientProfile, emitted?: (notification: Message) => void) {
@@ -29,6 +32,13 @@ export class OwnExchange implements Exchange {
 
   ask(request: Message): Promise<Message> {
     return Promise.reject(new GatewayError('METHOD_NOT_FOUND', `${request.method} cannot be asked outside a request`));
+  }
+
+  /** Notes in a client's exchange, which waits for this one, how the request was sent. */
+  recordIn(exchange: Exchange): void {
+    exchange.sentAt ??= this.sentAt;
+    exchange.servedBy ??= this.servedBy;
+    exchange.attempts ??= this.attempts;
   }
 
   cancel(reason: string): void {

@@ -189,7 +189,7 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
     (n) => {
       const html = '<!-- a -->'.repeat(n) + '<!--'.repeat(n);
       const bytes = Buffer.from(JSON.stringify({ mimeType: 'text/html;profile=mcp-app', text: html }));
-      return () => appScriptEdits(bytes, { start: 0, end: bytes.length }, 's', []);
+      return () => appScriptEdits(bytes, { start: 0, end: bytes.length }, 's', () => []);
     },
   ],
   'events of one byte each': [20_000, (n) => events(Array.from({ length: n }, () => Buffer.from('x')))],

@@ -43,6 +43,7 @@ test('check:G4 instructions to a model in a description are found, with position
   assert.ok(kinds('<IMPORTANT>x</IMPORTANT>').includes('markup!'));
   assert.ok(kinds('a <|im_start|>system').includes('markup!'));
   assert.ok(kinds('see <!-- this -->').includes('markup'));
+  assert.deepEqual(kinds('<!-- first --> ```system'), ['markup!']);
 });
 
 test('check:G4 invisible characters are found and escaped: zero width, bidi, ANSI, tags', () => {

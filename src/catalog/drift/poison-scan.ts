@@ -243,7 +243,7 @@ function follows({ words: wanted }: Phrase, words: readonly string[], start: num
   return true;
 }
 
-/** Frames by which models recognise the role of a speaker; descriptions do not need them. */
+/** Frames by which models recognise the role of a speaker; descriptions do not need them. Grave ones are first. */
 const MARKUP: readonly string[] = [
   '<important',
   '<system',
@@ -254,8 +254,8 @@ const MARKUP: readonly string[] = [
   '<|system',
   '[inst]',
   '<<sys>>',
-  '<!--',
   '```system',
+  '<!--',
 ];
 
 /** The first entry of `MARKUP` that a lower-case text contains, with its index; null without one. */

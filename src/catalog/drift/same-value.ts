@@ -1,4 +1,5 @@
 import { canonicalExact } from '../../protocol/canonical.ts';
+import { isObject } from '../catalog-member.ts';
 
 /** Values nested deeper count as different, to bound the recursion. */
 const MAX_DEPTH = 128;
@@ -29,7 +30,7 @@ export function valueText(value: unknown): string {
   return (
     JSON.stringify(value, (_key, member: unknown) => {
       if (!isObject(member)) return member;
-      return Object.entries(member).sort(([x], [y]) => (x < y ? -1 : 1));
+      return Object.fromEntries(Object.entries(member).sort(([x], [y]) => (x < y ? -1 : 1)));
     }) ?? ''
   );
 }
@@ -52,8 +53,4 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -26,6 +26,9 @@ test('check:G4 a change is breaking when a valid call may become invalid', () =>
     [tool({ p: { type: 'number' } }), tool({ p: { type: 'integer' } }), /no longer number/],
     [tool({ p: { enum: ['a', 'b'] } }), tool({ p: { enum: ['b'] } }), /p no longer takes "a"/],
     [tool({ p: {} }), tool({ p: { const: 1 } }), /only some values/],
+    [tool({ p: { const: 'a' } }), tool({ p: { const: 'a', enum: ['b'] } }), /p no longer takes "a"/],
+    [tool({ p: { enum: [{ a: 1 }] } }), tool({ p: { enum: [[['a', 1]]] } }), /p no longer takes \{"a":1\}/],
+    [tool({ p: { oneOf: [{ type: 'string' }] } }), tool({ p: { oneOf: [{ type: 'string' }, {}] } }), /another oneOf/],
     [tool({ p: { maxLength: 9 } }), tool({ p: { maxLength: 8 } }), /another maxLength/],
     [tool({ p: {} }), tool({ p: { minimum: 0 } }), /another minimum/],
     [tool({ p: { pattern: 'a' } }), tool({ p: { pattern: 'b' } }), /another pattern/],
@@ -59,6 +62,7 @@ test('check:G4 a definition that accepts everything it accepted before is not br
     [{ type: 'string' }, true],
     [{ enum: ['a'] }, { enum: ['b', 'a'] }],
     [{ const: 'a' }, { enum: ['b', 'a'] }],
+    [{ const: 'a', enum: ['b', 'a'] }, { enum: ['a', 'c'] }],
     [{ maxLength: 8 }, { maxLength: 9 }],
     [{ minimum: 1 }, {}],
     [{ pattern: 'a' }, {}],
@@ -67,6 +71,8 @@ test('check:G4 a definition that accepts everything it accepted before is not br
   ]) {
     assert.equal(schema(before, after).severity, 'behaviour', JSON.stringify(after));
   }
+  const [one, other] = [{ type: 'string' }, { type: 'null' }];
+  assert.equal(schema({ oneOf: [one, other] }, { oneOf: [other, one] }).severity, 'wording');
   assert.equal(judge(tool({}), tool({ p: { type: 'string' } })).severity, 'behaviour');
   assert.equal(judge(tool({ p: {} }, {}, ['p']), tool({ p: {} })).severity, 'behaviour');
 });

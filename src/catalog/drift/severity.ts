@@ -1,5 +1,6 @@
 import type { PinnedList, Severity } from '../../model/drift.ts';
-import { isObject, sameValue, valueText } from './same-value.ts';
+import { isObject } from '../catalog-member.ts';
+import { sameValue, valueText } from './same-value.ts';
 
 interface Judged {
   readonly severity: Severity;
@@ -232,7 +233,7 @@ class Comparison {
     if (numbers && ((role === 'floor' && now <= old) || (role === 'ceiling' && now >= old))) return;
     if (role === 'schema') this.compare(old ?? true, now, join(at, key === 'items' ? '[]' : key), depth + 1);
     else if (role === 'definitions') this.#definitions(mapOf(old), mapOf(now), at, depth);
-    else if ((key !== 'anyOf' && key !== 'oneOf') || !this.#branches(old, now)) this.#say(at, `has another ${key}`);
+    else if (!this.#branches(key, old, now)) this.#say(at, `has another ${key}`);
   }
 
   /** Compares the definitions that both versions have; ignores one that only one version has. */
@@ -241,11 +242,14 @@ class Comparison {
       if (now.has(name)) this.compare(schema, now.get(name), join(at, `$${name}`), depth + 1);
   }
 
-  /** Whether every old alternative still exists unchanged. */
-  #branches(old: unknown, now: unknown): boolean {
-    if (!Array.isArray(old) || !Array.isArray(now)) return false;
-    const has = new Set(now.map((branch) => valueText(branch)));
-    return old.every((branch) => has.has(valueText(branch)));
+  /** Whether every alternative still exists; of `oneOf` no other may exist: a value that two alternatives accept is invalid. */
+  #branches(key: string, old: unknown, now: unknown): boolean {
+    if ((key !== 'anyOf' && key !== 'oneOf') || !Array.isArray(old) || !Array.isArray(now)) return false;
+    const had = old.map((branch) => valueText(branch));
+    const has = now.map((branch) => valueText(branch));
+    if (key === 'oneOf') return sameValue(had.sort(), has.sort());
+    const kept = new Set(has);
+    return had.every((branch) => kept.has(branch));
   }
 
   #say(at: string, words: string): void {
@@ -265,8 +269,13 @@ function typesOf(type: unknown): readonly string[] | null {
 
 /** The only values that the schema accepts, by their comparable text; null for any. */
 function valuesOf(schema: Keywords): ReadonlyMap<string, string> | null {
-  const values = 'const' in schema ? [schema['const']] : schema['enum'];
-  if (!Array.isArray(values)) return null;
+  const listed = Array.isArray(schema['enum']) ? textsOf(schema['enum']) : null;
+  if (!('const' in schema)) return listed;
+  const only = textsOf([schema['const']]);
+  return listed === null ? only : new Map([...only].filter(([text]) => listed.has(text)));
+}
+
+function textsOf(values: readonly unknown[]): ReadonlyMap<string, string> {
   return new Map(values.map((value) => [valueText(value), JSON.stringify(value).slice(0, 64)]));
 }
 

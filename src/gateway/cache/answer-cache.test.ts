@@ -11,7 +11,9 @@ import {
   UNPINNED,
 } from '../../../test/support/gateway-bench.ts';
 import { serverCatalog } from '../../../test/support/server-catalogs.ts';
+import { CallAttempts } from '../../model/call-attempts.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer, notification, request, result } from '../../protocol/compose.ts';
@@ -229,6 +231,8 @@ test('callers that need the same answer at once share a request; one that cancel
   const outcomes = exchanges.map((exchange) => bench.send(exchange));
   assert.equal(bench.sent, 1);
   const { exchange: flight } = bench.upstreams.calls[0]!;
+  flight.servedBy = 'b';
+  flight.attempts = new CallAttempts();
   exchanges[1]!.cancel('bored');
   exchanges[0]!.cancel('the one who began');
   assert.equal(flight.cancelled, null);
@@ -238,6 +242,10 @@ test('callers that need the same answer at once share a request; one that cancel
     assert.ok(cancelled.kind === 'failure' && cancelled.error.code === 'CANCELLED');
   }
   assert.equal(read(third!).n, 1);
+  // The records of all say how it was sent.
+  for (const { sentAt, servedBy, attempts } of exchanges as Exchange[])
+    assert.deepEqual([sentAt, servedBy, attempts], [flight.sentAt, 'b', flight.attempts]);
+  assert.notEqual(flight.sentAt, undefined);
   const text = bench.metrics.exposition();
   assert.match(text, /trunkline_cache_requests_total\{server="one",result="coalesced"\} 2/);
   assert.match(text, /trunkline_cache_requests_total\{server="one",result="miss"\} 1/);

@@ -143,8 +143,10 @@ export class AnswerCache {
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
     for (const { target, request, exchange, settle } of flight.takeWaiters()) {
       // An input request concerns one caller: the first one gets it if it takes it; the others send requests of their own.
-      if (shared || (request === flight.request && exchange.takesInputRequired)) settle(outcome);
-      else void this.#deps.dispatch.call(target, request, exchange).then(settle);
+      if (shared || (request === flight.request && exchange.takesInputRequired)) {
+        flight.recordIn(exchange);
+        settle(outcome);
+      } else void this.#deps.dispatch.call(target, request, exchange).then(settle);
     }
   }
 
@@ -268,6 +270,7 @@ class SingleFlight extends OwnExchange {
   #leave(waiter: SingleFlightWaiter, reason: string): void {
     this.#waiters.delete(waiter);
     waiter.exchange.onCancel = null;
+    this.recordIn(waiter.exchange);
     waiter.settle(
       failure(new GatewayError('CANCELLED', 'the call was cancelled', { outcome: 'UNKNOWN', retryable: false })),
     );

@@ -10,7 +10,6 @@ import {
   type DriftReport,
   type DriftSummary,
   type FieldDifference,
-  type Finding,
   type Pin,
   pinKey,
   type WaitingDefinition,
@@ -198,11 +197,9 @@ async function driftReport(parts: DriftParts, server: string): Promise<DriftRepo
     waiting.push(isPin(one) ? removed(one) : describe(one, guard));
     await pace.step();
   }
-  const findings: Finding[] = [];
   if (guard.policy !== 'off') {
     const others = offered.others(server, null);
-    for (const catalog of offered.catalogs(server)) findings.push(...(await scanCatalog(catalog, others, pace)));
-    offered.found(server, distinct(findings));
+    for (const catalog of offered.catalogs(server)) offered.found(catalog, await scanCatalog(catalog, others, pace));
   }
   return {
     server,
@@ -211,7 +208,7 @@ async function driftReport(parts: DriftParts, server: string): Promise<DriftRepo
     pinned: guard.pins.pins.size,
     listed: offered.isListed(server),
     waiting: waiting.sort((a, b) => (pinKey(a) < pinKey(b) ? -1 : 1)),
-    findings: distinct(findings),
+    findings: guard.policy === 'off' ? [] : offered.findings(server),
     problem: pins.problem,
   };
 }
@@ -226,7 +223,8 @@ function driftSummary(parts: DriftParts, server: string): DriftSummary {
     if (!isPin(one) && offeredFor(one.list, one, guard) !== one.bytes) withheld++;
   }
   const { policy } = guard;
-  return { policy, waiting, withheld, findings: offered.findings(server).length, problem: pins.problem };
+  const findings = policy === 'off' ? 0 : offered.findings(server).length;
+  return { policy, waiting, withheld, findings, problem: pins.problem };
 }
 
 /** The offered definitions that are not approved, and the pins of approved or blocked names that are not offered. */
@@ -306,9 +304,4 @@ function wordsOf(before: string | null, after: string | null): FieldDifference['
 
 function cut(text: string | null): string | null {
   return text === null || text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`;
-}
-
-/** Removes duplicates: several kinds of client may have the same finding. */
-function distinct(findings: readonly Finding[]): readonly Finding[] {
-  return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }

@@ -19,25 +19,25 @@ interface ServerDefinitions {
   readonly own: Map<string, WeakRef<ServerCatalog>>;
   /** Definitions in answers to clients since the last listing, by pin key and digest. */
   readonly unlisted: Map<string, Definition>;
-  findings: readonly Finding[];
 }
 
 /** The definitions that servers offer to all kinds of client, as the servers wrote them. */
 export class OfferedDefinitions {
   readonly #servers = new Map<string, ServerDefinitions>();
   readonly #names = new NamesOfServers();
+  readonly #findings = new WeakMap<ServerCatalog, readonly Finding[]>();
 
   listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
-    this.#keep(this.#of(catalog.server), catalog, findings);
+    this.found(catalog, findings);
+    this.#keep(this.#of(catalog.server), catalog);
     this.#names.set(catalog.server, this.#tools(catalog.server));
   }
 
-  #keep(server: ServerDefinitions, catalog: ServerCatalog, findings: readonly Finding[]): void {
+  #keep(server: ServerDefinitions, catalog: ServerCatalog): void {
     if (catalog.own === true) {
       for (const [digest, kept] of server.own) if (kept.deref() === undefined) server.own.delete(digest);
       server.own.set(catalog.digest, new WeakRef(catalog));
       if (server.own.size > MAX_KINDS) server.own.delete(server.own.keys().next().value!);
-      server.findings = findings;
       return;
     }
     const kind = kindOf(catalog);
@@ -47,7 +47,6 @@ export class OfferedDefinitions {
     server.kinds.set(kind, catalog);
     if (server.kinds.size > MAX_KINDS) server.kinds.delete(server.kinds.keys().next().value!);
     server.unlisted.clear();
-    server.findings = findings;
   }
 
   foundUnlisted(server: string, definition: Definition): void {
@@ -84,13 +83,14 @@ export class OfferedDefinitions {
     }
   }
 
+  /** The findings in what any kind of client is offered, each once. */
   findings(server: string): readonly Finding[] {
-    return this.#servers.get(server)?.findings ?? [];
+    const findings = [...this.catalogs(server)].flatMap((catalog) => this.#findings.get(catalog) ?? []);
+    return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
   }
 
-  found(server: string, findings: readonly Finding[]): void {
-    const known = this.#servers.get(server);
-    if (known !== undefined) known.findings = findings;
+  found(catalog: ServerCatalog, findings: readonly Finding[]): void {
+    this.#findings.set(catalog, findings);
   }
 
   /** Every definition that any kind of client is offered, once. */
@@ -121,7 +121,7 @@ export class OfferedDefinitions {
   #of(name: string): ServerDefinitions {
     let server = this.#servers.get(name);
     if (server === undefined) {
-      server = { kinds: new Map(), own: new Map(), unlisted: new Map(), findings: [] };
+      server = { kinds: new Map(), own: new Map(), unlisted: new Map() };
       this.#servers.set(name, server);
     }
     return server;

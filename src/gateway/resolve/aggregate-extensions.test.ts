@@ -7,6 +7,7 @@ import {
   ended,
   endpointOf,
   GatewayBench,
+  MCP,
   type RunOptions,
 } from '../../../test/support/gateway-bench.ts';
 import type { Advertisement } from '../../../test/support/server-catalogs.ts';
@@ -123,6 +124,28 @@ test('check:D5 SEP-2640 a server that hangs delays a list of several only for a 
   await settled();
   made.clock.advance(5_000);
   assert.equal(text(await page), `{"skills":[${exposed('b')}],"n":1.0}`);
+});
+
+test('check:D5 SEP-2640 a call that is too late is cancelled, and does not keep a cancellation from the next one', async () => {
+  const made = bench({ a: offering({ [SKILLS]: {} }), b: offering({ [SKILLS]: {} }) });
+  const reached: string[] = [];
+  made.upstreams.respond = ({ server, exchange }) => {
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    exchange.onCancel = (reason) => {
+      reached.push(`${server}: ${reason}`);
+      // As a call to a server does when it has ended.
+      exchange.onCancel = null;
+      resolve(failure(new GatewayError('CANCELLED', reason)));
+    };
+    return promise;
+  };
+  const exchange = made.exchange('skills/list', '{}');
+  const page = made.gateway.run(exchange, MCP);
+  await settled();
+  await made.clock.advance(5_000);
+  exchange.cancel('enough');
+  assert.match(text(await page), /^CANCELLED enough/);
+  assert.deepEqual(reached, ['a: the page came too late', 'b: enough']);
 });
 
 test('check:D5 SEP-2640 a skill is read at the server in its address, or under its own URI at the server that has it', async () => {

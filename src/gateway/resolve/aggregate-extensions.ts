@@ -8,6 +8,7 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { editBody, spliceMessage } from '../../protocol/splice.ts';
+import { innerExchange } from '../inner-exchange.ts';
 import { isDown } from '../known-servers.ts';
 import type { ListParts } from '../list-parts.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
@@ -95,9 +96,8 @@ export class AggregateExtensions {
       // A server that is down is not waited for.
       if (isDown(this.#deps.upstreams, server, exchange.client) && servers.length > 1) continue;
       const page = editBody(request, [['cursor', own === null ? null : JSON.stringify(own)]]);
-      const called = this.#call(server, request.bodyStart < 0 ? request : page, exchange);
-      last =
-        servers.length === 1 ? await called : await within(this.#deps.clock, PAGE_WAIT_MS, called, () => late(server));
+      const asked = request.bodyStart < 0 ? request : page;
+      last = await (servers.length === 1 ? this.#call(server, asked, exchange) : this.#page(server, asked, exchange));
       if (exchange.cancelled !== null) return last;
       if (isResult(last)) return withNext(last.message, server, servers[at + 1] ?? null);
     }
@@ -107,6 +107,23 @@ export class AggregateExtensions {
       return ownAnswer(request.era, `"skills":[]${hints}`);
     }
     return last ?? failure(new GatewayError('NOT_SENT', `No server with ${request.method} can be asked now`));
+  }
+
+  /** Calls one of several members, in an exchange of its own, because a call that is late must not touch that of the next. */
+  async #page(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const own = { cancelled: exchange.cancelled, onCancel: null as Exchange['onCancel'] };
+    const cancel = (reason: string): void => {
+      own.cancelled = reason;
+      own.onCancel?.(reason);
+    };
+    exchange.onCancel = cancel;
+    const called = this.#call(server, request, innerExchange(exchange, own));
+    const page = await within(this.#deps.clock, PAGE_WAIT_MS, called, () => {
+      cancel('the page came too late');
+      return late(server);
+    });
+    exchange.onCancel = null;
+    return page;
   }
 
   async #call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -147,7 +164,8 @@ function readCursor(cursor: string): { readonly server: string; readonly cursor:
   }
 }
 
-function contested(uri: string, choices: readonly string[]): GatewayError {
+/** The error for a URI of several servers, with the exposed URIs of each. */
+export function contested(uri: string, choices: readonly string[]): GatewayError {
   return new GatewayError('INVALID_PARAMS', `Several servers have ${uri}: use ${choices.join(' or ')}`);
 }
 

@@ -18,7 +18,7 @@ import { refuseAccess } from '../policy/access.ts';
 import { whyWithheldName } from '../policy/approved.ts';
 import type { Policies } from '../policy/policies.ts';
 import { Target } from '../target.ts';
-import type { AggregateExtensions } from './aggregate-extensions.ts';
+import { type AggregateExtensions, contested } from './aggregate-extensions.ts';
 import { exposedContents, exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { Found, HandshakeView, Resolver } from './resolver.ts';
@@ -242,7 +242,7 @@ function refuseNamed(principal: Principal, uri: string): GatewayError | null {
 function absent(uri: string, catalog: Catalog): GatewayError {
   const choices = catalog.choices('resources', uri);
   if (choices.length === 0) return new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`);
-  return new GatewayError('INVALID_PARAMS', `Several servers have ${uri}: use ${choices.join(' or ')}`);
+  return contested(uri, choices);
 }
 
 /**

@@ -55,7 +55,7 @@ export function exposedContents(outcome: Outcome, target: ResourceTarget, catalo
   const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
-  const tools = catalog.toolsOf(server);
+  const tools = () => catalog.toolsOf(server);
   let apps = 0;
   for (const content of elements(bytes, contents.start, contents.end)) {
     const uri = field(bytes, content.start, content.end, 'uri');

@@ -1,6 +1,6 @@
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
-import type { Exchange, Flow } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
@@ -8,6 +8,7 @@ import { request } from '../../protocol/compose.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
+import { innerExchange } from '../inner-exchange.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';
 import { createdIn } from './task-views.ts';
@@ -37,8 +38,8 @@ export class TaskCalls {
 
   /** Sends the call that may begin a task. `waits`: this call waits for the end of the task. */
   async begin(target: Target, exchange: Exchange, asked: Message, mappings: Mappings, waits = false): Promise<Outcome> {
-    const begun = new RelayedExchange(exchange, asked, mappings, exchange.client, true, waits);
-    return keepable(target.server, await this.#dispatch.call(target, asked, begun));
+    const own = { ...mapped(exchange, mappings), request: asked, beginsTask: true, waitsForTask: waits };
+    return keepable(target.server, await this.#dispatch.call(target, asked, innerExchange(exchange, own)));
   }
 
   /** Sends the gateway's own request, which is cancelled with the exchange `within`. `more`: params beside the id. */
@@ -49,85 +50,43 @@ export class TaskCalls {
     within: Exchange | null = null,
     more = '',
   ): Promise<Outcome> {
+    if (within !== null && within.cancelled !== null) return failure(calledOff(record.server, within.cancelled));
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, method, more);
     const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);
     if (within !== null) within.onCancel = (reason) => exchange.cancel(reason);
     const outcome = await this.#dispatch.callServer(record.server, asked, exchange);
-    if (within !== null) within.onCancel = null;
+    if (within !== null) {
+      within.onCancel = null;
+      exchange.recordIn(within);
+    }
     return outcome;
   }
 
-  /** Sends the client's request, `asked`, with the server's own names, within the client's exchange. */
-  relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+  /** Sends the client's request, `asked`, with the server's own names, within the client's exchange with other `members`. */
+  relay(
+    record: TaskRecord,
+    exchange: Exchange,
+    asked: Message,
+    mappings: Mappings,
+    members: Partial<Exchange> = {},
+  ): Promise<Outcome> {
     const starter = starterOf(record, exchange.client.principal);
     const client = record.era === 'stateless' ? exchange.client : starter;
-    return this.#dispatch.callServer(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
+    const own = { ...mapped(exchange, mappings), request: asked, client, ...members };
+    return this.#dispatch.callServer(record.server, asked, innerExchange(exchange, own));
   }
 }
 
-/** An exchange within another: cancelled with it, but with its own request, client and mappings of messages. */
-class RelayedExchange implements Exchange {
-  readonly id: string;
-  readonly request: Message;
-  readonly client: ClientProfile;
-  readonly beginsTask: boolean;
-  readonly waitsForTask: boolean;
-  readonly trace: string | undefined;
-  readonly #outer: Exchange;
-  readonly #mappings: Mappings;
-
-  constructor(
-    outer: Exchange,
-    request: Message,
-    mappings: Mappings,
-    client: ClientProfile,
-    beginsTask = false,
-    waits = false,
-  ) {
-    this.id = outer.id;
-    this.request = request;
-    this.client = client;
-    this.beginsTask = beginsTask;
-    this.waitsForTask = waits;
-    this.trace = outer.trace;
-    this.#outer = outer;
-    this.#mappings = mappings;
-  }
-
-  get takesInputRequired(): boolean {
-    return this.#outer.takesInputRequired;
-  }
-
-  get sealsInput(): boolean {
-    return this.#outer.sealsInput === true;
-  }
-
-  get paramHeaders(): Readonly<Record<string, string>> | null {
-    return this.#outer.paramHeaders ?? null;
-  }
-
-  get cancelled(): string | null {
-    return this.#outer.cancelled;
-  }
-
-  get onCancel(): ((reason: string) => void) | null {
-    return this.#outer.onCancel;
-  }
-
-  set onCancel(handler: ((reason: string) => void) | null) {
-    this.#outer.onCancel = handler;
-  }
-
-  emit(notification: Message, flow: Flow | null = null): void {
-    this.#outer.emit(this.#mappings.emitted?.(notification) ?? notification, flow);
-  }
-
-  async ask(request: Message, likely = false): Promise<Message> {
-    const { asked, answered } = this.#mappings;
-    const reply = await this.#outer.ask(asked?.(request) ?? request, likely);
-    return answered?.(reply) ?? reply;
-  }
+/** The messages of an inner exchange on their way to and from the client. */
+function mapped(outer: Exchange, { emitted, asked, answered }: Mappings): Pick<Exchange, 'emit' | 'ask'> {
+  return {
+    emit: (notification, flow) => outer.emit(emitted?.(notification) ?? notification, flow),
+    ask: async (question, likely) => {
+      const reply = await outer.ask(asked?.(question) ?? question, likely);
+      return answered?.(reply) ?? reply;
+    },
+  };
 }
 
 /** The outcome of a call; a failure if it is a task with an id that is too long. */

@@ -131,7 +131,8 @@ export class TaskCreation {
     const record = this.#unlisted(call, 'stateful', created);
     const answered = (given: Message) => withRelatedTask(given, record.taskId);
     const fetched = composed(record, starterOf(record, exchange.client.principal), 'tasks/result');
-    const ended = await calls.relay(record, exchange, fetched, { ...UNRELATED, answered });
+    // Sent even if a node that has died sent the call: it only reads, and its id is not the client's.
+    const ended = await calls.relay(record, exchange, fetched, { ...UNRELATED, answered }, { returned: false });
     return plainOutcome(await this.#settled(call, record, ended));
   }
 

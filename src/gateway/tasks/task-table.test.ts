@@ -3,8 +3,9 @@ import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { agent, client } from '../../../test/support/gateway-bench.ts';
 import { ADA, newTask, UNHEARD } from '../../../test/support/new-task.ts';
-import type { TaskRecord } from '../../model/ports.ts';
+import type { SharedTasks, TaskFollower, TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
+import { TaskSizes } from '../../model/task-sizes.ts';
 import { MAX_TTL_MS, type NewTask, TaskTable } from './task-table.ts';
 
 class Kept {
@@ -177,6 +178,32 @@ test('a task that has just ended stays, in the place of the oldest other', () =>
   assert.equal(kept.records.get(first.key)?.status, 'completed');
   assert.equal(table.find('s', 't0', ADA), null);
   assert.notEqual(table.find('s', 't1', ADA), null);
+});
+
+test('the oldest task that has ended goes, also if this node learnt of it from another one later', () => {
+  const clock = new FakeClock();
+  let follower: TaskFollower | null = null;
+  const shared: SharedTasks = {
+    nodes: 1,
+    maxTasks: 3,
+    atHand: new TaskSizes(),
+    own: new TaskSizes(),
+    follow: (theirs) => {
+      follower = theirs;
+    },
+    forget: () => {},
+    read: async () => {},
+    counted: () => 0,
+  };
+  const records = Object.assign(new Kept(), { shared });
+  const table = new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
+  const own = table.add(task('own', { status: 'completed', answer: ended(1) }));
+  follower!.heard({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
+  for (const taskId of ['third', 'fourth']) table.add(task(taskId));
+  assert.deepEqual(
+    ['own', 'theirs', 'third', 'fourth'].filter((taskId) => table.find('s', taskId, ADA) !== null),
+    ['own', 'third', 'fourth'],
+  );
 });
 
 test('a task whose session went with the process is then fetched over the caller’s own connection', () => {

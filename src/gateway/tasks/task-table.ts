@@ -183,8 +183,7 @@ export class TaskTable {
   /** Merges an update. A task that has ended keeps its status; the record of a task that is not in memory is only returned. */
   update(stale: TaskRecord, news: TaskNews): TaskRecord {
     const before = this.#tasks.get(stale.key) ?? stale;
-    const ended = isTerminal(before.status);
-    const status: TaskStatus = ended ? before.status : (news.status ?? before.status);
+    const status: TaskStatus = isTerminal(before.status) ? before.status : (news.status ?? before.status);
     const record: TaskRecord = {
       ...before,
       ...news,
@@ -382,11 +381,12 @@ export class TaskTable {
   }
 
   #oldestEnded(principal: string | null, except: string): TaskRecord | null {
+    let oldest: TaskRecord | null = null;
     for (const record of this.#tasks.values()) {
-      if (!isTerminal(record.status) || record.key === except) continue;
-      if (principal === null || record.principal === principal) return record;
+      if (record.startedAt >= (oldest?.startedAt ?? Number.POSITIVE_INFINITY) || !isTerminal(record.status)) continue;
+      if (record.key !== except && (principal ?? record.principal) === record.principal) oldest = record;
     }
-    return null;
+    return oldest;
   }
 }
 

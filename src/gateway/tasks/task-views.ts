@@ -27,7 +27,6 @@ import type { TaskNews } from './task-table.ts';
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 /** Of a longer description, only the members that the protocol names are kept. */
 const MAX_DESCRIPTION_BYTES = 16 * 1024;
-const TOO_LARGE = 53007;
 
 export interface TaskReport {
   readonly state: TaskState;
@@ -73,7 +72,7 @@ export function kept(kind: 'result' | 'error', era: Era, body: Buffer): NonNulla
   // A copy, because it outlives the buffer that it arrived in.
   if (body.length <= MAX_ANSWER_BYTES) return { kind, era, body: Buffer.from(body) };
   const text = `the answer of the task is longer than ${MAX_ANSWER_BYTES} bytes and was not kept`;
-  return { kind: 'error', era, body: Buffer.from(errorAnswer('0', TOO_LARGE, text, null, era).body) };
+  return { kind: 'error', era, body: Buffer.from(errorAnswer('0', CATALOGUE.TOO_LARGE.rpc, text, null, era).body) };
 }
 
 function heard(bytes: Buffer, task: Range, era: Era): TaskReport | null {

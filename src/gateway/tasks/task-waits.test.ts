@@ -193,24 +193,26 @@ test('a task that ended without an answer is an error of the server', async () =
   assert.equal(given.kind === 'failure' && given.error.code, 'UPSTREAM_PROTOCOL');
 });
 
-test('a task without an end is waited for a day at most, and its client may ask again', async () => {
-  const young = new Young();
-  const taskId = await young.start();
-  young.polls = [{ pollIntervalMs: 60_000 }];
-  const { outcome } = young.wait(taskId);
-  let given: Outcome | null = null;
-  void outcome.then((is) => {
-    given = is;
+for (const pollIntervalMs of [60_000, 1e9]) {
+  test(`a task without an end is waited for a day at most, and its client may ask again (${pollIntervalMs} ms)`, async () => {
+    const young = new Young();
+    const taskId = await young.start();
+    young.polls = [{ pollIntervalMs }];
+    const { outcome } = young.wait(taskId);
+    let given: Outcome | null = null;
+    void outcome.then((is) => {
+      given = is;
+    });
+    for (let hour = 0; hour < 25; hour++) await young.advance(3_600_000);
+    assert.ok(given !== null);
+    assert.equal(code(given), 'TIMEOUT');
+    const polled = young.polledAt.length;
+    await young.advance(600_000);
+    assert.equal(young.polledAt.length, polled);
+    young.polls = [DONE];
+    assert.equal(code(await young.wait(taskId).outcome), 'answer');
   });
-  for (let hour = 0; hour < 25; hour++) await young.advance(3_600_000);
-  assert.ok(given !== null);
-  assert.equal(code(given), 'TIMEOUT');
-  const polled = young.polledAt.length;
-  await young.advance(600_000);
-  assert.equal(young.polledAt.length, polled);
-  young.polls = [DONE];
-  assert.equal(code(await young.wait(taskId).outcome), 'answer');
-});
+}
 
 test('an unanswered input request ends the wait when the client gives up, or within a day', async () => {
   for (const cancels of [true, false]) {

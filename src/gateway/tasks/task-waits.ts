@@ -106,7 +106,8 @@ export class TaskWaits {
           changed = true;
         }
       }
-      await this.#within(pace.next(record.pollIntervalMs, changed && failures === 0), waiting, () => true);
+      const pause = pace.next(record.pollIntervalMs, changed && failures === 0);
+      await this.#within(Math.max(0, Math.min(pause, until - clock.now())), waiting, () => true);
       record = table.get(record.key) ?? record;
       changed = false;
     }
@@ -189,8 +190,9 @@ export class TaskWaits {
 
 /** The pause between two polls if the server names no interval. */
 const DEFAULT_MS = 1_000;
-/** The bounds of the interval that a server may ask for. */
+/** The shortest pause, whatever a server asks for. */
 const MIN_MS = 50;
+/** A pause that no server asked for is not longer. */
 const MAX_MS = 60_000;
 /** Without a change the pauses grow up to this multiple of the first. */
 const MAX_GROWTH = 8;
@@ -198,8 +200,8 @@ const GROWTH = 1.5;
 const JITTER = 0.2;
 
 /**
- * How long to wait before a task is polled again: at least as long as its server asks for, up to `MAX_MS`; longer while nothing
- * changes or the server cannot be reached; and never for many tasks at one instant (proto:C7).
+ * How long to wait before a task is polled again: at least as long as its server asks for, which may refuse earlier polls;
+ * longer while nothing changes or the server cannot be reached; and never for many tasks at one instant (proto:C7).
  */
 export class PollPace {
   readonly #unit: () => number;
@@ -212,7 +214,7 @@ export class PollPace {
 
   next(askedMs: number | null, changed: boolean): number {
     if (changed) this.#growth = 1;
-    const base = Math.min(Math.max(askedMs ?? DEFAULT_MS, MIN_MS), MAX_MS);
+    const base = Math.max(askedMs ?? DEFAULT_MS, MIN_MS);
     const pause = Math.min(base * this.#growth, Math.max(base, MAX_MS));
     this.#growth = Math.min(this.#growth * GROWTH, MAX_GROWTH);
     return Math.round(pause * (1 + JITTER * this.#unit()));

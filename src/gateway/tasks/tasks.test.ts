@@ -1,18 +1,31 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { agent, type Call, client, ended, GatewayBench, MCP, NO_RECORDS } from '../../../test/support/gateway-bench.ts';
-import { UNHEARD } from '../../../test/support/new-task.ts';
+import {
+  agent,
+  type Call,
+  client,
+  dispatchTo,
+  ended,
+  GatewayBench,
+  MCP,
+  NO_RECORDS,
+} from '../../../test/support/gateway-bench.ts';
+import { newTask as taskOf, UNHEARD } from '../../../test/support/new-task.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { SpanLog } from '../../../test/support/span-log.ts';
+import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
+import { CallLog } from '../../telemetry/call-log.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { Tracer } from '../../telemetry/tracing.ts';
 import { Sealer } from '../sealer.ts';
 import { Target } from '../target.ts';
+import { TaskCalls } from './task-calls.ts';
 import { newTask } from './task-creation.ts';
 import { TaskIds } from './task-ids.ts';
 import { TaskTable } from './task-table.ts';
@@ -20,7 +33,10 @@ import { createdTask } from './task-views.ts';
 
 const TASKS = { capabilities: '{"extensions":{"io.modelcontextprotocol/tasks":{}}}' };
 const OFFERS = {
-  jobs: { tools: [tool('run')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } },
+  jobs: {
+    tools: [tool('run'), tool('must', ',"execution":{"taskSupport":"required"}')],
+    capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
+  },
   young: {
     era: 'stateless',
     tools: [tool('run')],
@@ -173,4 +189,65 @@ test('a task records whether its session ends with the process', () => {
     const call = { target, exchange, endpoint: MCP, wraps: false };
     assert.equal(newTask(call, 'stateful', created, ids).passing === true, passing);
   }
+});
+
+const CALLS = ['{"name":"jobs__run","task":{}}', '{"name":"young__run","task":{}}', '{"name":"jobs__must"}'];
+
+test('check:C9 fault:F30 a call that a dead node has sent is only looked up, also if it may begin a task', async () => {
+  const sent: string[] = [];
+  const bench = new GatewayBench(OFFERS);
+  const run = async (params: string, found: boolean) => {
+    sent.length = 0;
+    bench.upstreams.respond = ({ request: { method }, exchange }) => {
+      sent.push(`${method} ${exchange.returned}`);
+      if (method !== 'tools/call') return answer(result('1', '{"content":[]}', 'stateful'));
+      exchange.found = found;
+      if (!found) return failure(new GatewayError('UNKNOWN', 'the node is gone'));
+      return answer(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1000}}', 'stateful'));
+    };
+    const returned: Exchange = Object.assign(bench.exchange('tools/call', params), { returned: true });
+    await bench.gateway.run(returned, MCP);
+    assert.equal(returned.found, found, params);
+  };
+  for (const params of CALLS) {
+    await run(params, false);
+    assert.deepEqual(sent, ['tools/call true'], params);
+  }
+  // The task began, and its result is fetched.
+  await run(CALLS[2]!, true);
+  assert.deepEqual(sent, ['tools/call true', 'tasks/result false']);
+});
+
+test('the record of a call says how it was sent, also if it may begin a task or asks for one of the other era', async () => {
+  const calls = new CallLog('bench', null, Logger.silent(), 64);
+  const bench = new GatewayBench(OFFERS, {}, new Metrics(), { calls });
+  bench.upstreams.respond = ({ request: { method }, server, exchange }) => {
+    exchange.servedBy = 'b';
+    const task = '"taskId":"t-1","status":"working","ttl":60000';
+    if (server === 'young') return answer(result('1', `{"resultType":"task",${task}}`, 'stateless'));
+    return answer(result('1', method === 'tasks/result' ? '{"content":[]}' : `{"task":{${task}}}`, 'stateful'));
+  };
+  const { task } = ended(await bench.run('tools/call', CALLS[1]!)) as { task: { taskId: string } };
+  await bench.run('tasks/get', JSON.stringify({ taskId: task.taskId }));
+  for (const params of [CALLS[0]!, CALLS[2]!]) await bench.run('tools/call', params);
+  const records = calls.last(9);
+  assert.deepEqual(
+    records.map(({ name, servedBy, tries, waitedMs }) => [name, servedBy, tries, waitedMs]),
+    [
+      ['run', 'b', 1, 0],
+      [null, 'b', 1, 0],
+      ['run', 'b', 1, 0],
+      ['must', 'b', 1, 0],
+    ],
+  );
+});
+
+test('a request about a task is not sent for a client that has cancelled', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const calls = new TaskCalls(dispatchTo(bench.upstreams));
+  const exchange = bench.exchange('tasks/get', '{"taskId":"t-1"}');
+  exchange.cancel('enough');
+  const record = { ...taskOf('t-1', { server: 'jobs' }), key: 'k', startedAt: 0, expiresAt: 1 };
+  assert.equal(code(await calls.own(record, exchange.client.principal, 'tasks/get', exchange)), 'CANCELLED');
+  assert.equal(bench.upstreams.calls.length, 0);
 });

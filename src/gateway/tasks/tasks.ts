@@ -234,8 +234,8 @@ export class Tasks implements TaskEvents {
 
   changed(record: TaskRecord, before: TaskRecord): void {
     if (!this.#open) return;
-    this.#deps.changed(record.server);
     if (isTerminal(record.status)) this.over(record);
+    else this.#deps.changed(record.server);
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
     const seen = this.#deps.sessions.get(sessionId);
