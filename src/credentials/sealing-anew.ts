@@ -40,7 +40,7 @@ async function sealedAnew(
   const context = contextOf(collection, key);
   const text = sealing.open(context, value);
   if (text === null || sealing.outdated?.(context, value) !== true) return 'good';
-    // A node that exchanges a token writes the result over this revision, which must therefore stay.
+  // A node that exchanges a token writes the result over this revision, which must therefore stay.
   const { exchangeUntil } = JSON.parse(text) as { readonly exchangeUntil?: number | null };
   if (exchangeUntil != null && exchangeUntil > now) return 'later';
   const write = { kind: 'put', collection, key, value: sealing.seal(context, text), expected: revision } as const;

@@ -32,7 +32,7 @@ export function snapshotPath(path: string): string {
 /** Opens, checks and migrates the file; null if it was never written. Throws StoreUnusable. */
 export function openStoreFile(path: string): OpenedFile | null {
   const snapshot = fs.existsSync(snapshotPath(path));
-    // The first change to an empty file was never committed. After a commit there is a snapshot, or the file is damaged.
+  // The first change to an empty file was never committed. After a commit there is a snapshot, or the file is damaged.
   const there = fs.existsSync(path) && (fs.statSync(path).size > 0 || fs.existsSync(`${path}-journal`));
   if (!there) {
     if (!snapshot) return null;

@@ -246,7 +246,7 @@ function isNext(
   if (head.session !== null || sessions.size > 0 || from !== 'client') return false;
   if (head.principal !== null && head.principal !== client.principal.id) return false;
   if (head.client !== null && head.client !== nameIn(client.info)) return false;
-    // Other messages belong to sessions that existed before, except for clients without sessions.
+  // Other messages belong to sessions that existed before, except for clients without sessions.
   if (client.sessionId === null) return true;
   return (JSON.parse(Buffer.concat(message).toString()) as { method?: unknown }).method === 'initialize';
 }
