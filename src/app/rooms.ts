@@ -140,7 +140,7 @@ export async function buildRooms(
     loginEnded: (server, end) => serverEvents.loginEnded(server, end),
   });
   const pins = await PinBook.open({
-    records: new StoredPins(runTimeStore),
+    records: new StoredPins(runTimeStore, random),
     shared,
     marks: trustMarks(stateFile),
     clock,

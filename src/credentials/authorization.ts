@@ -1,6 +1,6 @@
 import * as oauth from 'oauth4webapi';
 import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
-import type { Credential } from './credentials.ts';
+import type { Credential } from './credential.ts';
 import type { Authority } from './discovery.ts';
 import { authorizationEndpoint, registrationEndpoint } from './endpoints.ts';
 import { loginRefused } from './login-errors.ts';

@@ -7,6 +7,7 @@ import type { Sealing } from '../model/sealing.ts';
 import { authOf, type Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
+import { type Credential, credentialView, unreadableView } from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt, ownerOf } from './credential-owner.ts';
 import { type Kept, type Records, SealedRecords } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
@@ -15,21 +16,6 @@ import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
 import { RETRY_MS, RenewalRetries } from './retries.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
-
-/** A stored credential for a server. */
-export interface Credential {
-  /** URL of the server that the tokens are for; with another URL they are void. */
-  readonly url: string;
-  readonly authority: Authority;
-  readonly client: OAuthClient;
-  /** All scopes ever requested; a step-up adds to them. */
-  readonly scopes: readonly string[];
-  readonly tokens: Tokens | null;
-  readonly reason: string | null;
-  /** Until when a node has the claim to exchange, for which others wait; null if there is no exchange. */
-  readonly exchangeUntil: number | null;
-  readonly changedAt: number;
-}
 
 export interface CredentialsDeps {
   readonly clock: Clock;
@@ -71,6 +57,8 @@ export class ServerCredentials {
   readonly #challenges = new Map<string, BearerChallenge>();
   readonly #renewals = new Map<string, Promise<boolean>>();
   readonly #failedAt = new Map<string, number>();
+  /** Logins that are not stored yet. */
+  readonly #unstored = new Map<string, Credential>();
   readonly #retries: RenewalRetries;
   #read = false;
   #taken = 0;
@@ -188,13 +176,14 @@ export class ServerCredentials {
     const value = { ...credential, exchangeUntil: null, reason: null, changedAt: clock.wall() };
     const key = keyOf(owner);
     this.#challenges.delete(key);
-    await within(clock, LOGIN_STORE_MS, this.#stored(key, value), () => {});
-    return this.#viewOf(this.#known.get(key)!);
+    await within(clock, LOGIN_STORE_MS, this.#storedLogin(key, value), () => {});
+    return credentialView({ key, value }, clock.wall());
   }
 
   async forget(owner: CredentialOwner): Promise<Credential | null> {
     const key = keyOf(owner);
-    const { value } = (await this.#records.get(key)) ?? { value: null };
+    this.#unstored.delete(key);
+    const { value } = (await this.#records.get(key)) ?? this.#known.get(key) ?? { value: null };
     await this.#records.delete(key);
     this.#take(key, null);
     return value;
@@ -206,16 +195,18 @@ export class ServerCredentials {
   }
 
   list(): readonly CredentialView[] {
-    const lost = this.unreadable.map((key) => ({ ...UNREADABLE, ...ownerOf(key) }));
+    const now = this.deps.clock.wall();
     const printed = this.deps.programs?.list() ?? [];
-    const all = [...lost, ...printed, ...Array.from(this.#known.values(), (kept) => this.#viewOf(kept))];
+    const known = Array.from(this.#known.values(), (kept) => credentialView(kept, now));
+    const all = [...this.unreadable.map(unreadableView), ...printed, ...known];
     return all.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   }
 
   /** When the owner's credential was last changed; null without a valid one. */
   connectedAt(owner: CredentialOwner): number | null {
     const kept = this.#known.get(keyOf(owner));
-    return kept !== undefined && this.#viewOf(kept).state === 'connected' ? kept.value.changedAt : null;
+    const isConnected = kept !== undefined && credentialView(kept, this.deps.clock.wall()).state === 'connected';
+    return isConnected ? kept.value.changedAt : null;
   }
 
   /** Gets new tokens without the user. Resolves with whether there are now other tokens than `used`. */
@@ -236,8 +227,7 @@ export class ServerCredentials {
     try {
       for (const end = clock.now() + 1.5 * EXCHANGE_MS; clock.now() < end; await pause(clock, LOOK_MS)) {
         const kept = await this.#reread(key);
-        const value =
-          kept !== null && 'url' in server.transport && kept.value.url === server.transport.url ? kept.value : null;
+        const value = kept !== null && isFor(server, kept.value) ? kept.value : null;
         if (value?.tokens != null && value.tokens.access !== used?.access) return true;
         if (value?.exchangeUntil != null && value.exchangeUntil > clock.wall()) continue;
         const mine = value ?? (await this.#first(server));
@@ -288,13 +278,35 @@ export class ServerCredentials {
   }
 
   /** Uses the new tokens at once, because the old ones may be void already, and retries until they are stored. */
-  async #stored(key: string, value: Credential, claimed?: number): Promise<void> {
-    this.#take(key, { key, value, revision: claimed ?? 0 });
+  async #stored(key: string, value: Credential, claimed: number): Promise<void> {
+    this.#take(key, { key, value, revision: claimed });
     for (;;) {
       try {
         await this.#records.put(key, value, claimed);
         await this.#reread(key);
         return;
+      } catch {
+        await pause(this.deps.clock, LOOK_MS);
+      }
+    }
+  }
+
+  /** As `#stored`, over whatever is there. A retry gives way to a revocation and to a later login, of any node. */
+  async #storedLogin(key: string, value: Credential): Promise<void> {
+    const before = this.#known.get(key)?.revision || null;
+    this.#take(key, { key, value, revision: 0 });
+    this.#unstored.set(key, value);
+    for (let retry = false; this.#unstored.get(key) === value; retry = true) {
+      try {
+        const there = retry ? await this.#records.get(key) : null;
+        const replaced = retry && isReplaced(value, before, there);
+        const expected = retry ? (there?.revision ?? null) : undefined;
+        const revision = replaced ? null : await this.#records.put(key, value, expected);
+        if (revision === null && !replaced) continue;
+        if (this.#unstored.get(key) === value) this.#unstored.delete(key);
+        // It was revoked while the store wrote it.
+        else if (revision !== null && !this.#known.has(key)) await this.#records.delete(key, revision);
+        await this.#reread(key);
       } catch {
         await pause(this.deps.clock, LOOK_MS);
       }
@@ -358,39 +370,20 @@ export class ServerCredentials {
     const told = kept === null || now !== null;
     if (this.#read && told && before?.access !== now?.access) this.deps.changed(ownerOf(key), kept === null);
   }
-
-  #viewOf({ key, value }: Kept<Credential>): CredentialView {
-    const { authority, client, scopes, tokens, reason, changedAt } = value;
-    const refreshable = tokens?.refresh != null;
-    const ended = tokens?.expiresAt != null && tokens.expiresAt <= this.deps.clock.wall() && !refreshable;
-    const lacking = tokens === null ? 'there is no token' : ended ? 'its token has ended' : null;
-    return {
-      ...ownerOf(key),
-      state: tokens === null ? 'login_required' : ended ? 'expired' : reason === null ? 'connected' : 'failed',
-      reason: reason ?? lacking,
-      issuer: authority.metadata.issuer,
-      clientId: client.id,
-      scopes: tokens?.scopes ?? scopes,
-      expiresAt: tokens?.expiresAt ?? null,
-      refreshable,
-      program: false,
-      changedAt,
-    };
-  }
 }
 
-/** View of a credential whose sealing key is gone. */
-const UNREADABLE: Omit<CredentialView, 'server' | 'principal'> = {
-  state: 'failed',
-  reason: 'it cannot be opened, the key that sealed it is gone',
-  issuer: null,
-  clientId: null,
-  scopes: [],
-  expiresAt: null,
-  refreshable: false,
-  program: false,
-  changedAt: 0,
-};
+/** Whether the credential is for this definition: from another issuer it would get the secret that is for `auth.issuer`. */
+function isFor(server: Server, { url, authority }: Credential): boolean {
+  const { issuer } = authOf(server);
+  const { transport } = server;
+  return 'url' in transport && url === transport.url && (issuer === null || issuer === authority.metadata.issuer);
+}
+
+/** Whether a login was revoked or replaced while it was not stored. `before`: the revision known when it ended. */
+function isReplaced(login: Credential, before: number | null, there: Kept<Credential> | null): boolean {
+  if (there === null) return before !== null;
+  return there.revision !== before && there.value.changedAt >= login.changedAt;
+}
 
 /** The client of the definition; null if it names none. */
 export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {

@@ -26,8 +26,14 @@ export async function discover(
   const resource = await resourceMetadata(fetch, url, metadataUrl);
   if (resource === null) {
     const issuer = onlyIssuer ?? url.origin;
-    const metadata = (await issuerMetadata(fetch, issuer)) ?? withoutMetadata(url.origin);
-    return { metadata, resource: null, scopes: null };
+    const metadata = await issuerMetadata(fetch, issuer);
+    // The server's own endpoints would get the secret that the operator meant for this issuer alone.
+    if (metadata === null && issuer !== url.origin) {
+      throw loginRefused(
+        `its authorization server ${short(issuer)}, which auth.issuer names, publishes no metadata; correct auth.issuer, or set it to ${url.origin} if the server is its own authorization server`,
+      );
+    }
+    return { metadata: metadata ?? withoutMetadata(issuer), resource: null, scopes: null };
   }
   if (!covers(resource.resource, url)) {
     throw loginRefused(

@@ -75,6 +75,13 @@ test('check:I3 what waits for the end of a login waits while the token is got, h
   await assert.rejects(logins.finish(back), { code: 'AUTH_REQUIRED' });
 });
 
+test('check:I3 a node that waits for the end of a login finds it where another node has ended it', async () => {
+  const { records, logins, id, back } = await begun(world(granted));
+  const ended = loginsOf(credentialNode(records, world(granted))).ended(id);
+  await logins.finish(back);
+  assert.equal((await ended).state, 'connected');
+});
+
 test('check:I3 while the store is away nothing is lost: the same address is good once it is back', async () => {
   const { records, logins, back } = await begun(world(granted));
   records.failing = 1;

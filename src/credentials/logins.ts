@@ -181,8 +181,9 @@ export class OAuthLogins implements Logins {
     const { server, deviceCode } = begun;
     const before = this.#of(begun)?.changedAt;
     for (let waitMs = begun.intervalMs; ; ) {
-      // Read before the credential: when the login is gone, its result is known.
+      // Read before the credential: when the login is gone, its result is in the store, and perhaps of another node.
       const over = (await this.#open(id)) === null;
+      if (over) await this.#credentials.refresh();
       const done = this.#of(begun);
       if (done?.state === 'connected' && done.changedAt !== before) return done;
       if (over) throw loginRefused(`${server}: the login was refused, or ten minutes are over`);

@@ -4,7 +4,7 @@ import { credentialNode as node, SharedRecords } from '../../test/support/creden
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Server } from '../model/server.ts';
-import type { Credential } from './credentials.ts';
+import type { Credential } from './credential.ts';
 import { Leases } from './lease.ts';
 
 const URL_OF_SERVER = 'https://mcp.example/mcp';

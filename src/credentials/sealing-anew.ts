@@ -19,7 +19,7 @@ export async function sealAnew(records: Records, sealing: Sealing, clock: Clock)
     let left = 0;
     for (const collection of COLLECTIONS) {
       for await (const record of recordsOf(records, collection)) {
-        const how = await sealedAnew(records, sealing, collection, record, clock.wall());
+        const how = await resealed(records, sealing, collection, record, clock.wall());
         if (how === 'sealed') sealed++;
         if (how === 'later') left++;
       }
@@ -30,7 +30,7 @@ export async function sealAnew(records: Records, sealing: Sealing, clock: Clock)
   }
 }
 
-async function sealedAnew(
+async function resealed(
   records: Records,
   sealing: Sealing,
   collection: string,

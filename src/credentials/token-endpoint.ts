@@ -4,6 +4,7 @@ import * as oauth from 'oauth4webapi';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
+import { MASK } from '../model/secret.ts';
 import type { Authority } from './discovery.ts';
 import { loginRefused } from './login-errors.ts';
 
@@ -100,7 +101,7 @@ function withoutSecrets(error: unknown, secrets: readonly (string | null)[]): un
   if (!(error instanceof oauth.ResponseBodyError) || error.error_description === undefined) return error;
   for (const secret of secrets) {
     if (secret !== null && secret !== '') {
-      error.error_description = error.error_description.replaceAll(secret, '[redacted]');
+      error.error_description = error.error_description.replaceAll(secret, MASK);
     }
   }
   return error;

@@ -5,7 +5,8 @@ import { systemClock } from '../model/clock.ts';
 import { systemRandom } from '../model/random.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
-import { type Credential, ServerCredentials } from './credentials.ts';
+import type { Credential } from './credential.ts';
+import { ServerCredentials } from './credentials.ts';
 
 const CREDENTIAL = {
   url: 'https://mcp.example/mcp',

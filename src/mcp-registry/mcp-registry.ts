@@ -68,7 +68,8 @@ export class McpRegistry {
       : await this.#document(whole, version);
     if (found !== null) return found;
     const near = (await this.search(whole.split('/')[1] ?? whole)).map(({ server }) => server.name);
-    if (near.includes(whole)) throw unknown(`${whole} has no version ${version} in ${this.source}`);
+    const which = version === null ? 'latest version' : `version ${version}`;
+    if (near.includes(whole)) throw unknown(`${whole} has no ${which} in ${this.source}`);
     throw this.#noSuch(whole, near);
   }
 
@@ -123,16 +124,17 @@ export class McpRegistry {
         `the registry ${base} ${why}; name another one with --registry: an address, or a file or folder of server.json documents`,
         { cause },
       );
+    const notAnswered = (error: Error): never => {
+      throw failed(`does not answer (${(error.cause as Error | undefined)?.message ?? error.message})`, error);
+    };
     const answer = await fetch(url, {
       signal: AbortSignal.timeout(ANSWER_MS),
       headers: { accept: 'application/json' },
-    }).catch((error: Error) => {
-      throw failed(`does not answer (${(error.cause as Error | undefined)?.message ?? error.message})`, error);
-    });
+    }).catch(notAnswered);
     if (answer.status === 404 && mayLack) return null;
     if (!answer.ok) throw failed(`answers ${answer.status} at ${url}`);
-    const text = await answer.text();
-    if (text.length > MAX_BYTES) throw failed('answers with more than 10 MiB');
+    const text = await textOf(answer).catch(notAnswered);
+    if (text === null) throw failed('answers with more than 10 MiB');
     try {
       return JSON.parse(text);
     } catch (error) {
@@ -145,6 +147,18 @@ export class McpRegistry {
     this.#documents ??= documentsAt(this.source);
     return this.#documents;
   }
+}
+
+/** Null for a body of more than `MAX_BYTES`; its rest is not read. */
+async function textOf({ body }: Response): Promise<string | null> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) return null;
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
 async function documentsAt(path: string): Promise<readonly RegistryEntry[]> {

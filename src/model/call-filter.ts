@@ -34,8 +34,8 @@ const NUMBERS: Readonly<Record<string, (call: CallRecord) => number>> = {
 
 export const CALL_FILTER_KEYS: readonly string[] = [...Object.keys(TEXTS), ...Object.keys(NUMBERS)];
 
-/** One condition of a filter: an optional key with its operator, then a word or a quoted text. */
-const CONDITION = /(-?)(?:([A-Za-z]+)(:|>=|<=|>|<|=))?(?:"([^"]*)"|([^\s"]+))/y;
+/** One condition of a filter: an optional key with its operator, then a word or a quoted text, and the space after it. */
+const CONDITION = /(-?)(?:([A-Za-z]+)(:|>=|<=|>|<|=))?(?:"([^"]*)"|([^\s"]+))\s*/y;
 
 /** The filter cannot be parsed; the message says why. */
 export class CallFilterError extends Error {}
@@ -59,7 +59,6 @@ export function callFilter(text: string): Test {
     const test = key === undefined ? contains(value) : condition(key, operator!, value);
     tests.push(minus === '-' ? (call) => !test(call) : test);
     at += all.length;
-    while (words[at] === ' ') at++;
   }
   return (call) => tests.every((test) => test(call));
 }

@@ -203,6 +203,8 @@ export interface PinsChange {
   readonly pins: readonly Pin[];
   readonly removed: readonly DefinitionName[];
   readonly events: readonly DriftEvent[];
+  /** It may be stored part by part, `trustedAt` after the pins; otherwise all of it is stored or nothing. */
+  readonly inParts?: true;
 }
 
 /** The current pins of all servers. Implemented by `registry/`. */

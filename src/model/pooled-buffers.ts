@@ -90,10 +90,11 @@ export function letGo(view: Buffer): void {
 }
 
 export function dropKept(): void {
-  if (letGoLater !== null) letHeapGrow(false);
   kept.length = 0;
   keptBytes = 0;
-  if (letGoLater !== null) clearTimeout(letGoLater);
+  if (letGoLater === null) return;
+  letHeapGrow(false);
+  clearTimeout(letGoLater);
   letGoLater = null;
 }
 

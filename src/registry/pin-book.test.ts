@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import type { Definition } from '../model/drift.ts';
+import type { Definition, DriftEvent } from '../model/drift.ts';
+import { systemRandom } from '../model/random.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { type PinRecords, StoredPins } from '../store/run-time-store/stored-pins.ts';
@@ -23,7 +24,7 @@ function setUp() {
   const asked = { known: true };
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
-  const open = (records: PinRecords = new StoredPins(runTimeStore)) =>
+  const open = (records: PinRecords = new StoredPins(runTimeStore, systemRandom)) =>
     PinBook.open({
       records,
       shared: false,
@@ -45,10 +46,10 @@ function sharing() {
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger: Logger.silent() });
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
-  const node = () => {
+  const node = (records: PinRecords = new StoredPins(runTimeStore, systemRandom)) => {
     const marks = new Set<string>();
     return PinBook.open({
-      records: new StoredPins(runTimeStore),
+      records,
       shared: true,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,
@@ -130,21 +131,13 @@ test('check:G4 a decision that cannot be stored does not count', async () => {
 
 test('check:G4 a first use that cannot be stored holds for the process, is reported, and is stored with the next change', async () => {
   const { open, runTimeStore, logged } = setUp();
-  const records = new StoredPins(runTimeStore);
-  let full = true;
-  const failing: PinRecords = {
-    load: () => records.load(),
-    save: (server, change) =>
-      full ? Promise.reject(new StoreError('full', 'the disk is full')) : records.save(server, change),
-    history: (server, options) => records.history(server, options),
-    forget: (server) => records.forget(server),
-  };
-  const book = await open(failing);
+  const { state, port } = failing(runTimeStore);
+  const book = await open(port);
   await book.trust('s', [tool('a')], '');
   assert.deepEqual(digests(book, 'a'), ['d-a']);
   assert.match(book.problem!, /the disk is full/);
   assert.ok(logged.some((line) => line.includes('pins_not_saved')));
-  full = false;
+  state.full = false;
   await book.block('s', [tool('b')], 'op');
   assert.equal(book.problem, null);
   const next = await open();
@@ -155,7 +148,7 @@ test('check:G4 lost pins are reported', async () => {
   const { open, logged } = setUp();
   await (await open()).trust('s', [tool('a')], '');
   const empty = new SqliteRunTimeStore({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
-  const book = await open(new StoredPins(empty));
+  const book = await open(new StoredPins(empty, systemRandom));
   assert.equal(book.isLost('s'), true);
   assert.equal(book.isLost('another'), false);
   await book.trust('s', [], 'lost');
@@ -236,7 +229,7 @@ test('check:G4 a node that is too late to trust a server does not report its pin
   // a has not read that yet.
   await a.trust('s', [tool('b')], '');
   assert.deepEqual(digests(a, 'b'), undefined);
-  await new StoredPins(runTimeStore).forget('s');
+  await new StoredPins(runTimeStore, systemRandom).forget('s');
   await a.reload();
   assert.equal(a.isLost('s'), false);
   await b.reload();
@@ -252,4 +245,77 @@ test('check:G4 a node that is too late to trust a server does not report its pin
     false,
   );
   await runTimeStore.close();
+});
+
+/** A node that cannot write while `full`. */
+function failing(runTimeStore: SqliteRunTimeStore) {
+  const records = new StoredPins(runTimeStore, systemRandom);
+  const state = { full: true };
+  const port: PinRecords = {
+    load: () => records.load(),
+    save: (server, change) =>
+      state.full ? Promise.reject(new StoreError('full', 'the disk is full')) : records.save(server, change),
+    history: (server, options) => records.history(server, options),
+    forget: (server) => records.forget(server),
+  };
+  return { state, port };
+}
+
+const NOTE: DriftEvent = {
+  at: 1,
+  kind: 'changed',
+  name: { list: 'tools', key: 'a' },
+  digest: 'd',
+  before: null,
+  severity: 'wording',
+  by: null,
+  text: '',
+};
+
+for (const reads of [true, false])
+  test(`check:G4 trust that could not be saved gives way to what another node decided, which this node has ${reads ? '' : 'not '}read`, async () => {
+    const { runTimeStore, node } = sharing();
+    const { state, port } = failing(runTimeStore);
+    const [a, b] = [await node(port), await node()];
+    await a.trust('s', [tool('a', 'own'), tool('evil')], '');
+    await b.trust('s', [tool('a'), tool('evil')], '');
+    await b.block('s', [tool('evil')], 'op');
+    if (reads) await a.reload();
+    state.full = false;
+    await a.note('s', [NOTE]);
+    await a.approve('s', [tool('c')], [], 'op');
+    await b.reload();
+    for (const book of [a, b]) {
+      assert.deepEqual(digests(book, 'a'), ['d-a']);
+      assert.equal(book.of('s').pins.get('tools evil')!.blocked?.by, 'op');
+    }
+    assert.equal(a.problem, null);
+    assert.deepEqual((await kinds(b)).toSorted(), ['approved', 'blocked', 'changed', 'trusted']);
+    await runTimeStore.close();
+  });
+
+test('check:G4 a name that another node blocked stays blocked where this node trusts the server', async () => {
+  const { runTimeStore, node } = sharing();
+  const { state, port } = failing(runTimeStore);
+  const [a, b] = [await node(port), await node()];
+  await a.trust('s', [tool('a'), tool('evil')], '');
+  await b.block('s', [tool('evil')], 'op');
+  await a.reload();
+  state.full = false;
+  await a.note('s', [NOTE]);
+  await b.reload();
+  for (const book of [a, b]) {
+    assert.notEqual(book.of('s').trustedAt, null);
+    assert.deepEqual(digests(book, 'a'), ['d-a']);
+    assert.equal(book.of('s').pins.get('tools evil')!.blocked?.by, 'op');
+  }
+  await runTimeStore.close();
+});
+
+test('check:G4 a definition whose name is too long to be pinned is not reported as approved', async () => {
+  const { open } = setUp();
+  const book = await open();
+  await book.approve('s', [tool('a'), tool('x'.repeat(1_025))], [], 'op');
+  assert.deepEqual([...book.of('s').pins.keys()], ['tools a']);
+  assert.deepEqual(await kinds(book), ['approved']);
 });

@@ -106,7 +106,7 @@ export class PinBook implements Pins {
       const at = this.#deps.clock.wall();
       const pins = pinnable(definitions).map((one) => withOne(pinIn(before, one), one, 'first use', at));
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
-      const change = { trustedAt: at, pins, removed: [], events: [event] };
+      const change = { trustedAt: at, pins, removed: [], events: [event], inParts: true } as const;
       try {
         if (await this.#saved(server, change)) {
           this.#take(server, change);
@@ -126,19 +126,25 @@ export class PinBook implements Pins {
   async note(server: string, events: readonly DriftEvent[]): Promise<void> {
     if (events.length === 0) return;
     await this.#alone(async () => {
-      await this.#saved(server, { pins: [], removed: [], events }).catch((error: unknown) => this.#failed(error));
+      try {
+        await this.#saveTrust(server);
+        await this.#saved(server, { pins: [], removed: [], events });
+      } catch (error) {
+        this.#failed(error);
+      }
     });
   }
 
   approve(server: string, approved: readonly Definition[], gone: readonly DefinitionName[], by: string): Promise<void> {
+    const pinned = pinnable(approved);
     return this.#changed(server, (before, at) => ({
       ...(before.trustedAt === null ? { trustedAt: at } : {}),
-      pins: [...groups(pinnable(approved))].map((some) =>
+      pins: [...groups(pinned)].map((some) =>
         some.reduce((pin, one) => withOne(pin, one, by, at), pinIn(before, some[0]!)),
       ),
       removed: gone.filter((name) => before.pins.has(pinKey(name))),
       events: [
-        ...approved.map((one) => ({ ...event(before, at, 'approved', one, by), digest: one.digest })),
+        ...pinned.map((one) => ({ ...event(before, at, 'approved', one, by), digest: one.digest })),
         ...gone.map((name) => ({ ...event(before, at, 'approved', name, by), text: 'its removal' })),
       ],
     }));
@@ -162,32 +168,43 @@ export class PinBook implements Pins {
   #changed(server: string, change: (before: ServerPins, at: number) => PinsChange): Promise<void> {
     return this.#alone(async () => {
       for (let attempt = 1; ; attempt++) {
+        await this.#saveTrust(server);
         const next = change(this.of(server), this.#deps.clock.wall());
         if (await this.#saved(server, next)) {
           this.#take(server, next);
           return;
         }
-        if (attempt === MAX_ATTEMPTS) throw new PinsContended(`the pins of ${server} are being changed elsewhere`);
-        await this.#load();
+        await this.#reload(server, attempt);
       }
     });
   }
 
-  /** Saves a change, together with trust of this server that is not saved yet. */
-  async #saved(server: string, change: PinsChange): Promise<boolean> {
-    let whole = change;
-    if (this.#unsaved.has(server)) {
+  /** Saves trust of this server that is not saved yet. */
+  async #saveTrust(server: string): Promise<void> {
+    for (let attempt = 1; this.#unsaved.has(server); attempt++) {
       const { trustedAt, pins } = this.of(server);
-      const changed = new Set([...change.pins, ...change.removed].map(pinKey));
-      const late = [...pins.values()].filter((pin) => !changed.has(pinKey(pin)));
-      whole = { ...change, ...(trustedAt === null ? {} : { trustedAt }), pins: [...change.pins, ...late] };
+      const change = {
+        trustedAt: trustedAt!,
+        pins: [...pins.values()],
+        removed: [],
+        events: [],
+        inParts: true,
+      } as const;
+      if (await this.#deps.records.save(server, change)) this.#unsaved.delete(server);
+      else await this.#reload(server, attempt);
     }
-    const saved = await this.#deps.records.save(server, whole);
-    if (saved) {
-      this.#unsaved.delete(server);
-      if (this.#unsaved.size === 0) this.#problem = null;
-    }
+  }
+
+  async #saved(server: string, change: PinsChange): Promise<boolean> {
+    const saved = await this.#deps.records.save(server, change);
+    if (saved && this.#unsaved.size === 0) this.#problem = null;
     return saved;
+  }
+
+  /** Reads what another node has changed, after an attempt that found it. */
+  async #reload(server: string, attempt: number): Promise<void> {
+    if (attempt === MAX_ATTEMPTS) throw new PinsContended(`the pins of ${server} are being changed elsewhere`);
+    await this.#load();
   }
 
   #take(server: string, change: PinsChange): void {
@@ -201,7 +218,20 @@ export class PinBook implements Pins {
   async #load(): Promise<void> {
     const loaded = await this.#deps.records.load();
     for (const name of [...this.#servers.keys()]) if (!this.#unsaved.has(name)) this.#servers.delete(name);
-    for (const pins of loaded) if (!this.#unsaved.has(pins.server)) this.#servers.set(pins.server, pins);
+    for (const pins of loaded) this.#servers.set(pins.server, this.#merged(pins));
+  }
+
+  /** Unsaved trust ends where another node has trusted the server; until then the pins of other nodes, as blocks, precede. */
+  #merged(stored: ServerPins): ServerPins {
+    const { server, trustedAt } = stored;
+    if (!this.#unsaved.has(server)) return stored;
+    const own = this.of(server);
+    if (trustedAt === null) return { ...own, pins: new Map([...own.pins, ...stored.pins]) };
+    this.#unsaved.delete(server);
+    if (this.#unsaved.size === 0) this.#problem = null;
+    // Only the node that trusted the server may report its pins as lost.
+    if (trustedAt !== own.trustedAt) this.#deps.marks.delete(server);
+    return stored;
   }
 
   /**
@@ -220,6 +250,7 @@ export class PinBook implements Pins {
       try {
         await this.#deps.records.forget(server);
         this.#servers.delete(server);
+        this.#unsaved.delete(server);
         this.#deps.marks.delete(server);
         this.#deps.logger.warn('pins_forgotten', { server });
       } catch (error) {

@@ -58,6 +58,19 @@ test('changed settings are named, keys of agents by their contents', async () =>
   ]);
 });
 
+test('another token of the control API or of the metrics is a change, although secrets look alike', async () => {
+  const before = await state('a');
+  const tokens = (control: string, metrics: string): DesiredState => ({
+    ...before,
+    control: { ...before.control, token: new Secret(control) },
+    metricsToken: new Secret(metrics),
+  });
+  const registry = new Registry(tokens('one', 'one'));
+  assert.equal(registry.differs(tokens('one', 'one')), false);
+  assert.deepEqual(registry.plan(tokens('two', 'one')).settings, ['control']);
+  assert.deepEqual(registry.plan(tokens('one', 'two')).settings, ['metricsToken']);
+});
+
 test('changes during a report are reported after it, only the newest', async () => {
   const states = await Promise.all(['a', 'b', 'c', 'd'].map((word) => state(word)));
   const registry = new Registry(states[0]!);

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Agent, DesiredState } from '../model/desired-state.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { Secret } from '../model/secret.ts';
 import { diffServers, type ServersDiff } from '../model/servers-diff.ts';
 
@@ -139,7 +139,7 @@ function settingsOf(state: DesiredState): readonly SettingName[] {
 function differences(before: DesiredState, after: DesiredState): Pick<RegistryChange, 'servers' | 'settings'> {
   return {
     servers: diffServers(before.servers, after.servers),
-    settings: settingsOf(after).filter((name) => !isDeepStrictEqual(comparable(before, name), comparable(after, name))),
+    settings: settingsOf(after).filter((name) => !isDeepStrictEqual(revealed(before[name]), revealed(after[name]))),
   };
 }
 
@@ -148,30 +148,11 @@ function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'setti
   return settings.length + added.length + removed.length + changed.length + updated.length > 0;
 }
 
-/** Compares the values of secrets, which `isDeepStrictEqual` ignores. */
-function comparable(state: DesiredState, name: SettingName): unknown {
-  if (name === 'cluster') return comparableCluster(state);
-  if (name === 'metricsToken') return revealed(state.metricsToken);
-  if (name === 'telemetry') return comparableTelemetry(state);
-  if (name !== 'agents') return state[name];
-  return new Map(
-    [...state.agents].map(([agent, { key, servers }]: [string, Agent]) => [agent, [key.reveal(), servers]]),
-  );
-}
-
-function comparableCluster({ cluster }: DesiredState): unknown {
-  if (cluster === null) return null;
-  const { secrets, store, credentials } = cluster;
-  const said = Object.entries(credentials ?? {}).map(([key, value]) => [key, revealed(value)]);
-  return { ...cluster, secrets: secrets.map(revealed), store: revealed(store), credentials: Object.fromEntries(said) };
-}
-
-function comparableTelemetry({ telemetry: { traces, metrics } }: DesiredState): unknown {
-  return [traces, metrics].map(
-    (one) => one && { ...one, headers: Object.entries(one.headers).map((pair) => pair.map(revealed)) },
-  );
-}
-
+/** The value with the texts of its secrets, which `isDeepStrictEqual` ignores. */
 function revealed(value: unknown): unknown {
-  return value instanceof Secret ? value.reveal() : value;
+  if (value instanceof Secret) return value.reveal();
+  if (value instanceof Map) return new Map([...value].map(([key, one]) => [key, revealed(one)]));
+  if (Array.isArray(value)) return value.map(revealed);
+  if (typeof value !== 'object' || value === null || value instanceof Set) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, revealed(one)]));
 }

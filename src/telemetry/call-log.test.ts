@@ -99,6 +99,7 @@ test('filters take texts, numbers, words and negation; what cannot be read is an
     ['', '1234'],
     ['server:github', '124'],
     ['server:GitHub tool:*_issue', '124'],
+    [' server:GitHub\t"create"\n  ms<500 ', '14'],
     ['tool:create_issue', '14'],
     ['tool:create', ''],
     ['tool:*issue*', '124'],

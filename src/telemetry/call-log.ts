@@ -103,7 +103,7 @@ export class CallLog {
   /** The call with this id; null if it was dropped or belongs to another node. */
   get(id: string): CallRecord | null {
     const position = positionOf(id, this.#run, this.#end);
-    return position === null || position === 0 || position <= this.#first ? null : this.#record(position);
+    return position === null || position <= this.#first ? null : this.#record(position);
   }
 
   /** At most `max` calls after the position that `wanted` accepts; if there are more, `end` is before the rest. */

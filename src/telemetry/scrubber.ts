@@ -1,6 +1,5 @@
-import { SHORTEST_SECRET } from '../model/secret.ts';
+import { MASK, SHORTEST_SECRET } from '../model/secret.ts';
 
-const MASK = '[redacted]';
 /** Lines of a multi-line value, such as a PEM, are masked one by one. Shorter lines are braces and the like. */
 const SHORTEST_LINE = 16;
 /** Beyond this number the oldest values are forgotten. Every reading of the configuration adds its values again. */
@@ -18,8 +17,8 @@ const FILTER_BITS = 16;
 export class Scrubber {
   /** The encodings of each secret. */
   readonly #secrets = new Map<string, readonly string[]>();
-  /** Encodings by their first characters, then by their length. */
-  readonly #byStart = new Map<string, Map<number, Set<string>>>();
+  /** Encodings by their first characters, then by their length, each with the number of secrets that have it. */
+  readonly #byStart = new Map<string, Map<number, Map<string, number>>>();
   /** Marks the hashes of the first three characters of all encodings. */
   readonly #filter = new Uint8Array(1 << FILTER_BITS);
 
@@ -71,9 +70,10 @@ export class Scrubber {
     const spellings = spellingsOf(secret);
     for (const spelling of spellings) {
       const start = spelling.slice(0, SHORTEST_SECRET);
-      const byLength = this.#byStart.get(start) ?? new Map<number, Set<string>>();
+      const byLength = this.#byStart.get(start) ?? new Map<number, Map<string, number>>();
       this.#byStart.set(start, byLength);
-      byLength.set(spelling.length, (byLength.get(spelling.length) ?? new Set()).add(spelling));
+      const same = byLength.get(spelling.length) ?? new Map<string, number>();
+      byLength.set(spelling.length, same.set(spelling, (same.get(spelling) ?? 0) + 1));
       this.#filter[slot(spelling, 0)] = 1;
     }
     return spellings;
@@ -84,7 +84,9 @@ export class Scrubber {
       const start = spelling.slice(0, SHORTEST_SECRET);
       const byLength = this.#byStart.get(start);
       const same = byLength?.get(spelling.length);
-      same?.delete(spelling);
+      const others = (same?.get(spelling) ?? 0) - 1;
+      if (others > 0) same!.set(spelling, others);
+      else same?.delete(spelling);
       if (same?.size === 0) byLength!.delete(spelling.length);
       if (byLength?.size === 0) this.#byStart.delete(start);
     }

@@ -91,6 +91,15 @@ test('scrubbing costs time linear in the text, however many secrets there are; t
   assert.ok(scrubber.scrub(`github_pat_1999_${'x'.repeat(20)}`).startsWith('github'));
 });
 
+test('a dropped secret leaves masked what another secret shares with it', () => {
+  const scrubber = new Scrubber();
+  const line = 'a line that both secrets have';
+  for (const other of ['only the first has this', 'only the second has this']) scrubber.add(`${other}\n${line}`);
+  for (let i = 1; i < 10_000; i++) scrubber.add(`secret-${i}`);
+  assert.equal(scrubber.scrub('only the first has this'), 'only the first has this');
+  assert.equal(scrubber.scrub(line), '[redacted]');
+});
+
 test('a registered secret appears in no line, in any encoding', () => {
   const { lines, logger } = capture();
   logger.addSecret('pa"ss word/1');

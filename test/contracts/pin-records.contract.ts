@@ -79,6 +79,42 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
       assert.equal(await other.save('s', change({ pins: [pin('a', { approved: [] })] })), true);
     });
 
+    test('check:G4 a decision about a thousand definitions is stored whole or not at all', async () => {
+      const where = place();
+      const [one, other] = [subject.open(where), subject.open(where)];
+      const pins = Array.from({ length: 1_000 }, (_, i) => pin(`t${i}`));
+      const decision = change({ trustedAt: 1, pins, events: pins.map((_, i) => event(i)) });
+      assert.equal(await other.save('s', change({ pins: [pin('t999')] })), true);
+      assert.equal(await one.save('s', decision), false);
+      const [stored] = await one.load();
+      assert.deepEqual([stored!.trustedAt, [...stored!.pins.keys()]], [null, ['tools t999']]);
+      assert.equal(await one.save('s', decision), true);
+      assert.equal((await subject.open(where).load())[0]!.pins.size, 1_000);
+      assert.equal((await one.history('s', { limit: 1_000 })).length, 500);
+    });
+
+    test('check:G4 a decision that is too large for the store is refused whole, and says what to do', async () => {
+      const where = place();
+      const definition = Buffer.from(`{"a":"${'x'.repeat(30_000)}"}`);
+      const pins = Array.from({ length: 300 }, (_, i) =>
+        pin(`t${i}`, { approved: [{ digest: 'd', definition, at: 1, by: 'me' }] }),
+      );
+      await assert.rejects(subject.open(where).save('s', change({ pins })), {
+        fault: 'unavailable',
+        message: /pins of s is too large.*at most 8388608 bytes.*decide about fewer definitions/,
+      });
+      assert.deepEqual(await subject.open(where).load(), []);
+    });
+
+    test('check:G4 of events that two nodes note in the same millisecond none is lost', async () => {
+      const where = place();
+      const [one, other] = [subject.open(where), subject.open(where)];
+      await one.save('s', change({ events: [event(1_000, 'one')] }));
+      await other.save('s', change({ events: [event(1_000, 'other')] }));
+      const texts = (await one.history('s', { limit: 5 })).map(({ text }) => text);
+      assert.deepEqual(texts.sort(), ['one', 'other']);
+    });
+
     test('check:G4 history comes newest first, page after page, of one server', async () => {
       const records = subject.open(place());
       for (const at of [1_000, 2_000, 2_000, 3_000])
@@ -108,9 +144,9 @@ export function pinRecordsContract(name: string, subject: PinRecordsSubject): vo
 
     test('check:G4 a first listing of very many definitions is stored whole', async () => {
       const where = place();
-      const pins = Array.from({ length: 1_200 }, (_, i) => pin(`t${i}`));
-      assert.equal(await subject.open(where).save('s', change({ trustedAt: 1, pins })), true);
-      assert.equal((await subject.open(where).load())[0]!.pins.size, 1_200);
+      const pins = Array.from({ length: 2_500 }, (_, i) => pin(`t${i}`));
+      assert.equal(await subject.open(where).save('s', change({ trustedAt: 1, pins, inParts: true })), true);
+      assert.equal((await subject.open(where).load())[0]!.pins.size, 2_500);
     });
   });
 }

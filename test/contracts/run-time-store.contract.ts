@@ -144,6 +144,9 @@ export function runTimeStoreContract(name: string, subject: StoreSubject): void 
       for (const change of bad) await assert.rejects(runTimeStore.apply(change), RangeError);
       assert.deepEqual(await values(runTimeStore), []);
       assert.equal((await runTimeStore.apply([put('k'.repeat(keyBytes), 'x'.repeat(valueBytes))])).ok, true);
+      const most = Array.from({ length: writes }, (_, i) => put(`${i}`, 'x'.repeat(3_584)));
+      assert.equal((await runTimeStore.apply(most)).ok, true);
+      assert.equal((await values(runTimeStore)).length, writes + 1);
     });
 
     test('a closed store reads and writes nothing', async () => {

@@ -1,6 +1,7 @@
 import type { Drift } from '../../src/gateway/drift/drift.ts';
 import type { DriftPolicy, PinnedList, WaitingDefinition } from '../../src/model/drift.ts';
 import { answer, type Outcome } from '../../src/model/outcome.ts';
+import { systemRandom } from '../../src/model/random.ts';
 import type { ListKind } from '../../src/model/server-catalog.ts';
 import { result } from '../../src/protocol/compose.ts';
 import { PinBook } from '../../src/registry/pin-book.ts';
@@ -38,7 +39,7 @@ export class DriftBench {
     const runTimeStore = left?.runTimeStore ?? new SqliteRunTimeStore({ path: ':memory:', clock, logger });
     const marks = left?.marks ?? new Set<string>();
     const pins = await PinBook.open({
-      records: new StoredPins(runTimeStore),
+      records: new StoredPins(runTimeStore, systemRandom),
       shared: false,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,

@@ -95,7 +95,7 @@ function challengeStep(status: number, { resourceMetadata, scope }: BearerChalle
 function resourceStep(requests: readonly SignInStep[], published = true): Found {
   const document = requests.findLast(({ problem }) => problem === null);
   if (document === undefined || !published) {
-    const words = 'it publishes none; its own origin is taken for the authorization server, as in 2025-03-26';
+    const words = 'it publishes none; without auth.issuer its own origin is the authorization server, as in 2025-03-26';
     return warning('resource metadata', words, REMEDIES['resource metadata']);
   }
   const { authorization_servers: issuers, scopes_supported: scopes } = (document.answer ??

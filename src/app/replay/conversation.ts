@@ -1,11 +1,9 @@
 import { isWrapped } from '../../catalog/exposed-uris.ts';
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { MAX_REPLAY_BYTES } from '../../model/recordings.ts';
+import { PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
 import { type ListMethod, listMethod } from '../../protocol/methods.ts';
 import { type ExactJson, type ExactObject, isExactObject, memberOf, parseExact, textOf } from './exact-json.ts';
-
-/** The key in the `_meta` of all requests of the stateless era. */
-export const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
 
 /** A request with its last answer: after rounds of input, that of the last round. */
 export interface Step {
@@ -192,7 +190,7 @@ function shownTo(entries: readonly RecordedMessage[], server: string): readonly 
     const list = listMethod(textOf(message['method']) ?? '');
     if (from === 'client' && list !== null) {
       const said = memberOf(message, 'params', '_meta');
-      const meta = memberOf(said, PROTOCOL_VERSION) === undefined ? undefined : said;
+      const meta = memberOf(said, PROTOCOL_VERSION_KEY) === undefined ? undefined : said;
       asked.set(id, { list, meta, isFirst: memberOf(message, 'params', 'cursor') === undefined });
     }
     const answered = from === 'gateway' && list === null ? asked.get(id) : undefined;

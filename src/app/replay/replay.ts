@@ -3,11 +3,11 @@ import type { Downstream } from '../../downstream/downstream.ts';
 import { OPERATOR } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
+import { PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
 import { MAX_INPUT_ROUNDS } from '../local-client.ts';
 import {
   type Conversation,
   inputRequests,
-  PROTOCOL_VERSION,
   type RecordedAsk,
   readConversations,
   type ShownList,
@@ -155,7 +155,7 @@ class Replaying {
 const ROOTS = 'roots/list';
 
 export function isStateless({ steps }: Conversation): boolean {
-  return steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION) !== undefined);
+  return steps.some(({ request }) => memberOf(request, 'params', '_meta', PROTOCOL_VERSION_KEY) !== undefined);
 }
 
 /** Returns why the request is not replayed; null if it is. */

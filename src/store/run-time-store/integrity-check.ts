@@ -126,7 +126,7 @@ function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
   const whole = readWhole(db);
   let count = 0;
   let tally = 0;
-  for (const row of db.prepare('SELECT collection, key, value, revision, sum FROM records').iterate()) {
+  for (const row of db.prepare(`SELECT ${COLUMNS} FROM records`).iterate()) {
     const record = believed(row as unknown as StoredRow);
     if (record.revision > whole.revision) throw damaged(`the record ${record.key} is newer than the file`);
     tally = tallied(tally, record.sum);

@@ -52,7 +52,7 @@ export interface ListOptions {
 export const LIST_LIMIT = 1_000;
 
 /** Bounds of a record and of a change, so that no caller can slow down the others. */
-export const STORE_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 1_000, changeBytes: 8 * 1024 * 1024 };
+export const STORE_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 2_048, changeBytes: 8 * 1024 * 1024 };
 
 /**
  * Why an operation failed. `full`: the disk is full. `lost`: the file was removed or replaced. `damaged`: not as written.

@@ -6,6 +6,7 @@ import { after, test } from 'node:test';
 import { pin, pinRecordsContract } from '../../../test/contracts/pin-records.contract.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { type Pin, pinKey } from '../../model/drift.ts';
+import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { RunTimeStore } from './run-time-store.ts';
 import { SqliteRunTimeStore } from './sqlite-run-time-store.ts';
@@ -34,21 +35,26 @@ pinRecordsContract('over the run-time store in SQLite', {
   open(name) {
     let runTimeStore = shared.get(name);
     if (runTimeStore === undefined) shared.set(name, (runTimeStore = storeAt(name)));
-    return new StoredPins(runTimeStore);
+    return new StoredPins(runTimeStore, systemRandom);
   },
 });
 
 test('check:G4 pins survive the process that wrote them', async () => {
   const runTimeStore = storeAt('outlive.db');
-  await new StoredPins(runTimeStore).save('s', { trustedAt: 1, pins: [pin('a')], removed: [], events: [] });
+  await new StoredPins(runTimeStore, systemRandom).save('s', {
+    trustedAt: 1,
+    pins: [pin('a')],
+    removed: [],
+    events: [],
+  });
   await runTimeStore.close();
-  const [own] = await new StoredPins(storeAt('outlive.db')).load();
+  const [own] = await new StoredPins(storeAt('outlive.db'), systemRandom).load();
   assert.deepEqual([...own!.pins.values()], [pin('a')]);
 });
 
 test('a node that reads again what others wrote keeps what is the same', async () => {
   const runTimeStore = storeAt('again.db');
-  const [records, others] = [new StoredPins(runTimeStore), new StoredPins(runTimeStore)];
+  const [records, others] = [new StoredPins(runTimeStore, systemRandom), new StoredPins(runTimeStore, systemRandom)];
   const write = (server: string, pins: Pin[], removed: Pin[] = []) =>
     others.save(server, { trustedAt: 1, pins, removed, events: [] });
   const load = async () => new Map((await records.load()).map((pins) => [pins.server, pins]));
@@ -67,7 +73,7 @@ test('a node that reads again what others wrote keeps what is the same', async (
 });
 
 test('check:G4 a definition too large to be stored is known by its digest', async () => {
-  const records = new StoredPins(storeAt('large.db'));
+  const records = new StoredPins(storeAt('large.db'), systemRandom);
   const definition = Buffer.from(`{"a":"${'x'.repeat(MAX_DEFINITION_BYTES)}"}`);
   const controls = Buffer.from(`{"a":"${'\u0001'.repeat(MAX_DEFINITION_BYTES - 100)}"}`);
   const approved = [definition, controls].map((bytes, i) => ({ digest: `d${i}`, definition: bytes, at: 1, by: 'me' }));
@@ -92,5 +98,5 @@ test('check:G4 unreadable records stop the load and do not count as empty', asyn
       value: '{"server":"s","list":"nonsense","key":"a","approved":[]}',
     },
   ]);
-  await assert.rejects(new StoredPins(runTimeStore).load(), { fault: 'damaged' });
+  await assert.rejects(new StoredPins(runTimeStore, systemRandom).load(), { fault: 'damaged' });
 });

@@ -10,7 +10,15 @@ import {
   pinKey,
   type ServerPins,
 } from '../../model/drift.ts';
-import { type RunTimeStore, StoreError, type StoreRecord, type StoreWrite } from './run-time-store.ts';
+import type { Random } from '../../model/random.ts';
+import {
+  checkBounds,
+  type RunTimeStore,
+  STORE_LIMITS,
+  StoreError,
+  type StoreRecord,
+  type StoreWrite,
+} from './run-time-store.ts';
 
 /** The server that pins belong to, and when it was first trusted; one record per server. */
 const SERVERS = 'pins.servers';
@@ -21,7 +29,7 @@ const EVENTS = 'pins.events';
 const MAX_EVENTS = 500;
 /** Later than any clock value; the difference to it grows as events get older. */
 const END_OF_TIME = 10 ** 14;
-/** Bounds of one `apply`, well below those of `RunTimeStore`. */
+/** Bounds of one part of a change that may be stored in parts, well below those of `RunTimeStore`. */
 const WRITES_AT_ONCE = 250;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 /** Only the digest of a larger definition is stored. */
@@ -30,6 +38,8 @@ export const MAX_DEFINITION_BYTES = 32 * 1024;
 /** Pins and their history in the run-time store (docs/drift.md). Rejects if the store fails: pins never silently disappear. */
 export class StoredPins {
   readonly #runTimeStore: RunTimeStore;
+  /** Tells the events of this process from those of others that use the store. */
+  readonly #run: string;
   /** Revisions of the records as last read or written, by collection and key. */
   readonly #revisions = new Map<string, number>();
   /** The parsed pins of the last read: every node reads every change of the store, and most pins stay the same. */
@@ -38,8 +48,9 @@ export class StoredPins {
   #lastEvent = '';
   #count = 0;
 
-  constructor(runTimeStore: RunTimeStore) {
+  constructor(runTimeStore: RunTimeStore, random: Random) {
     this.#runTimeStore = runTimeStore;
+    this.#run = random.hex(4);
   }
 
   async load(): Promise<readonly ServerPins[]> {
@@ -73,7 +84,7 @@ export class StoredPins {
     return loaded;
   }
 
-  /** Atomic up to WRITES_AT_ONCE, durable when it resolves; false if the stored pins have changed since they were read. */
+  /** Durable when it resolves; false if the stored pins have changed since they were read. Rejects if it is too large. */
   async save(server: string, change: PinsChange): Promise<boolean> {
     const writes: StoreWrite[] = [];
     for (const pin of change.pins) writes.push(this.#put(PINS, keyOf(server, pin), stored(server, pin)));
@@ -90,7 +101,7 @@ export class StoredPins {
       });
     }
     // `trustedAt` follows all pins: a longer first listing counts as trusted only when all its pins are stored.
-    for (const some of portions(writes)) {
+    for (const some of change.inParts === true ? portions(writes) : whole(server, writes)) {
       const applied = await this.#runTimeStore.apply(some);
       if (!applied.ok) return false;
       for (const write of some) {
@@ -135,7 +146,7 @@ export class StoredPins {
   async #prune(server: string): Promise<void> {
     const kept = await this.#runTimeStore.list(EVENTS, {
       prefix: `${part(server)}/`,
-      limit: MAX_EVENTS + WRITES_AT_ONCE,
+      limit: MAX_EVENTS + STORE_LIMITS.writes,
     });
     const old = kept.slice(MAX_EVENTS);
     if (old.length > 0)
@@ -152,12 +163,12 @@ export class StoredPins {
     return { kind: 'delete', collection, key, expected };
   }
 
-  /** Unique in this process; events of the same millisecond stay in order. */
+  /** Unique in the store; events of this process in the same millisecond stay in order. */
   #eventKey(server: string, at: number): string {
     const time = String(END_OF_TIME - Math.floor(at)).padStart(15, '0');
     this.#count = this.#lastEvent === time ? this.#count + 1 : 0;
     this.#lastEvent = time;
-    return `${part(server)}/${time}-${String(9_999_999 - this.#count)}-${process.pid}`;
+    return `${part(server)}/${time}-${String(9_999_999 - this.#count)}-${this.#run}`;
   }
 }
 
@@ -200,6 +211,16 @@ function textOf(definition: Buffer | null): string | null {
   const text = definition.toString();
   if (JSON.stringify(text).length > 3 * MAX_DEFINITION_BYTES) return null;
   return Buffer.from(text).equals(definition) ? text : null;
+}
+
+function whole(server: string, writes: readonly StoreWrite[]): readonly (readonly StoreWrite[])[] {
+  try {
+    checkBounds(writes);
+  } catch (error) {
+    const words = `the change of the pins of ${server} is too large for the store (${(error as Error).message})`;
+    throw new StoreError('unavailable', `${words}; decide about fewer definitions at a time`, error);
+  }
+  return [writes];
 }
 
 function* portions(writes: readonly StoreWrite[]): Generator<readonly StoreWrite[], void, undefined> {

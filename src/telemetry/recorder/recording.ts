@@ -63,7 +63,7 @@ export class Recording {
       if (recording !== 1) return null;
       const loaded = new Recording(head, file);
       loaded.#reason = 'the gateway ended';
-      loaded.#bytes = first.length + 1;
+      loaded.#bytes = Buffer.byteLength(first) + 1;
       for (const line of lines) {
         const { seq, session, server, stopped } = JSON.parse(line) as Readonly<Record<string, string | undefined>>;
         if (seq !== undefined) loaded.#entries++;

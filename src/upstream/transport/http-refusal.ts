@@ -1,6 +1,7 @@
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { MASK } from '../../model/secret.ts';
 import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 import { answeredRequest } from './in-flight.ts';
@@ -144,7 +145,7 @@ export function isServerAnswer(status: number, headers: ResponseHeaders, body: B
 /** The response body for one line of an error: bounded, without control characters, redacted. */
 function excerpt(body: Buffer, secrets: readonly string[]): string {
   let text = body.toString('utf8', 0, EXCERPT_LENGTH * 4);
-  for (const secret of secrets) text = text.replaceAll(secret, '[redacted]');
+  for (const secret of secrets) text = text.replaceAll(secret, MASK);
   text = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();
   return text.length > EXCERPT_LENGTH ? `${text.slice(0, EXCERPT_LENGTH)}…` : text;
 }

@@ -7,6 +7,7 @@ import { runTimeStoreContract } from '../../../../test/contracts/run-time-store.
 import { FakeClock } from '../../../../test/support/fake-clock.ts';
 import { PostgresServer } from '../../../../test/support/postgres-server.ts';
 import { systemClock } from '../../../model/clock.ts';
+import { systemRandom } from '../../../model/random.ts';
 import { StoredPins } from '../stored-pins.ts';
 import { PostgresRunTimeStore } from './postgres-run-time-store.ts';
 
@@ -38,7 +39,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
   }
 
   runTimeStoreContract('PostgreSQL', { open });
-  pinRecordsContract('PostgreSQL', { open: (name) => new StoredPins(open(name)) });
+  pinRecordsContract('PostgreSQL', { open: (name) => new StoredPins(open(name), systemRandom) });
 
   test('eight nodes that migrate at once wait for each other, and see what one of them writes', async () => {
     const nodes = Array.from({ length: 8 }, () => open('migrating'));

@@ -1,0 +1,56 @@
+import type { CredentialView } from '../model/credentials.ts';
+import { ownerOf } from './credential-owner.ts';
+import type { Kept } from './credential-store.ts';
+import type { Authority } from './discovery.ts';
+import type { OAuthClient, Tokens } from './token-endpoint.ts';
+
+/** A stored credential for a server. */
+export interface Credential {
+  /** URL of the server that the tokens are for; with another URL they are void. */
+  readonly url: string;
+  readonly authority: Authority;
+  readonly client: OAuthClient;
+  /** All scopes ever requested; a step-up adds to them. */
+  readonly scopes: readonly string[];
+  readonly tokens: Tokens | null;
+  readonly reason: string | null;
+  /** Until when a node has the claim to exchange, for which others wait; null if there is no exchange. */
+  readonly exchangeUntil: number | null;
+  readonly changedAt: number;
+}
+
+/** The credential as people see it, without secrets. `now`: wall clock. */
+export function credentialView({ key, value }: Pick<Kept<Credential>, 'key' | 'value'>, now: number): CredentialView {
+  const { authority, client, scopes, tokens, reason, changedAt } = value;
+  const refreshable = tokens?.refresh != null;
+  const ended = tokens?.expiresAt != null && tokens.expiresAt <= now && !refreshable;
+  const lacking = tokens === null ? 'there is no token' : ended ? 'its token has ended' : null;
+  return {
+    ...ownerOf(key),
+    state: tokens === null ? 'login_required' : ended ? 'expired' : reason === null ? 'connected' : 'failed',
+    reason: reason ?? lacking,
+    issuer: authority.metadata.issuer,
+    clientId: client.id,
+    scopes: tokens?.scopes ?? scopes,
+    expiresAt: tokens?.expiresAt ?? null,
+    refreshable,
+    program: false,
+    changedAt,
+  };
+}
+
+/** The view of a credential whose sealing key is gone. */
+export function unreadableView(key: string): CredentialView {
+  return {
+    ...ownerOf(key),
+    state: 'failed',
+    reason: 'it cannot be opened, the key that sealed it is gone',
+    issuer: null,
+    clientId: null,
+    scopes: [],
+    expiresAt: null,
+    refreshable: false,
+    program: false,
+    changedAt: 0,
+  };
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { McpRegistry } from './mcp-registry.ts';
+
+/** A registry that answers so; its address. */
+async function registry(t: TestContext, answer: (response: ServerResponse, path: string) => void): Promise<string> {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'application/json');
+    answer(response, request.url!);
+  });
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await new Promise<void>((open) => server.listen(0, '127.0.0.1', open));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('an answer that breaks off is a registry that does not answer, and the error says what to do', async (t) => {
+  const base = await registry(t, (response) => response.write('{"servers":[', () => response.destroy()));
+  await assert.rejects(new McpRegistry(base).search('x'), {
+    fault: 'unreachable',
+    message: /^the registry http:\S+ does not answer \(.+\); name another one with --registry/,
+  });
+});
+
+test('of an answer of more than 10 MiB no more is read', async (t) => {
+  let sent = 0;
+  const base = await registry(t, (response) => {
+    const more = (): void => {
+      while (!response.destroyed && response.write(Buffer.alloc(64 * 1024, ' '))) sent += 64 * 1024;
+    };
+    response.on('drain', more);
+    more();
+  });
+  await assert.rejects(new McpRegistry(base).search('x'), {
+    fault: 'unreachable',
+    message: /answers with more than 10 MiB/,
+  });
+  assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`);
+});
+
+test('a server that has no latest version is not said to have no version null', async (t) => {
+  const servers = [{ name: 'com.example/x', version: '1.0.0' }];
+  const base = await registry(t, (response, path) => {
+    if (path.includes('/versions/')) response.writeHead(404);
+    response.end(JSON.stringify({ servers }));
+  });
+  const found = (wanted: string) => new McpRegistry(base).runnable(wanted, undefined);
+  await assert.rejects(found('com.example/x'), { message: `com.example/x has no latest version in ${base}` });
+  await assert.rejects(found('com.example/x@2'), { message: `com.example/x has no version 2 in ${base}` });
+});
