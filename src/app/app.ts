@@ -98,8 +98,9 @@ export class App {
     this.#conditions = new ConditionWatch(rooms, this.#reconciler, this.#storeFollower);
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
-    const { cluster, gateway } = rooms;
+    const { cluster, gateway, serverEvents } = rooms;
     cluster?.listen({
+      nodesChanged: () => serverEvents.changed('nodes'),
       serversChanged: () => {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
@@ -133,20 +134,21 @@ export class App {
     await this.#applied;
   }
 
-  /** Opens the listeners. Rejects with ListenError; it then closes those it opened, and may be called again. */
+  /** Opens the listeners. If it rejects, none is open, and it may be called again. */
   async listen(): Promise<Addresses> {
     const { rooms, state } = this;
-    this.#listeners = new Listeners(rooms, state, controlPlane(rooms, this));
+    const listeners = (this.#listeners = new Listeners(rooms, state, controlPlane(rooms, this)));
     try {
-      await this.#listeners.open();
+      await listeners.open();
+      const { load, words = null } = rooms.options;
+      const startedAt = this.#startedAt.getTime();
+      rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
     } catch (error) {
+      await listeners.close(0);
       this.#listeners = null;
       throw error;
     }
     rooms.listensAt(this.addresses.mcpUrl, state.listen.host);
-    const { load, words = null } = rooms.options;
-    const startedAt = this.#startedAt.getTime();
-    rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
     return this.addresses;
   }
 
@@ -328,26 +330,26 @@ export class App {
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, registry, runTimeStore, pins, gateway } = this.rooms;
-    // Another process that uses the data folder may have changed them.
-    if (this.rooms.folderStore !== null) await this.#readSecrets();
+    const { runTime, registry, runTimeStore } = this.rooms;
+    await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;
-    await pins.reload();
+    await this.#readPins();
     this.#pinsBehind = false;
-    gateway.drift.pinsChanged();
-    this.rooms.serverEvents.changed('drift');
   }
 
   async #readShared(): Promise<void> {
-    const { credentials, pins, gateway } = this.rooms;
-    await this.#readSecrets();
     await this.#readStore();
-    await credentials.refresh();
+    await this.rooms.credentials.refresh();
+    await this.#readPins();
+  }
+
+  async #readPins(): Promise<void> {
+    const { pins, gateway, serverEvents } = this.rooms;
     await pins.reload();
     gateway.drift.pinsChanged();
-    this.rooms.serverEvents.changed('drift');
+    serverEvents.changed('drift');
   }
 
   /** Returns the caller with this id and its current rights; null if the configuration does not admit it. */

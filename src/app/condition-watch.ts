@@ -113,7 +113,7 @@ export class ConditionWatch {
     const { everywhere, registry, clock } = this.#watched;
     const { servers } = registry.state;
     for (const server of this.#downSince.keys()) if (!servers.has(server)) this.#downSince.delete(server);
-    this.#lookAtDrift([...servers.keys()]);
+    this.#lookAtDrift(servers);
     for (const server of servers.keys()) {
       const state = everywhere.state(server) ?? 'unknown';
       if (!RETRIED.has(state)) this.#downSince.delete(server);
@@ -127,11 +127,12 @@ export class ConditionWatch {
     }
   }
 
-  #lookAtDrift(servers: readonly string[]): void {
-    for (const server of this.#withheld.keys()) if (!servers.includes(server)) this.#withheld.delete(server);
+  #lookAtDrift(servers: ReadonlyMap<string, unknown>): void {
+    for (const server of this.#withheld.keys()) if (!servers.has(server)) this.#withheld.delete(server);
+    const names = [...servers.keys()];
     const { drift } = this.#watched.gateway;
-    for (let i = 0; i < Math.min(SERVERS_A_LOOK, servers.length); i++) {
-      const server = servers[this.#turn++ % servers.length]!;
+    for (let i = 0; i < Math.min(SERVERS_A_LOOK, names.length); i++) {
+      const server = names[this.#turn++ % names.length]!;
       const { withheld } = drift.summary(server);
       if (withheld > 0) this.#withheld.set(server, withheld);
       else this.#withheld.delete(server);

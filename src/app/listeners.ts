@@ -66,29 +66,21 @@ export class Listeners {
     return this.#addresses;
   }
 
-  /** Rejects with ListenError, after it has closed the listeners it opened. */
+  /** Rejects with ListenError; the caller then closes the listeners that are open. */
   async open(): Promise<void> {
-    try {
-      const [main, side] = [await this.#mcp.listen(), await this.#control.listen()];
-      this.#addresses = {
-        mcpUrl: `${this.#scheme}://${authority(main.host, main.port)}/mcp`,
-        controlUrl: `http://${authority(side.host, side.port)}`,
-      };
-      if (this.#remote !== null) {
-        const { host, port } = await this.#remote.listen();
-        this.#logger.info('control_listening', { url: `https://${authority(host, port)}` });
-      }
-      if (this.#metrics !== null) {
-        const { host, port } = await this.#metrics.listen();
-        this.#logger.info('metrics_listening', { url: `http://${authority(host, port)}/metrics` });
-      }
-      const origin = `${this.#scheme}://${authority(main.host, main.port)}`;
-      this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
-      this.#rates.start();
-    } catch (error) {
-      await this.close(0);
-      throw error;
+    const [main, side] = [await this.#mcp.listen(), await this.#control.listen()];
+    const origin = `${this.#scheme}://${authority(main.host, main.port)}`;
+    this.#addresses = { mcpUrl: `${origin}/mcp`, controlUrl: `http://${authority(side.host, side.port)}` };
+    if (this.#remote !== null) {
+      const { host, port } = await this.#remote.listen();
+      this.#logger.info('control_listening', { url: `https://${authority(host, port)}` });
     }
+    if (this.#metrics !== null) {
+      const { host, port } = await this.#metrics.listen();
+      this.#logger.info('metrics_listening', { url: `http://${authority(host, port)}/metrics` });
+    }
+    this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
+    this.#rates.start();
   }
 
   /** Applies the settings that may change while the listeners are open. */

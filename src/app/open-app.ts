@@ -41,23 +41,27 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   const kept = notKept === null ? options : ({ ...options, state: 'none', joins: true } as const);
   if (notKept !== null) options.logger.warn('state_not_kept', { reason: notKept });
   let connection: ClusterConnection | null = null;
+  const opened: { close(): unknown }[] = [];
+  // An open connection would keep the process alive after it has reported why it does not start.
+  const leave = async (): Promise<void> => {
+    await Promise.allSettled(opened.toReversed().map(async (part) => part.close()));
+    folder?.release();
+    await connection?.close();
+  };
   try {
     connection = await clusterOf(kept, state);
     const foreign = connection === null ? null : await secretProblem(connection, state);
     if (foreign !== null) {
-      folder?.release();
-      await connection?.close();
+      await leave();
       return { ok: false, problem: foreign };
     }
-    const app = new App(await buildRooms(kept, loaded, folder, connection));
+    const app = new App(await buildRooms(kept, loaded, folder, connection, opened));
     // Another process may have changed the secrets since the files were read.
     const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.rooms.secrets.values);
     if (late) await app.reload();
     return { ok: true, app, notKept };
   } catch (error) {
-    folder?.release();
-    // An open connection would keep the process alive after it has reported why it does not start.
-    await connection?.close();
+    await leave();
     const problem = folderProblem(error) ?? runTimeStoreProblem(error, kept, state);
     if (problem === null) throw error;
     return { ok: false, problem };

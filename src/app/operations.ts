@@ -43,6 +43,7 @@ export class Operations {
 
   /** The status of a server of this node changed. */
   statusChanged(server: string, { state, reason }: ServerStatus): void {
+    if (state === 'stopping') this.#done('start', server, new Error('it was stopped during its start'));
     if (state === 'starting' || state === 'stopping') {
       const begun = this.#begun[state === 'starting' ? 'start' : 'stop'];
       // The same state is reported again when a counter changes.

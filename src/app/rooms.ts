@@ -65,12 +65,16 @@ const KEY_BYTES = 32;
 /** The connected components of one gateway. */
 export type Rooms = Awaited<ReturnType<typeof buildRooms>>;
 
-/** Builds and connects the components; listens nowhere and starts no server. `folder` is held; null keeps state in memory. */
+/**
+ * Builds and connects the components; listens nowhere and starts no server. `folder` is held; null keeps state in memory.
+ * `opened` gets the parts that the caller must close if this rejects, the last one first.
+ */
 export async function buildRooms(
   options: AppOptions,
   loaded: Extract<ConfigResult, { ok: true }>,
   folder: DataFolder | null,
-  connection: ClusterConnection | null = null,
+  connection: ClusterConnection | null,
+  opened: { close(): unknown }[],
 ) {
   const { logger, observer } = options;
   const { env, cwd } = options.load;
@@ -81,6 +85,7 @@ export async function buildRooms(
   const stores = await openStores(options, loaded.state, connection, clock, logger);
   const { runTimeStore, records, folderStore, shared, refusal, undecidable } = stores;
   const telemetry = openTelemetry(options, loaded.state, connection, { clock, random, logger, metrics });
+  opened.push(stores, telemetry);
   const { tracer } = telemetry;
   const source = credentialKeys(options, loaded.state, connection, random);
   const recordSealing = new RecordSealing(source, random);
@@ -106,17 +111,24 @@ export async function buildRooms(
       return cluster?.known ?? null;
     },
   });
+  opened.push(runTime);
   if (options.overlay !== undefined) registry.addLayer(options.overlay);
   await runTime.refresh();
   registry.begin();
   const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
   const events = new SqliteEventLog(stateFile, clock);
+  // The stores are closed before these.
+  opened.unshift(stateFile, events);
   const record = folder === null ? null : await processRecord(folder.file('processes.json'), logger);
   const reaper = new Reaper({ logger, record });
+  opened.push(reaper);
   const startMarks = folder === null ? null : new StartMarks(folder.file('starts.json'), clock);
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const installation = installationKey(stateFile, random);
+  const newToken = (): string => random.hex(KEY_BYTES);
+  const controlToken = folder?.token('control.token', newToken) ?? newToken();
+  const execToken = folder?.token('exec.token', newToken) ?? newToken();
   // Other nodes of a cluster must be able to open what this node seals.
   const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
   const sealing = sealingOf(keys, (key) => new Sealer(key));
@@ -139,6 +151,7 @@ export async function buildRooms(
     changed: (server, principal, gone) => upstreams.credentialChanged(server, principal, gone),
     loginEnded: (server, end) => serverEvents.loginEnded(server, end),
   });
+  opened.push(atServers);
   const pins = await PinBook.open({
     records: new StoredPins(runTimeStore, random),
     shared,
@@ -292,12 +305,11 @@ export async function buildRooms(
   const everywhere: Upstreams = cluster?.upstreams ?? upstreams;
   if (sharedRecords !== null) followSessions(sharedRecords, downstream, gateway);
   const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
+  opened.push(memory, serverLogs, gauges, recorder);
   registerClusterGauges(metrics, cluster, connection);
   const ownCalls = countedCalls(gateway);
-  const newToken = (): string => random.hex(KEY_BYTES);
   await (cluster ?? upstreams).apply(registry.state.servers);
 
-  const controlToken = folder?.token('control.token', newToken) ?? newToken();
   return {
     options,
     loaded,
@@ -308,7 +320,7 @@ export async function buildRooms(
     folder,
     controlToken,
     console: new ConsoleLogins(clock, controlToken, loaded.state.control),
-    execToken: folder?.token('exec.token', newToken) ?? newToken(),
+    execToken,
     registry,
     authenticator,
     records: sessionRecords,
@@ -354,17 +366,7 @@ export async function buildRooms(
       // In parallel: other nodes can take the claims of this node before its pending writes are stored.
       await Promise.all([sharedRecords?.close(), sharedTasks?.close(), cluster?.close()]);
       await connection?.close();
-      recorder.close();
-      gauges.close();
-      serverLogs.close();
-      memory.close();
-      await Promise.all([atServers.close(), telemetry.close()]);
-      await reaper.close();
-      runTime.close();
-      await stores.close();
-      events.close();
-      stateFile.close();
-      record?.close();
+      for (const part of opened.toReversed()) await part.close();
       startMarks?.close();
       folder?.release();
     },

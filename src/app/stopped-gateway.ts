@@ -74,7 +74,7 @@ export type RestoreResult =
 
 /** Replaces the run-time store with its last good snapshot, or with an empty one (F35). */
 export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty'): Promise<RestoreResult> {
-  const found = await placeOf(load);
+  const found = await storePlace(load);
   if ('problem' in found) return { ok: false, problem: found.problem };
   const taken = takeFolder(found, load);
   if (!taken.ok) return taken;
@@ -102,7 +102,7 @@ export type StoppedSecretsResult =
 
 /** Works also if the configuration is refused because a secret is missing. */
 export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Promise<StoppedSecretsResult> {
-  const place = await placeOf(load);
+  const place = await storePlace(load);
   if ('problem' in place) return { ok: false, problem: place.problem };
   const taken = takeFolder(place, load);
   if (!taken.ok) return taken;
@@ -133,7 +133,7 @@ export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Pro
 }
 
 /** Returns where the store is, without reading its secrets. */
-async function placeOf(load: LoadOptions): Promise<SecretsPlace | { readonly problem: OpenProblem }> {
+async function storePlace(load: LoadOptions): Promise<SecretsPlace | { readonly problem: OpenProblem }> {
   const places: SecretsPlace[] = [];
   const secrets: LoadOptions['secrets'] = async (place) => {
     places.push(place);

@@ -28,22 +28,28 @@ export function withEntry(text: string, layout: Layout, name: string, entry: obj
 }
 
 /** Returns the entry under this name; undefined if there is none. */
-export function entryIn(text: string, { syntax, container, isList }: Layout, name: string): unknown {
-  let at: unknown = contentOf(text, syntax);
-  for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
-  if (isList !== true) return (at as Record<string, unknown> | null | undefined)?.[name] ?? undefined;
-  const found = Array.isArray(at) ? at.find((one) => (one as { name?: unknown }).name === name) : undefined;
-  if (found === undefined) return undefined;
+export function entryIn(text: string, layout: Layout, name: string): unknown {
+  const servers = valueAt(contentOf(text, layout.syntax), layout.container);
+  if (layout.isList !== true) return valueAt(servers, [name]) ?? undefined;
+  const found = listed(servers).find((one) => one?.name === name);
+  if (found == null) return undefined;
   const { name: _, ...entry } = found as { name: string };
   return entry;
 }
 
 /** Returns the names of all servers in the file. */
 export function namesIn(text: string, { syntax, container, isList }: Layout): readonly string[] {
-  let at: unknown = contentOf(text, syntax);
-  for (const key of container) at = (at as Record<string, unknown> | null | undefined)?.[key];
-  if (isList === true) return Array.isArray(at) ? at.map((one) => String((one as { name?: unknown }).name)) : [];
-  return Object.keys((at as object | null | undefined) ?? {});
+  const servers = valueAt(contentOf(text, syntax), container);
+  return isList === true ? listed(servers).map((one) => String(one?.name)) : Object.keys(servers ?? {});
+}
+
+/** Returns what is at the end of the path; undefined if a part of it is missing. */
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, key) => (at as Record<string, unknown> | null | undefined)?.[key], value);
+}
+
+function listed(servers: unknown): readonly ({ readonly name?: unknown } | null)[] {
+  return Array.isArray(servers) ? servers : [];
 }
 
 function contentOf(text: string, syntax: Layout['syntax']): unknown {
@@ -157,33 +163,41 @@ function cut(text: string, object: JsonNode, property: JsonNode): string {
 function tomlWith(text: string, path: readonly string[], entry: object | null): string {
   const eol = text.includes('\r\n') ? '\r\n' : '\n';
   const header = path.map((key) => (/^[\w-]+$/.test(key) ? key : JSON.stringify(key))).join('.');
-  const lines = text.split(eol);
+  const lines = text.split(/(?<=\n)/);
   const isOurs = (line: string): boolean => {
     const table = /^\s*\[+\s*([^\]]+?)\s*\]+/.exec(line)?.[1]?.replaceAll(/\s*\.\s*/g, '.');
     return table === header || table?.startsWith(`${header}.`) === true;
+  };
+  // Within a value of several lines the text before such a line is not valid.
+  const isHeader = (at: number): boolean => {
+    try {
+      parseToml(lines.slice(0, at).join(''));
+      return true;
+    } catch {
+      return false;
+    }
   };
   const kept: string[] = [];
   // Comments and empty lines after its last key belong to what follows.
   let after: string[] = [];
   let ours = false;
-  for (const line of lines) {
-    if (/^\s*\[/.test(line)) {
+  for (const [at, line] of lines.entries()) {
+    if (/^\s*\[/.test(line) && (ours || isOurs(line)) && isHeader(at)) {
       ours = isOurs(line);
       if (!ours) kept.push(...after);
       after = [];
     }
     if (!ours) kept.push(line);
-    else if (/^\s*(?:#.*)?$/.test(line)) after.push(line);
+    else if (/^\s*(?:#.*)?\s*$/.test(line)) after.push(line);
     else after = [];
   }
   kept.push(...after);
-  const rest = kept.join(eol);
+  const rest = kept.join('');
   // The entry is inline or dotted in another table, which this editor does not split.
-  const nested = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], parseToml(rest));
-  if (nested !== undefined) throw new NotEditable(`${path.join('.')} is not a table of its own`);
+  if (valueAt(parseToml(rest), path) !== undefined)
+    throw new NotEditable(`${path.join('.')} is not a table of its own`);
   if (entry === null) return rest.replace(/(\r?\n)(?:\r?\n)+$/, '$1');
-  const tree = path.reduceRight<unknown>((value, key) => ({ [key]: value }), entry) as Record<string, unknown>;
-  const block = stringifyToml(tree).replaceAll('\n', eol).trimEnd();
+  const block = stringifyToml(nested(path, entry)).replaceAll('\n', eol).trimEnd();
   return `${rest.trimEnd() === '' ? '' : `${rest.trimEnd()}${eol}${eol}`}${block}${eol}`;
 }
 
@@ -198,7 +212,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
   const { container, isList } = layout;
   const document = documentOf(text);
   if (document.contents === null)
-    return `${text}${stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }))}`;
+    return ended(text) + stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }));
   if (!isMap(document.contents)) throw new NotEditable('it is no map of keys');
   const node = document.getIn(container, true);
   const items = isMap(node) || isSeq(node) ? node.items : [];
@@ -215,8 +229,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
       const indent = /^ */.exec(text.slice(starts[0]))![0];
       const body = stringifyYaml(isList ? [{ name, ...entry }] : { [name]: entry }).replaceAll(/^(?=.)/gm, indent);
       const [from, to] = at < 0 ? [end, end] : [starts[at]!, starts[at + 1] ?? end];
-      const before = text.slice(0, from);
-      return `${before}${before.endsWith('\n') ? '' : '\n'}${body}${text.slice(to)}`;
+      return ended(text.slice(0, from)) + body + text.slice(to);
     }
   }
   if (entry === null) document.deleteIn([...container, isList ? at : name]);
@@ -227,6 +240,11 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
       document.createNode(isList ? { name, ...entry } : entry),
     );
   return document.toString({ lineWidth: 0 });
+}
+
+/** Returns the text with the end of its last line. */
+function ended(text: string): string {
+  return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }
 
 function startOf(item: unknown): number {

@@ -7,11 +7,10 @@ import type { Rooms } from '../rooms.ts';
 
 /** Returns the cluster for the control API; null for a lone gateway. `unread`: why desired state could not be read. */
 export function clusterPlane(
-  { cluster, connection, serverEvents }: Pick<Rooms, 'cluster' | 'connection' | 'serverEvents'>,
+  { cluster, connection }: Pick<Rooms, 'cluster' | 'connection'>,
   unread: () => readonly string[],
 ): ClusterPlane | null {
   if (cluster === null || connection === null) return null;
-  cluster.listen({ nodesChanged: () => serverEvents.changed('nodes') });
   return {
     nodes: () =>
       cluster.known.nodes().map(({ id, load, startedAt, busy, owned, full, ...node }) => ({

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../../../test/support/http-client.ts';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
 import { WireClient } from '../../../test/support/wire-client.ts';
-import { type AgentClient, createGateway } from '../../index.ts';
+import { type AgentClient, createGateway, inProcessBytes } from '../../index.ts';
+import { openGateway } from './open-gateway.ts';
 
 test('S3.15 definition, kind, client and readiness of a configured server', async () => {
   const config = { command: 'nowhere-at-all', args: ['--x'], env: { TOKEN: 'secret-value-1' }, description: 'mine' };
@@ -115,4 +117,52 @@ test('S2.33 the status has registered servers, not clients of other kinds', asyn
   assert.equal(gateway.router.getClient('foreign'), foreign);
   await gateway.unregisterServer('a');
   assert.deepEqual(names(), ['b']);
+});
+
+/** A client of a program without tools. */
+function toolless(name: string): AgentClient {
+  const methods = { refreshTools: async () => [], callTool: async () => null };
+  return { name, tools: [], serverInfo: { name, version: '1' }, ...methods } as unknown as AgentClient;
+}
+
+test('startServer replaces a client of the router, and the server then has a status', async () => {
+  await using gateway = await createGateway();
+  gateway.router.addClient(toolless('a2a'));
+  await gateway.ready({ servers: ['a2a'] });
+  const server = textServer({ tools: () => [tool('say')], call: () => textResult('hello') });
+  assert.equal((await gateway.startServer('a2a', server)).state, 'running');
+  assert.deepEqual(
+    gateway.servers().map(({ name }) => name),
+    ['a2a'],
+  );
+  assert.equal(gateway.router.getClient('a2a'), gateway.client('a2a'));
+  assert.equal((await gateway.router.routeToolCall('a2a__say')).content[0]?.text, 'hello');
+  assert.equal(await gateway.unregisterServer('a2a'), true);
+  assert.equal(gateway.router.getClient('a2a'), null);
+});
+
+test('the gateway keeps the factories of in-process servers only while these are registered', async () => {
+  const { gateway, rooms } = await openGateway({});
+  const { memoryServers } = rooms.options;
+  const hanging = inProcessBytes(() => ({ receive() {}, close() {} }));
+  try {
+    const [, taken] = await Promise.allSettled([
+      gateway.registerServer('one', textServer({})),
+      gateway.registerServer('one', textServer({})),
+    ]);
+    assert.deepEqual([taken.status, memoryServers?.size], ['rejected', 1]);
+    const starting = gateway.startServer('one', hanging);
+    const cancelled = assert.rejects(starting, { code: 'CANCELLED' });
+    await new Promise((resolve) => setImmediate(resolve));
+    await gateway.unregisterServer('one');
+    await cancelled;
+    assert.equal(memoryServers?.size, 0);
+    await gateway.registerServer('two', textServer({}));
+    gateway.router.addClient(toolless('two'), { replace: true });
+    await gateway.ready({ servers: ['two'] });
+    gateway.router.removeClient('two');
+    await until(() => memoryServers?.size === 0);
+  } finally {
+    await gateway.close();
+  }
 });

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
-import { ConfigError, createGateway, OpenError } from '../../index.ts';
+import { ConfigError, createGateway, memoryMessengers, OpenError, openNode } from '../../index.ts';
+import { systemClock } from '../../model/clock.ts';
+import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
+import { Logger } from '../../telemetry/logger.ts';
 
 const STDIO_SERVER = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-embed-'));
@@ -135,4 +138,30 @@ test('check:A10 one server with mistakes is misconfigured and the others run; st
     message: /gh is misconfigured: /,
   });
   await assert.rejects(createGateway({ ...options, strict: true }), ConfigError);
+});
+
+test('a gateway or node that does not open leaves no file open', { skip: process.platform !== 'linux' }, async () => {
+  const dataDir = join(folder, 'damaged');
+  await (await createGateway({ dataDir })).close();
+  const store = new SqliteRunTimeStore({
+    path: join(dataDir, 'truth.db'),
+    clock: systemClock,
+    logger: Logger.silent(),
+  });
+  await store.apply([{ kind: 'put', collection: 'pins', key: 's/tools/a', value: 'nonsense' }]);
+  await store.close();
+  const openFiles = () =>
+    readdirSync('/proc/self/fd').filter((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).startsWith(dataDir);
+      } catch {
+        return false;
+      }
+    });
+  assert.deepEqual(openFiles(), []);
+  await assert.rejects(createGateway({ dataDir }), { name: 'OpenError', reason: 'truth' });
+  assert.deepEqual(openFiles(), []);
+  const ofProgram = { list: () => ({ servers: [], next: null }) };
+  await assert.rejects(openNode({ store: ofProgram, messenger: memoryMessengers()(), dataDir }), SyntaxError);
+  assert.deepEqual(openFiles(), []);
 });

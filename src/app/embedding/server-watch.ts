@@ -122,19 +122,3 @@ export class ServerWatch implements ServerObserver {
     outsideServers(() => queueMicrotask(emit));
   }
 }
-
-/** Whether a start has succeeded or failed; also true for a lazy server that was not called yet. */
-export function isSettled({ state, definition, nextRetryAt, startedInMs }: ServerStatus): boolean {
-  switch (state) {
-    case 'unknown':
-      return definition.start === 'lazy' || nextRetryAt !== null;
-    case 'starting':
-    case 'stopping':
-      return false;
-    case 'running':
-    case 'connected':
-      return startedInMs !== null;
-    default:
-      return true;
-  }
-}

@@ -3,7 +3,7 @@ import { statusView } from '../../control/server-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import { logWarnings } from '../../registry/reload-report.ts';
 import type { ConnectionKey } from '../../upstream/connection/session-key.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
@@ -16,7 +16,7 @@ import { InProcessServer, inProcessBytes, inProcessDefinition } from './in-proce
 import type { Overlay } from './overlay.ts';
 import { type Refreshed, Router } from './router.ts';
 import { ServedClient } from './served-client.ts';
-import { isSettled, type ServerWatch } from './server-watch.ts';
+import type { ServerWatch } from './server-watch.ts';
 
 export interface ServersDeps {
   readonly app: App;
@@ -92,6 +92,8 @@ export class Servers {
   #isSettled(name: string): boolean {
     const { state, rooms } = this.#deps.app;
     const status = rooms.everywhere.status(name);
+    // A lazy server waits for its first call.
+    if (status?.state === 'unknown' && status.definition.start === 'lazy') return true;
     if (status !== null) return isSettled(status);
     // No node has claimed the singleton yet; one of them will.
     return state.servers.get(name)?.enabled !== true;
@@ -124,7 +126,8 @@ export class Servers {
         const { name, definition } = row;
         const folded = foldedName(name);
         if (taken.has(folded)) throw new GatewayError('INVALID_PARAMS', `there are two servers ${name}`);
-        overlay.servers.set(name, await this.#read(name, definition, '<store>'));
+        const make = await this.#read(name, definition, '<store>');
+        overlay.servers.set(name, make());
         taken.add(folded);
       } catch (cause) {
         const error = cause as Error;
@@ -147,16 +150,17 @@ export class Servers {
   async register(name: string, definition: ServerDefinition, mayReplace = false): Promise<GatewayServerStatus> {
     this.refuseClosed();
     this.#refuseTaken(name, mayReplace);
-    const server = await this.#read(name, definition);
+    const make = await this.#read(name, definition);
     // While the definition was read, another caller may have taken the name.
     this.#refuseTaken(name, mayReplace);
+    const server = make();
     const { app, overlay } = this.#deps;
     const before = app.state.servers.get(name);
     // The configured server stays removed when the program removes the new one later.
     if (before !== undefined && !overlay.servers.has(name)) overlay.hidden.add(name);
-    const status = await this.#put(name, server);
-    if (before?.transport.type === 'memory') this.#deps.memoryServers.delete(before.transport.key);
-    return status;
+    // It replaces a client that the program added to the router, too.
+    if (this.#served.delete(name)) this.#router.addClient(this.#clients.get(name)!, { replace: true });
+    return this.#put(name, server).finally(() => this.#forget(before));
   }
 
   /** Serves a client that the program added to the router; throws GatewayError INVALID_PARAMS if its name is bad or taken. */
@@ -166,9 +170,10 @@ export class Servers {
     this.#refuseTaken(name, replace);
     const served = new ServedClient(client);
     const server = this.#inProcess(name, inProcessBytes(served.connect, { isolation: 'shared' }));
+    const before = this.#deps.app.state.servers.get(name);
     this.#served.set(name, served);
     this.#deps.overlay.servers.set(name, server);
-    this.#applied(this.#deps.app.overlaid());
+    this.#applied(this.#deps.app.overlaid().then(() => this.#forget(before)));
   }
 
   /** The client was removed from the router. */
@@ -209,7 +214,7 @@ export class Servers {
 
   /** Returns false if there was none of them. */
   async #takeAway(names: readonly string[]): Promise<boolean> {
-    const { app, overlay, memoryServers } = this.#deps;
+    const { app, overlay } = this.#deps;
     const servers = names.map((name) => app.state.servers.get(name)).filter((server) => server !== undefined);
     if (servers.length === 0) return false;
     for (const { name } of servers) {
@@ -217,8 +222,13 @@ export class Servers {
       if (!overlay.servers.delete(name)) overlay.hidden.add(name);
     }
     await app.overlaid();
-    for (const { transport } of servers) if (transport.type === 'memory') memoryServers.delete(transport.key);
+    for (const server of servers) this.#forget(server);
     return true;
+  }
+
+  /** Drops the factory of a server that has ended. */
+  #forget(server: Server | undefined): void {
+    if (server?.transport.type === 'memory') this.#deps.memoryServers.delete(server.transport.key);
   }
 
   /** 0 or less sets the default. Rejects with GatewayError INVALID_PARAMS for NaN and for more than the limit. */
@@ -276,14 +286,15 @@ export class Servers {
     if (stopping !== null) throw new GatewayError('INVALID_REQUEST', `the gateway takes nothing new: ${stopping}`);
   }
 
-  async #read(name: string, definition: ServerDefinition, label = '<registerServer>'): Promise<Server> {
-    if (definition instanceof InProcessServer) return this.#inProcess(name, definition);
+  /** Resolves with a function that makes the server, to be called when the name is free. */
+  async #read(name: string, definition: ServerDefinition, label = '<registerServer>'): Promise<() => Server> {
+    if (definition instanceof InProcessServer) return () => this.#inProcess(name, definition);
     const { logger, options } = this.#deps.app.rooms;
     const { cwd, env } = options.load;
     const { server, warnings, secrets } = await readDefinition(name, definition, label, { cwd, env });
     for (const secret of secrets) logger.addSecret(secret);
     logWarnings(warnings, logger);
-    return server;
+    return () => server;
   }
 
   #inProcess(name: string, { factory, options }: InProcessServer): Server {

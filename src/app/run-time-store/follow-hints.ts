@@ -31,7 +31,7 @@ const WARN_EVERY_MS = 1_000;
 function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
   let warnedAt = Number.NEGATIVE_INFINITY;
   const heard = (subject: string, payload: Buffer): void => {
-    const reason = unreadable(payload);
+    const reason = eventFault(payload);
     if (reason === null) look();
     else if (performance.now() - warnedAt >= WARN_EVERY_MS) {
       warnedAt = performance.now();
@@ -44,7 +44,7 @@ function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
 }
 
 /** Returns why an event is invalid; null if it names a server. */
-function unreadable(payload: Buffer): string | null {
+function eventFault(payload: Buffer): string | null {
   if (payload.length > MAX_BYTES) return `it has ${payload.length} bytes`;
   try {
     const event = JSON.parse(payload.toString()) as { readonly name?: unknown } | null;

@@ -152,7 +152,7 @@ function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): Ru
 /** Subject on which a node reports a write to the store, with the revision. */
 export const STORE_WRITTEN = 'trunkline.truth';
 
-/** Opens the stores of a gateway. Throws StoreUnusable. */
+/** Opens the stores of a gateway. Throws StoreUnusable. If it rejects, none is open. */
 export async function openStores(
   options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
   state: Pick<DesiredState, 'cluster' | 'dataDir' | 'servers'>,
@@ -166,7 +166,16 @@ export async function openStores(
   const runTimeStore = announced ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
   const isOne = opened.credentialStore === opened.runTimeStore;
   const records = isOne ? runTimeStore : opened.credentialStore;
-  if (shared && !isOne) await moveDecided(records, runTimeStore, logger);
+  const close = async (): Promise<void> => {
+    await runTimeStore.close();
+    if (!isOne) await records.close();
+  };
+  try {
+    if (shared && !isOne) await moveDecided(records, runTimeStore, logger);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     runTimeStore,
     /** Holds secrets and tokens. */
@@ -176,10 +185,7 @@ export async function openStores(
     shared,
     refusal,
     undecidable,
-    async close(): Promise<void> {
-      await runTimeStore.close();
-      if (!isOne) await records.close();
-    },
+    close,
   };
 }
 

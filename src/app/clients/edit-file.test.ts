@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { entryIn, NotEditable, namesIn, withEntry } from './edit-file.ts';
+
+const YAML = { syntax: 'yaml', container: ['extensions'] } as const;
+const LIST = { ...YAML, isList: true } as const;
+const TOML = { syntax: 'toml', container: ['mcp_servers'] } as const;
+const entry = { url: 'http://127.0.0.1:4270/mcp' };
+
+test('a YAML file without keys keeps its comments, also if its last line has no end', () => {
+  for (const layout of [YAML, LIST]) {
+    for (const text of ['# mine', '# mine\n', '  ']) {
+      const linked = withEntry(text, layout, 'trunkline', entry);
+      assert.ok(linked.startsWith(`${text.trimEnd()}\n`) || text.trim() === '', linked);
+      assert.deepEqual(entryIn(linked, layout, 'trunkline'), entry, linked);
+    }
+    assert.doesNotMatch(withEntry('', layout, 'trunkline', entry), /^\n/);
+  }
+});
+
+test('a list of servers may have an item without a value', () => {
+  const text = 'extensions:\n  -\n  - name: mine\n    url: u\n';
+  assert.deepEqual([entryIn(text, LIST, 'mine'), entryIn(text, LIST, 'none')], [{ url: 'u' }, undefined]);
+  assert.ok(namesIn(text, LIST).includes('mine'));
+});
+
+test('a line of a value that looks like a header of TOML ends no table', () => {
+  const own = [
+    '[mcp_servers.trunkline]',
+    'args = [',
+    '["a"],',
+    '  [ "b" ],',
+    ']',
+    'note = """',
+    '[tui]',
+    '"""',
+    'x = 1',
+  ];
+  const others = 'about = """\n[mcp_servers.trunkline]\nx\n"""\n';
+  const text = `${others}\n${own.join('\n')}\n\n# of the terminal\n[tui]\ntheme = "dark"\n`;
+  const without = `${others}\n\n# of the terminal\n[tui]\ntheme = "dark"\n`;
+  assert.equal(withEntry(text, TOML, 'trunkline', null), without);
+  const changed = `${without}\n[mcp_servers.trunkline]\nurl = "${entry.url}"\n`;
+  assert.equal(withEntry(text, TOML, 'trunkline', entry), changed);
+});
+
+test('a TOML file with both kinds of line ends keeps every other line as it is', () => {
+  const text = 'a = 1\r\n[mcp_servers.trunkline]\nurl = "u"\n[tui]\ntheme = "dark"\r\n# end';
+  assert.equal(withEntry(text, TOML, 'trunkline', null), 'a = 1\r\n[tui]\ntheme = "dark"\r\n# end');
+  assert.throws(() => withEntry('mcp_servers = { trunkline = { url = "u" } }', TOML, 'trunkline', null), NotEditable);
+});
