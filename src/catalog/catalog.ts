@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Era, Message } from '../model/message.ts';
+import { toolNameFault } from '../model/names.ts';
 import { type Capability, LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { result } from '../protocol/compose.ts';
 import { listOf } from '../protocol/methods.ts';
 import { type CatalogMember, type Declared, declaredBy, serversWithMethod } from './catalog-member.ts';
 import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
-import { type NameNotice, toolNameFault } from './exposed-names.ts';
+import type { NameNotice } from './exposed-names.ts';
 import { isLoginCatalog } from './login-catalog.ts';
 import { NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable, type ResourceTarget } from './resource-table.ts';

@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, SERVER_NAME_PATTERN, TOOL_NAME_DELIMITER } from '../model/names.ts';
+import {
+  EXPOSED_NAME_AIM,
+  EXPOSED_NAME_MAX,
+  SERVER_NAME_PATTERN,
+  TOOL_NAME_DELIMITER,
+  toolNameFault,
+} from '../model/names.ts';
 import {
   bridgePrefixed,
   exposeNames,
   type NamedCapability,
   parsePrefixedTool,
   prefixTool,
-  toolNameFault,
   withoutBridgePrefix,
 } from './exposed-names.ts';
 

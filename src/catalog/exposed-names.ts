@@ -173,13 +173,3 @@ export function withoutBridgePrefix(name: string): string | null {
 export function bridgePrefixed(exposed: string): string {
   return BRIDGE_PREFIX + exposed;
 }
-
-/** Tool names that are offered: 1–128 characters (2026-07-28 server/tools §Tool Names), and `/` of earlier drafts. */
-const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
-
-export function toolNameFault(name: string): string | null {
-  if (OFFERED_NAME.test(name)) return null;
-  if (name === '') return 'the name is empty';
-  if (name.length > 128) return 'the name is longer than 128 characters';
-  return 'the name has characters outside A-Z a-z 0-9 _ - . /';
-}

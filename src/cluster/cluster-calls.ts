@@ -5,6 +5,7 @@ import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import { messageOf } from '../model/thrown.ts';
 import {
   deadlineOf,
   elsewhere,
@@ -125,7 +126,7 @@ export class ClusterCalls {
     try {
       owner = await this.#parts.servers.claim(place, key, exchange.client);
     } catch (error) {
-      return elsewhere(error instanceof Error ? error.message : String(error));
+      return elsewhere(messageOf(error));
     }
     if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
     return this.#serveMine(owner.claim, request, exchange);

@@ -2,6 +2,7 @@ import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import type { Clock } from '../model/clock.ts';
 import { MASK } from '../model/secret.ts';
 import type { SignInStep } from '../model/sign-in.ts';
+import { messageOf } from '../model/thrown.ts';
 
 const MAX_STEPS = 60;
 const MAX_SERVERS = 256;
@@ -56,7 +57,7 @@ export class SignInTrace {
         this.#add(server, { ...asked, status: response.status, ms: ms(), answer, problem });
         return response;
       } catch (error) {
-        const problem = error instanceof Error ? error.message : String(error);
+        const problem = messageOf(error);
         this.#add(server, { ...asked, status: null, ms: ms(), answer: null, problem });
         throw error;
       }

@@ -8,6 +8,17 @@ export const SERVER_NAME_PATTERN = /^(?=.{1,64}$)[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?
 export const EXPOSED_NAME_MAX = 64;
 export const EXPOSED_NAME_AIM = 48;
 
+/** Tool names that are offered: 1–128 characters (2026-07-28 server/tools §Tool Names), and `/` of earlier drafts. */
+const TOOL_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
+
+/** Why a tool of this name is not offered; null if it is. */
+export function toolNameFault(name: string): string | null {
+  if (TOOL_NAME.test(name)) return null;
+  if (name === '') return 'the name is empty';
+  if (name.length > 128) return 'the name is longer than 128 characters';
+  return 'the name has characters outside A-Z a-z 0-9 _ - . /';
+}
+
 /** The local name of a server that a registry lists as `owner/name`. */
 export function serverNameOf(registryName: string): string {
   return (registryName.split('/')[1] ?? registryName).replaceAll(/[^A-Za-z0-9.-]+/g, '-').slice(0, 48);

@@ -4,6 +4,7 @@ import type { ListKind } from '../model/server-catalog.ts';
 
 /** Opens a stream of change notifications; its answer ends the stream, so it has no deadline. */
 export const LISTEN = 'subscriptions/listen';
+export const SET_LEVEL = 'logging/setLevel';
 
 interface MethodFacts {
   /** The eras in which clients send this request; absent for messages of other kinds. */
@@ -35,7 +36,7 @@ const METHODS: ReadonlyMap<string, MethodFacts> = new Map<string, MethodFacts>([
   ['resources/subscribe', STATEFUL],
   ['resources/unsubscribe', STATEFUL],
   ['completion/complete', { eras: BOTH }],
-  ['logging/setLevel', STATEFUL],
+  [SET_LEVEL, STATEFUL],
   [LISTEN, { eras: STATELESS }],
   // Of 2025-11-25, and of the extension io.modelcontextprotocol/tasks.
   ['tasks/get', { eras: BOTH, name: 'taskId' }],

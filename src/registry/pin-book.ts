@@ -13,6 +13,7 @@ import {
   pinKey,
   type ServerPins,
 } from '../model/drift.ts';
+import { messageOf } from '../model/thrown.ts';
 import type { PinRecords } from '../store/run-time-store/stored-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -260,7 +261,7 @@ export class PinBook implements Pins {
   }
 
   #failed(error: unknown): void {
-    this.#problem = `pins are not saved: ${error instanceof Error ? error.message : String(error)}`;
+    this.#problem = `pins are not saved: ${messageOf(error)}`;
     this.#deps.logger.error('pins_not_saved', { error });
   }
 

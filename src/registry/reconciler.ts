@@ -1,4 +1,5 @@
 import { type Clock, within } from '../model/clock.ts';
+import { messageOf } from '../model/thrown.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics, Series } from '../telemetry/metrics.ts';
 
@@ -112,7 +113,7 @@ export class Reconciler {
   }
 
   #failed(source: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     // Once per outage, which may last for hours.
     if (this.#alarms.get(source) !== reason) {
       this.#deps.logger.error('desired_state_unread', { source, reason, effect: 'what was desired before holds' });

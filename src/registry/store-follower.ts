@@ -1,4 +1,5 @@
 import type { Clock } from '../model/clock.ts';
+import { messageOf } from '../model/thrown.ts';
 import type { RunTimeStore } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -81,7 +82,7 @@ export class StoreFollower {
       if (this.#problem !== null) logger.info('store_reached_again', {});
       this.#problem = null;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (this.#problem === null)
         logger.error('store_not_reached', { reason, effect: 'what was desired before holds' });
       this.#problem = reason;

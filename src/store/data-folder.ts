@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { messageOf } from '../model/thrown.ts';
 
 /** What a running gateway publishes in its data folder for the commands and for a second gateway. */
 export interface Instance {
@@ -233,7 +234,7 @@ export class DataFolder {
   #unusable(cause: unknown): FolderUnusable {
     const code = codeOf(cause) === FULL ? 'ENOSPC' : ((cause as NodeJS.ErrnoException).code ?? '');
     if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause, code);
-    const words = cause instanceof Error ? cause.message : String(cause);
+    const words = messageOf(cause);
     const text = `the lock ${this.file('lock.db')} cannot be used: ${words}`;
     return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
   }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import { GatewayError } from '../model/gateway-error.ts';
+import { messageOf } from '../model/thrown.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Defect } from './health/failure-class.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
@@ -51,7 +52,7 @@ export class ErrorBoundary {
 
   /** An unexpected exception: the server is out of service until it is restarted. */
   failed(error: unknown): GatewayError {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const defect = new Defect(this.#server, this.#logger.redact(message), error);
     try {
       // A suspended, misconfigured or stopping server keeps its state; one that is `defect` already may throw again while it

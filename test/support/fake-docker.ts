@@ -42,6 +42,8 @@ export class FakeDocker implements TestEngine {
   readonly #folder: string;
   readonly #server: Server;
   readonly #containers = new Map<string, FakeContainer>();
+  /** Statuses of the requests that it refuses, by method and path, as in `DELETE /containers/ID`. */
+  readonly refuses = new Map<string, number>();
 
   private constructor(folder: string) {
     this.#folder = folder;
@@ -90,6 +92,8 @@ export class FakeDocker implements TestEngine {
     const { pathname, searchParams } = new URL(request.url!, 'http://docker');
     const route = `${request.method} ${pathname.replace(/^(\/containers\/)(?!json|create)[^/]+/, '$1ID')}`;
     const id = decodeURIComponent(pathname.split('/')[2] ?? '');
+    const refused = this.refuses.get(route);
+    if (refused !== undefined) throw new Refusal(refused, 'refused by the test');
     switch (route) {
       case 'GET /containers/json': {
         const { label = [] } = JSON.parse(searchParams.get('filters') ?? '{}') as { label?: readonly string[] };

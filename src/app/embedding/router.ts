@@ -1,6 +1,7 @@
-import { parsePrefixedTool, toolNameFault } from '../../catalog/exposed-names.ts';
+import { parsePrefixedTool } from '../../catalog/exposed-names.ts';
 import { NameTable } from '../../catalog/name-table.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { toolNameFault } from '../../model/names.ts';
 import type { AgentClient } from './gateway-client.ts';
 import type { Answer, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import type { CallOptions } from './operator-calls.ts';

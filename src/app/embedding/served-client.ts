@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { errorAnswer, errorOf, failureAnswer, notification, result } from '../../protocol/compose.ts';
 import { decodeString, field, text } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
@@ -55,7 +56,7 @@ export class ServedClient {
     } catch (error) {
       if (error instanceof ServerError) return errorOf(id, Buffer.from(error.raw), 'stateful');
       if (error instanceof GatewayError) return failureAnswer(id, error, 'stateful');
-      return errorAnswer(id, -32603, error instanceof Error ? error.message : String(error), null, 'stateful');
+      return errorAnswer(id, -32603, messageOf(error), null, 'stateful');
     } finally {
       calls.delete(id);
     }

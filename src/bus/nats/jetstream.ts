@@ -2,6 +2,7 @@ import type { JetStreamClient, JetStreamManager, StreamConfig, StreamInfo } from
 import type { NatsConnection } from '@nats-io/transport-node';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { messageOf } from '../../model/thrown.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { NatsCore, NatsJetStream, NatsWire } from './nats-wire.ts';
 
@@ -41,7 +42,7 @@ export function apiCode(error: unknown): number {
 export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayError {
   if (error instanceof GatewayError) return error;
   const lack = jetStreamLack(error);
-  const text = lack ?? (error instanceof Error ? error.message : String(error));
+  const text = lack ?? messageOf(error);
   // If the node may not subscribe to the answer, JetStream may still have done the operation.
   const unheard = lack?.includes('may not subscribe') === true;
   const answered = (lack !== null && !unheard) || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
@@ -234,7 +235,7 @@ export class StreamReplicas {
       stream,
       replicas,
       wanted: REPLICAS,
-      reason: error instanceof Error ? error.message : String(error),
+      reason: messageOf(error),
       advice: `let ${REPLICAS} servers with JetStream run in the NATS cluster; until then one of them is a single point of failure`,
     });
   }

@@ -1,5 +1,6 @@
 import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
 import { within } from '../../model/clock.ts';
+import { messageOf } from '../../model/thrown.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import { type LeaseRecord, LONGEST_MS, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import type { Witnesses } from '../nodes/witnesses.ts';
@@ -148,7 +149,7 @@ export class NodeLease {
       }
       this.#watch();
     } catch (error) {
-      this.#failed(error instanceof Error ? error.message : String(error));
+      this.#failed(messageOf(error));
     }
     if (this.#closed) return;
     const waited = clock.now() - sentAt;

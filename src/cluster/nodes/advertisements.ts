@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
+import { messageOf } from '../../model/thrown.ts';
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads } from '../coalesced-reads.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
@@ -150,7 +151,7 @@ export class Advertisements {
     } catch (error) {
       const level = this.#unread.has(peer) ? 'debug' : 'warn';
       if (this.#nodes.get(peer) !== null) this.#unread.add(peer);
-      logger[level]('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
+      logger[level]('offer_not_read', { node: id, error: messageOf(error) });
     }
   }
 

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { messageOf } from '../../model/thrown.ts';
 import { setAside } from '../set-aside.ts';
 import { checkWhole, checkWholeInSlices, migrate, UnknownVersion } from './integrity-check.ts';
 import { StoreError, type StoreFault } from './run-time-store.ts';
@@ -42,7 +43,7 @@ export function openStoreFile(path: string): OpenedFile | null {
     return openFile(path);
   } catch (error) {
     if (error instanceof StoreUnusable) throw error;
-    const detail = error instanceof Error ? error.message : String(error);
+    const detail = messageOf(error);
     if (error instanceof UnknownVersion) {
       throw new StoreUnusable(
         path,
@@ -186,7 +187,7 @@ function copySnapshot(path: string, snapshot: string, fresh: string): number {
     }
   } catch (error) {
     fs.rmSync(fresh, { force: true });
-    const detail = `its snapshot is not good either: ${error instanceof Error ? error.message : error}`;
+    const detail = `its snapshot is not good either: ${messageOf(error)}`;
     throw new StoreUnusable(path, detail, 'begin without it: `trunkline restore --empty`');
   }
 }

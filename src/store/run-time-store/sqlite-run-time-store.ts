@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../../model/clock.ts';
+import { messageOf } from '../../model/thrown.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import {
   atOneInstant,
@@ -205,6 +206,6 @@ function rows(found: readonly unknown[]): readonly StoredRow[] {
 
 function translated(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return new StoreError(faultOf(error), `${path}: ${message}`, error);
 }

@@ -11,7 +11,7 @@ const MAX_TASKS = 256;
 /** A task whose end is not reported counts as running for its time to live, at most this long. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-/** Maximum of watched resources that are tracked per connection; further subscriptions are not tracked. */
+/** Maximum of watched resources that are tracked per connection; after more it counts as watching until it ends. */
 const MAX_WATCHED = 4_096;
 
 /** Usage and error counters of one connection. The gateway's own requests do not count. */
@@ -28,6 +28,7 @@ export class ConnectionUse {
   /** Monotonic time of the last request, or of its end. */
   lastUsedAt: number;
   #watched: Set<string> | null = null;
+  #watchesMore = false;
   /** Tasks started over the connection and not known to have ended, with the monotonic time until which each counts. */
   #tasks: Map<string, number> | null = null;
 
@@ -38,7 +39,7 @@ export class ConnectionUse {
 
   /** Whether a resource is subscribed to: a client that waits for updates makes no calls. */
   get watching(): boolean {
-    return this.#watched !== null && this.#watched.size > 0;
+    return this.#watchesMore || (this.#watched !== null && this.#watched.size > 0);
   }
 
   /** Whether a task runs: a client that polls at intervals, or waits for a notification, has no request in flight. */
@@ -77,6 +78,7 @@ export class ConnectionUse {
     else if (method === 'resources/subscribe') {
       this.#watched ??= new Set();
       if (this.#watched.size < MAX_WATCHED) this.#watched.add(uri);
+      else if (!this.#watched.has(uri)) this.#watchesMore = true;
     }
   }
 

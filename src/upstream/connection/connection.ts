@@ -5,6 +5,7 @@ import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import type { TappedConnection } from '../../model/wire-tap.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
+import { SET_LEVEL } from '../../protocol/methods.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
 import { outgoing } from '../calls/outgoing-request.ts';
@@ -204,6 +205,9 @@ export class Connection implements RequestCarrier, TransportReceiver {
     const disarm = this.#deps.clock.after(timeoutMs, () => {
       if (!this.#pending.remove(id)) return;
       const text = `${this.#deps.server} did not answer ${message.method} within ${timeoutMs} ms`;
+      // A log level is still wanted, and set late it serves the next calls.
+      if (message.method !== SET_LEVEL) this.#cancel(pending.wire, 'the deadline ran out');
+      this.transport.abandon(id);
       pending.lost(new GatewayError('TIMEOUT', text, { server: this.#deps.server }));
     });
     try {
@@ -244,9 +248,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     const pending = this.#pending.byId.get(id);
     if (pending === undefined || !this.live) return !this.#unsent.has(id);
     this.#pending.remove(id);
-    if (this.era === 'stateful' || !this.transport.streamPerRequest) {
-      this.notify(cancellation(pending.wire, reason, this.era));
-    }
+    this.#cancel(pending.wire, reason);
     this.#messages.withdrawn(id, pending, this.era);
     this.transport.abandon(id);
     if (why === 'timeout') {
@@ -254,6 +256,13 @@ export class Connection implements RequestCarrier, TransportReceiver {
       if (this.use.timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
     }
     return true;
+  }
+
+  /** A stateless HTTP server sees the cancellation by the end of the stream. */
+  #cancel(wire: string, reason: string): void {
+    if (this.era === 'stateful' || !this.transport.streamPerRequest) {
+      this.notify(cancellation(wire, reason, this.era));
+    }
   }
 
   received(bytes: Buffer, stream: number): void {

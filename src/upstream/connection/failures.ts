@@ -1,4 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import { messageOf } from '../../model/thrown.ts';
 import type { HttpRefusal } from '../transport/http-refusal.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
@@ -58,7 +59,7 @@ function lastOf(lines: readonly string[]): number {
 /** Converts an error that occurred before anything was sent into a failure of this server. */
 export function asGatewayError(error: unknown, server: string): GatewayError {
   if (error instanceof GatewayError) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   return new GatewayError('INTERNAL', text, { server, outcome: 'NOT_SENT', cause: error });
 }
 

@@ -4,10 +4,10 @@ import { bodyString } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
 import { isAsSevere, isLogLevel, type LogLevel } from '../../protocol/meta-keys.ts';
+import { SET_LEVEL } from '../../protocol/methods.ts';
 import type { Call } from '../calls/call.ts';
 import type { PendingById } from '../calls/pending.ts';
 
-const SET_LEVEL = 'logging/setLevel';
 /** How long a call waits for the server to confirm the level that it requests. */
 const AGREE_MS = 1_000;
 

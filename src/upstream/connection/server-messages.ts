@@ -18,6 +18,7 @@ import type { Tracer } from '../../telemetry/tracing.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import { namedRequest, ownId, type PendingById, type PendingRequest, type PendingRequests } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
+import { MAY_HAVE_RUN } from '../transport/http-refusal.ts';
 import { isText } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 import { Attribution } from './attribution.ts';
@@ -185,7 +186,7 @@ export class ServerMessages<C extends MessageSource> {
       owner.dropped('unmatched');
       // After an answer with another id, the request's own stream brings no further answer.
       if (this.#pending.get(stream) === undefined) return;
-      const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
+      const text = `${server} answered the request with the id of another one; ${MAY_HAVE_RUN}`;
       this.#connection.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
       return;
     }

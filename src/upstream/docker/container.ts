@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { revealed } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { Engine, EngineError } from './engine.ts';
 
 /** Labels of every container that the gateway starts: its server, its data folder, and the gateway process that started it. */
@@ -8,7 +9,8 @@ const SERVER_LABEL = 'trunkline.server';
 const OWNER_LABEL = 'trunkline.owner';
 const RUN_LABEL = 'trunkline.run';
 
-/** The engine's status for a removal that is already in progress. */
+/** The engine's statuses for a container that is not there, and for a removal that is already in progress. */
+const NOT_THERE = 404;
 const UNDER_WAY = 409;
 
 export interface AttachedContainer {
@@ -41,7 +43,7 @@ async function attachContainer(engine: Engine, container: string): Promise<Attac
   return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
 }
 
-/** Runs an image as `docker run -i --rm --init` does, attached before its first output. Leaves nothing behind on failure. */
+/** Runs an image as `docker run -i --rm --init` does, attached before its first output. After a failure it removes the container. */
 async function runImage(
   engine: Engine,
   spec: DockerSpec,
@@ -57,26 +59,29 @@ async function runImage(
     return { engine, id, stream, tty: false, exited };
   } catch (error) {
     stream?.destroy();
-    await removeContainer({ engine, id });
+    await removeContainer({ engine, id }).catch((cause) => {
+      const left = `its container was not removed (${messageOf(cause)}); run "docker rm -f ${id.slice(0, 12)}"`;
+      throw new Error(`${messageOf(error)}; ${left}`, { cause: error });
+    });
     throw error;
   }
 }
 
 type ContainerId = Pick<AttachedContainer, 'engine' | 'id'>;
 
-/** SIGTERM, then SIGKILL after `terminateMs`; resolves when the container has ended, or the engine cannot be reached. */
+/** SIGTERM, SIGKILL after `terminateMs`. Resolves also if the engine fails; the removal that follows reports it. */
 export async function stopContainer({ engine, id }: ContainerId, terminateMs: number): Promise<void> {
-  await engine.call('POST', `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`, undefined, true).catch(gone);
+  const path = `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`;
+  await engine.call('POST', path, undefined, true).catch(() => {});
 }
 
-/** Removes the container. Resolves when it is removed, also if the engine is already removing it. */
+/** Removes the container, or waits for a removal that is in progress. Rejects with EngineError. */
 export async function removeContainer({ engine, id }: ContainerId): Promise<void> {
   try {
     await engine.call('DELETE', `/containers/${id}?force=true&v=true`);
   } catch (error) {
-    gone(error);
-    if (!(error instanceof EngineError) || error.status !== UNDER_WAY) return;
-    await engine.call('POST', `/containers/${id}/wait?condition=removed`).catch(gone);
+    if (!hasStatus(error, UNDER_WAY)) return throwUnlessGone(error);
+    await engine.call('POST', `/containers/${id}/wait?condition=removed`).catch(throwUnlessGone);
   }
 }
 
@@ -121,7 +126,7 @@ async function create(
     if (typeof Id !== 'string' || !/^[0-9a-f]+$/i.test(Id)) throw new Error('the engine made no container');
     return Id;
   } catch (error) {
-    if (!(error instanceof EngineError) || error.status !== 404) throw error;
+    if (!hasStatus(error, NOT_THERE)) throw error;
     const words = `the image ${image.name} is not on this machine; run "docker pull ${image.name}"`;
     throw new Error(words, { cause: error });
   }
@@ -141,10 +146,12 @@ async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-
   }
 }
 
-/** Ignores engine errors: in general the container is gone or being removed, or the engine cannot be reached. */
-function gone(error: unknown): void {
-  if (error instanceof EngineError) return;
-  throw error;
+function hasStatus(error: unknown, status: number): boolean {
+  return error instanceof EngineError && error.status === status;
+}
+
+function throwUnlessGone(error: unknown): void {
+  if (!hasStatus(error, NOT_THERE)) throw error;
 }
 
 interface ContainerHostDeps {
@@ -155,6 +162,8 @@ interface ContainerHostDeps {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Called with the number of containers of a killed gateway that were removed. */
   readonly swept: (count: number) => void;
+  /** Called for each of them that the engine failed to remove. */
+  readonly left: (id: string, reason: string) => void;
 }
 
 /** Timeout of engine requests, except for those that wait until a container ends. */
@@ -162,7 +171,7 @@ const ENGINE_TIMEOUT_MS = 10_000;
 
 /**
  * The container engines of this gateway. On the first use of an engine, containers that a killed gateway of the same data
- * folder left there are removed. Only one gateway at a time uses the folder.
+ * folder left there are removed, if the engine can. Only one gateway at a time uses the folder.
  */
 export class ContainerHost {
   readonly #deps: ContainerHostDeps;
@@ -194,14 +203,23 @@ export class ContainerHost {
 
   /** Opens the engine and removes containers of the same owner that another process started: it was killed before it could. */
   async #begin(written: string | null): Promise<Engine> {
-    const { owner, run, environment, swept } = this.#deps;
+    const { owner, run, environment, swept, left } = this.#deps;
     const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);
     const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
     const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
     const found: { readonly Id?: string; readonly Labels?: Record<string, string> }[] = Array.isArray(body) ? body : [];
-    const left = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
-    await Promise.all(left.map((id) => removeContainer({ engine, id })));
-    if (left.length > 0) swept(left.length);
+    const orphans = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
+    let count = 0;
+    const remove = async (id: string): Promise<void> => {
+      try {
+        await removeContainer({ engine, id });
+        count++;
+      } catch (error) {
+        left(id, messageOf(error));
+      }
+    };
+    await Promise.all(orphans.map(remove));
+    if (count > 0) swept(count);
     return engine;
   }
 }

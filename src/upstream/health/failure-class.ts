@@ -1,6 +1,7 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
+import { causes } from '../../model/thrown.ts';
 import { Misconfigured } from '../process/command.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 
@@ -27,7 +28,7 @@ const PASSING_STATUS = new Set([408, 425, 429]);
 export function failureClass(error: GatewayError): FailureClass {
   if (error.code === 'AUTH_REQUIRED') return 'auth';
   if (error.code === 'CANCELLED') return 'abort';
-  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+  for (const at of causes(error)) {
     const found = classOf(at);
     if (found !== null) return found;
   }
@@ -36,10 +37,7 @@ export function failureClass(error: GatewayError): FailureClass {
 
 /** Whether the node may not start the server before it has its lease. */
 export function lacksLease(error: GatewayError): boolean {
-  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
-    if (at instanceof NoLease) return true;
-  }
-  return false;
+  return causes(error).some((at) => at instanceof NoLease);
 }
 
 function classOf(error: Error): FailureClass | null {
@@ -88,8 +86,8 @@ export function challengeOf(error: GatewayError): AuthChallenge {
 }
 
 function headerOf(error: GatewayError): string | null {
-  for (let at: unknown = error, depth = 0; at instanceof GatewayError && depth < 8; at = at.cause, depth++) {
-    const refusal = refusalOf(at);
+  for (const at of causes(error)) {
+    const refusal = at instanceof GatewayError ? refusalOf(at) : null;
     if (refusal !== null && refusal.challenge !== null) return refusal.challenge;
   }
   return null;

@@ -18,6 +18,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Connection } from '../connection/connection.ts';
 import type { ServerContext } from '../server-context.ts';
 import { ServerHealth } from './server-health.ts';
 
@@ -251,6 +252,20 @@ test('S3.11 S3.6 check:F8 a change of health is reported once, whichever check f
     for (let i = 0; i < 5; i++) health.callFailed(error);
   }
   assert.equal(health.reason, null);
+});
+
+test('S3.11 calls that were not sent before a restart do not count after it', () => {
+  let replaced = 0;
+  const events = { replace: () => void replaced++ };
+  const context = { name: 'a', local: false, server: { probeMs: 0 }, events } as unknown as ServerContext;
+  const health = new ServerHealth(context, { connections: () => [] });
+  const unsent = (): void => health.callUnsent({} as Connection);
+  for (let i = 0; i < 2; i++) unsent();
+  health.moved('connected');
+  for (let i = 0; i < 2; i++) unsent();
+  assert.equal(replaced, 0);
+  unsent();
+  assert.equal(replaced, 1);
 });
 
 test('S3.3 a remote server has 30 s to start, a process a minute', async () => {

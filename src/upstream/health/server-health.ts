@@ -54,6 +54,7 @@ export class ServerHealth {
 
   /** Resets failed calls and reasons of the earlier state. */
   moved(to: ServerState): void {
+    this.#unsent = 0;
     this.#failedCalls = 0;
     this.#callReason = null;
     this.#probeReason = null;

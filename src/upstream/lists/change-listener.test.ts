@@ -85,3 +85,19 @@ test('check:G3 a broken stream is open again within about a second, and then the
   assert.equal(script.last.count('tools/list'), lists + 1);
   assert.deepEqual(bench.events.connections.slice(-1), ['missed stateless shared']);
 });
+
+test('a broken stream is opened again after 0.5 s, and after twice as long each time that it soon breaks again', async () => {
+  const bench = new UpstreamBench();
+  const script = announcing(() => SILENCE);
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  const opened = () => script.last.count('subscriptions/listen');
+  for (const [i, delayMs] of [500, 1_000, 2_000].entries()) {
+    script.last.lose(script.last.lastOf('subscriptions/listen').id as number, 'UNKNOWN');
+    await settled();
+    await bench.clock.advance(delayMs - 1);
+    assert.equal(opened(), i + 1, `${delayMs}`);
+    await bench.clock.advance(1);
+    assert.equal(opened(), i + 2, `${delayMs}`);
+  }
+});

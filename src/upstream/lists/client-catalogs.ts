@@ -2,6 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { ownEra } from '../connection/spoken-eras.ts';
 import type { UpstreamParts } from '../upstream-parts.ts';
 
@@ -64,7 +65,7 @@ export class ClientCatalogs {
         await catalogs.relist(this.#listedAs(client), connection);
       });
     } catch (error) {
-      context.logger.debug('list_failed', { error: error instanceof Error ? error.message : String(error) });
+      context.logger.debug('list_failed', { error: messageOf(error) });
     }
   }
 
@@ -102,7 +103,7 @@ export class ClientCatalogs {
       await supervisor.readyFor(client);
       await connections.settle(client);
     } catch (error) {
-      context.logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
+      context.logger.warn('list_failed', { error: messageOf(error) });
       return null;
     }
     return catalogs.get(this.#listedAs(client), this.#era(client), waitMs);

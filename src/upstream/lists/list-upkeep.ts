@@ -89,8 +89,8 @@ class ChangeListener {
   #reopen(connection: Connection, filter: string, openedAt: number): void {
     this.#stopWaiting();
     if (this.#connection !== connection || !connection.ready) return;
-    this.#breaks = this.#context.deps.clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
-    this.#disarm = this.#context.deps.clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
+    if (this.#context.deps.clock.now() - openedAt > REOPEN.maxMs) this.#breaks = 0;
+    this.#disarm = this.#context.deps.clock.after(backoffMs(REOPEN, this.#breaks++, 0), () => {
       this.#disarm = null;
       if (this.#connection !== connection || !connection.ready) return;
       this.#open(connection, filter, true);

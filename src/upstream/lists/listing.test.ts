@@ -322,3 +322,15 @@ test('check:D3 concurrent kinds of client are all listed, one after the other', 
   const catalogs = await Promise.all(kinds.map((kind) => bench.set.catalog('a', kind, 1000)));
   assert.deepEqual(catalogs.map(names), Array(4).fill(['echo']));
 });
+
+test('the log names tools that the aggregate does not offer, with the reason; `/` is no such reason', async () => {
+  const bench = new UpstreamBench();
+  const names = ['a/b', 'a b', 'x'.repeat(129)];
+  await bench.run([serverOf('a'), new ScriptedServer(statefulServer(names.map(scriptedTool)))]);
+  const catalog = await bench.set.catalog('a', client, 1000);
+  assert.equal(catalog?.lists.tools.items.length, 3);
+  const odd = bench.logged.filter((line) => line.includes('list_odd'));
+  assert.equal(odd.length, 2);
+  assert.match(odd[0]!, /the tool \\"a b\\" is not offered: the name has characters outside A-Z a-z 0-9 _ - \. \//);
+  assert.match(odd[1]!, /is not offered: the name is longer than 128 characters/);
+});

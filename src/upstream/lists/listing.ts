@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
+import { toolNameFault } from '../../model/names.ts';
 import {
   type CachedList,
   type Capability,
@@ -30,8 +31,6 @@ const MAX_ITEMS = MAX_PAGE_ITEMS;
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Maximum of complaints per listing; the log shows fewer. */
 const MAX_COMPLAINTS = 100;
-/** Tool names that the specification allows. Others are reported in the log and stay in the list; the aggregate filters names. */
-const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 /** A handshake result this recent is not requested again. */
 const JUST_NOW_MS = 1_000;
 const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
@@ -193,8 +192,10 @@ class Listing {
       }
       index++;
       const key = stringValue(page, field(page, item.start, item.end, itemKey))!;
-      if (kind === 'tools' && !TOOL_NAME.test(key))
-        this.#complain(`${method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
+      // Such a tool stays in the list of the server's own endpoint; the aggregate leaves it out.
+      const fault = kind === 'tools' ? toolNameFault(key) : null;
+      if (fault !== null)
+        this.#complain(`${method}: the tool ${JSON.stringify(key.slice(0, 200))} is not offered: ${fault}`);
       const bytes = page.subarray(item.start, item.end);
       // The server's own endpoint still lists it: it is JSON and makes no other list unusable there.
       const reason = hardToRead(bytes);

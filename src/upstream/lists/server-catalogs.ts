@@ -4,6 +4,7 @@ import { within } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
 import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -263,7 +264,7 @@ export class ServerCatalogs {
       if (closedByUs && this.#supervisor.up) return left > 1 ? this.#list(entry, null, left - 1) : undefined;
       entry.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
       entry.failures++;
-      logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
+      logger.warn('list_failed', { error: messageOf(error) });
       const over = connection;
       if (over?.ready !== true) return;
       // If the connection has ended, the next one lists.

@@ -112,7 +112,7 @@ export class PooledConnections implements QuotaPool {
     return this.serverFull || this.by.quota?.full === true;
   }
 
-  /** What a process for a new session key would need. */
+  /** What a process for a new session key would need. A warm connection that does not fit is closed for it. */
   get room(): Room {
     if (!this.full || this.warm !== null) return 'free';
     const yields = this.serverFull ? this.longestUnused() !== null : this.by.quota?.yields === true;

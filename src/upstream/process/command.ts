@@ -3,6 +3,7 @@ import { delimiter, extname, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { launcherOf } from '../../model/launchers.ts';
 import type { StdioSpec, TransportSpec } from '../../model/server.ts';
+import { messageOf } from '../../model/thrown.ts';
 
 /** A server that cannot be started until its definition is corrected or the named program is installed. */
 export class Misconfigured extends GatewayError {
@@ -88,7 +89,7 @@ const SPAWN_ERRORS: Readonly<Record<string, string>> = {
 export function spawnFailure(server: string, file: string, cause: unknown): GatewayError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const words = SPAWN_ERRORS[code]?.replace('FILE', () => file);
-  return startFailure(server, words ?? (cause instanceof Error ? cause.message : String(cause)), cause);
+  return startFailure(server, words ?? messageOf(cause), cause);
 }
 
 async function checkFolder(server: string, cwd: string): Promise<void> {

@@ -3,6 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { HttpSpec, TransportSpec } from '../../model/server.ts';
 import { type LaunchFailure, loginAdvice, type StartStep } from '../../model/server-state.ts';
+import { causes } from '../../model/thrown.ts';
 import { EngineError } from '../docker/engine.ts';
 import type { FailureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
@@ -27,7 +28,6 @@ const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
 /** ssh's exit code if it could not run the command. */
 const SSH_FAILED = 255;
-const MAX_DEPTH = 8;
 
 /** The most likely cause and what to do about it; null if nothing is known beyond the error itself. */
 export function likelyCause(start: FailedStart): string | null {
@@ -36,7 +36,7 @@ export function likelyCause(start: FailedStart): string | null {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
   if (failure === 'auth') {
-    const refused = [...causes(start.error)].some((at) => at instanceof GatewayError && refusalOf(at)?.status === 403);
+    const refused = causes(start.error).some((at) => at instanceof GatewayError && refusalOf(at)?.status === 403);
     const what = refused ? 'it refuses this caller, or a firewall before it does (403)' : 'it asks for credentials';
     return `${what}; ${loginAdvice(start.server, transport)}`;
   }
@@ -80,10 +80,6 @@ const STEP_OF: Readonly<Partial<Record<HttpFailure['kind'], StartStep>>> = {
   proxy: 'connection',
   tls: 'certificate',
 };
-
-function* causes(error: unknown): Generator<Error> {
-  for (let at = error, depth = 0; at instanceof Error && depth < MAX_DEPTH; at = at.cause, depth++) yield at;
-}
 
 const OTHER_REVISION =
   'it runs, and answers as no server of a revision that is known here; install another version of it, or update Trunkline';
@@ -194,7 +190,7 @@ function ofTls(code: string): string {
 /** The code of the deepest cause that has one. */
 function codeOf(failure: HttpFailure): string {
   let code = '';
-  for (let at: unknown = failure; at instanceof Error; at = at.cause) if ('code' in at) code = String(at.code);
+  for (const at of causes(failure)) if ('code' in at) code = String(at.code);
   return code;
 }
 

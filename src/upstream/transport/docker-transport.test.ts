@@ -47,7 +47,8 @@ for (const { name, skip, start } of ENGINES)
     });
 
     function host(owner = 'test', run = 'one', swept: (count: number) => void = () => {}): ContainerHost {
-      return new ContainerHost({ owner, run, environment: { DOCKER_HOST: `unix://${engine.socket}` }, swept });
+      const environment = { DOCKER_HOST: `unix://${engine.socket}` };
+      return new ContainerHost({ owner, run, environment, swept, left: (id) => assert.fail(`${id} is left`) });
     }
 
     function image(command: readonly string[], change: Partial<ImageSpec> = {}): ImageSpec {

@@ -1,6 +1,7 @@
 import { within } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { type AttachedContainer, type ContainerHost, removeContainer, stopContainer } from '../docker/container.ts';
 import { startFailure } from '../process/command.ts';
 import { SlicedReading, type Take } from '../process/sliced-reading.ts';
@@ -90,7 +91,7 @@ export class DockerTransport extends LineTransport {
     try {
       this.#container = await host.open(server, spec);
     } catch (cause) {
-      const words = cause instanceof Error ? cause.message : String(cause);
+      const words = messageOf(cause);
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
     const { id } = this.#container;
@@ -160,7 +161,7 @@ export class DockerTransport extends LineTransport {
       }
       await removeContainer(container);
     } catch (cause) {
-      logger.warn('container_left', { server, container: id.slice(0, 12), reason: String(cause) });
+      logger.warn('container_left', { server, container: id.slice(0, 12), reason: messageOf(cause) });
     }
     stream.destroy();
   }

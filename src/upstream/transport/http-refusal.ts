@@ -29,6 +29,9 @@ export function isAnswer(bytes: Buffer): boolean {
   return false;
 }
 
+/** For the message of an error with the outcome UNKNOWN. */
+export const MAY_HAVE_RUN = 'the request was sent and may have run';
+
 /** The longest `Retry-After` that a call waits for (fault:F23). */
 const MAX_RETRY_AFTER_MS = 30_000;
 const EXCERPT_LENGTH = 500;
@@ -114,12 +117,12 @@ export function failureError(server: string, failure: HttpFailure, maxBytes: num
   if (failure.kind === 'tls') return insecureError(server, failure);
   if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
   if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
-  return new GatewayError('UNKNOWN', `${words}; the request was sent and may have run`, { server, cause: failure });
+  return new GatewayError('UNKNOWN', `${words}; ${MAY_HAVE_RUN}`, { server, cause: failure });
 }
 
 /** A certificate error is for the operator; it would show callers the network behind the gateway. */
 function insecureError(server: string, failure: HttpFailure): GatewayError {
-  const after = failure.sent ? '; the request was sent and may have run' : '';
+  const after = failure.sent ? `; ${MAY_HAVE_RUN}` : '';
   return new GatewayError(failure.sent ? 'UNKNOWN' : 'NOT_SENT', `${server}: ${failure.message}${after}`, {
     server,
     cause: failure,

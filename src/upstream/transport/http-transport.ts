@@ -2,8 +2,8 @@ import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { HttpSpec } from '../../model/server.ts';
 import { HttpEventStream, newCursor, type StreamCursor, type StreamEnd } from './http-event-stream.ts';
-import { challengeIn, isAnswer, isServerAnswer } from './http-refusal.ts';
-import { type HttpPost, MAY_HAVE_RUN, type PostReply, PostTransport } from './post-transport.ts';
+import { challengeIn, isAnswer, isServerAnswer, MAY_HAVE_RUN } from './http-refusal.ts';
+import { type HttpPost, type PostReply, PostTransport } from './post-transport.ts';
 import type { ClosedReason, NegotiatedFacts, Outgoing } from './transport.ts';
 
 /**

@@ -11,6 +11,7 @@ import type { Random } from '../../model/random.ts';
 import { revealed } from '../../model/secret.ts';
 import type { HttpSpec } from '../../model/server.ts';
 import { sweptDefinition } from '../../model/swept-definition.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { failureError, refusalError } from './http-refusal.ts';
 import type { TransportReceiver } from './transport.ts';
 
@@ -220,7 +221,7 @@ export abstract class UrlTransport {
       const client = openClient(this.url);
       this.client = lease === null ? client : new AuthorizedClient(client, lease, this.url.origin);
     } catch (cause) {
-      throw unusable(server, cause instanceof Error ? cause.message : String(cause), cause);
+      throw unusable(server, messageOf(cause), cause);
     }
   }
 

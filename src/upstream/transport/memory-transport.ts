@@ -1,4 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import { messageOf } from '../../model/thrown.ts';
 import { InFlight } from './in-flight.ts';
 import type {
   ClosedReason,
@@ -59,7 +60,7 @@ export class MemoryTransport implements Transport {
       this.#state = 'open';
     } catch (cause) {
       this.#state = 'dead';
-      throw this.#error('NOT_SENT', `could not be made: ${describe(cause)}`, cause);
+      throw this.#error('NOT_SENT', `could not be made: ${messageOf(cause)}`, cause);
     }
   }
 
@@ -108,7 +109,7 @@ export class MemoryTransport implements Transport {
   }
 
   #crashed(cause: unknown): ClosedReason {
-    return { kind: 'protocol', error: this.#error('UPSTREAM_PROTOCOL', `crashed: ${describe(cause)}`, cause) };
+    return { kind: 'protocol', error: this.#error('UPSTREAM_PROTOCOL', `crashed: ${messageOf(cause)}`, cause) };
   }
 
   #end(reason: ClosedReason): void {
@@ -130,7 +131,3 @@ export class MemoryTransport implements Transport {
 }
 
 const EXITED: ClosedReason = { kind: 'exited', code: null, signal: null };
-
-function describe(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
-}

@@ -6,7 +6,7 @@ import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { TransportKind } from '../../model/server.ts';
 import { HttpEvents, newCursor, type StreamCursor } from './http-event-stream.ts';
-import { challengeIn, isAnswer, tooLargeError } from './http-refusal.ts';
+import { challengeIn, isAnswer, MAY_HAVE_RUN, tooLargeError } from './http-refusal.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
 import { UrlTransport } from './http-wire.ts';
 import type {
@@ -19,7 +19,6 @@ import type {
 } from './transport.ts';
 
 const EMPTY = Buffer.alloc(0);
-export const MAY_HAVE_RUN = 'the request was sent and may have run';
 
 /** The source of the answer to one request. */
 export interface PostReply extends Flow {

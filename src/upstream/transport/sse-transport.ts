@@ -3,7 +3,7 @@ import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { HttpEventStream, type StreamEnd } from './http-event-stream.ts';
-import { challengeIn, tooLargeError } from './http-refusal.ts';
+import { challengeIn, MAY_HAVE_RUN, tooLargeError } from './http-refusal.ts';
 import { UrlTransport } from './http-wire.ts';
 import { InFlight } from './in-flight.ts';
 import type {
@@ -261,7 +261,7 @@ export class SseTransport extends UrlTransport implements Transport {
     for (const post of this.#posts) post.running?.abort();
     this.#posts.clear();
     for (const request of this.#inFlight.takeAll()) {
-      const words = `the connection ${what} before the answer; the request was sent and may have run`;
+      const words = `the connection ${what} before the answer; ${MAY_HAVE_RUN}`;
       this.receiver.lost(request, this.error('UNKNOWN', words));
     }
     this.client.close();
