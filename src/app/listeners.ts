@@ -38,7 +38,7 @@ export class Listeners {
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
   constructor(rooms: Rooms, state: DesiredState, plane: ControlPlane) {
-    const { logger, controlToken, execToken, bodies } = rooms;
+    const { logger, execToken, bodies } = rooms;
     this.#pages = rooms.loginPages;
     this.#rates = plane.rates;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
@@ -51,7 +51,7 @@ export class Listeners {
       this.#metricsPage.register(listener, false);
       return listener;
     };
-    this.#metricsPage = new MetricsPage(rooms.metrics, controlToken);
+    this.#metricsPage = new MetricsPage(rooms.metrics, rooms.console.tokenDigests);
     const { own, remote } = controlSettings(state);
     this.#control = controls(own, false);
     this.#remote = remote === null ? null : controls(remote, state.control.tls?.clientCaFile != null);

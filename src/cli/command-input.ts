@@ -24,10 +24,17 @@ export interface CommandInput {
   readonly terminal: Terminal;
 }
 
+/** Asks a question that is answered with yes only by `y` or `yes`. */
+export async function agrees(ask: InputPrompt, description: string): Promise<boolean> {
+  const answer = await ask({ id: 'y/N', description, password: false });
+  return /^y(?:es)?$/i.test(answer?.trim() ?? '');
+}
+
 /** What the modules that define commands build them with. */
 export interface CommandParts {
   /** Creates a command with the common options and `--config`, below `parent` or at the top level. */
   command(name: string, description: string, parent?: Command): Command;
+  /** `flags`: those of the action, which include the flags before the name of its command. */
   input(flags: GatewayFlags): CommandInput;
   done(code: ExitCode): void;
 }

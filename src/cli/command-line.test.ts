@@ -112,3 +112,25 @@ test('behind "--" a command that starts no server has its plain arguments', asyn
     assert.match(err, message);
   }
 });
+
+test('--data-dir precedes its variable, before the name of the command and behind it', async (t) => {
+  process.env['TRUNKLINE_DATA_DIR'] = '/of-environment';
+  t.after(() => {
+    delete process.env['TRUNKLINE_DATA_DIR'];
+  });
+  assert.match((await run('top')).err, /no gateway runs for \/of-environment;/);
+  const given = ['--data-dir', '/given'];
+  for (const words of [
+    [...given, 'top'],
+    ['top', ...given],
+    ['drift', ...given, 'history', 'x'],
+    [...given, 'record', 'list'],
+    [...given, 'access', 'why', 'a', 'b', 'c'],
+    ['sessions', ...given, 'end', 'x'],
+    ['--data-dir', '/other', 'tasks', ...given, 'cancel', 'x'],
+  ]) {
+    const { exitCode, err } = await run(...words);
+    assert.equal(exitCode, EXIT.unreachable, words.join(' '));
+    assert.match(err, /no gateway runs for \/given;/, words.join(' '));
+  }
+});

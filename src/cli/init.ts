@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { findConfig } from '../config/files/find-config.ts';
 import { type ImportOffer, importOffer } from './clients/import.ts';
-import { type CommandInput, print } from './command-input.ts';
+import { agrees, type CommandInput, print } from './command-input.ts';
 import { EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const SCHEMA = 'https://unpkg.com/trunkline/schema/config.schema.json';
@@ -59,8 +59,7 @@ async function offered(input: CommandInput): Promise<ImportOffer | null> {
   if (offer === null || count === 0) return null;
   err(offer.plan);
   const description = `Put ${count === 1 ? 'this server' : `these ${count} servers`} of your clients into the file?`;
-  const answer = await ask!({ id: 'y/N', description, password: false });
-  return /^y(?:es)?$/i.test((answer ?? '').trim()) ? offer : null;
+  return (await agrees(ask!, description)) ? offer : null;
 }
 
 /** Other programs read `.mcp.json`, so it gets no comments and no keys of Trunkline. */

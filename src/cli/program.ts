@@ -5,6 +5,7 @@ import { RegistryError } from '../mcp-registry/registry-error.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { commandLine } from './command-line.ts';
+import { completeFlags, isOn } from './complete-flags.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
@@ -44,7 +45,7 @@ export async function runProgram(argv: readonly string[], terminal: Terminal): P
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const { exitCode: code, message } = ending(error);
-    const json = argv.includes('--json') || terminal.env['TRUNKLINE_JSON'] !== undefined;
+    const json = argv.includes('--json') || isOn(terminal.env['TRUNKLINE_JSON']);
     terminal.err(json ? `${JSON.stringify({ error: message, exitCode: code })}\n` : `trunkline: ${message}\n`);
     return code;
   }
@@ -79,9 +80,10 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .exitOverride()
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .showHelpAfterError('(trunkline --help lists commands and options)');
-  program.hook('preAction', (_, command) => refuseUnknownWord(command));
-  /** Options before the name of the command apply as well. */
-  const merged = (flags: object): GatewayFlags => ({ ...program.opts<GatewayFlags>(), ...flags });
+  program.hook('preAction', (_, command) => {
+    refuseUnknownWord(command);
+    completeFlags(command);
+  });
 
   const onFile = (command: Command, load: () => Promise<(input: CommandInput) => Promise<ExitCode>>): Command =>
     command
@@ -89,7 +91,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       .action(async (file: string | undefined, flags: GatewayFlags) => {
         if (command === program) refuseUnknown(program, terminal.cwd);
         const run = await load();
-        done(await run({ file, serverCommand, flags: merged(flags), terminal }));
+        done(await run({ file, serverCommand, flags, terminal }));
       });
   onFile(
     addOptions(program).addOption(LOG_OPTION).addOption(VARIABLE_OPTION),
@@ -109,7 +111,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .argument('[file]', 'trunkline.json (default), .mcp.json, …')
     .action(async (file: string | undefined, flags: GatewayFlags) => {
       const { init } = await import('./init.ts');
-      done(await init({ file, serverCommand, flags: merged(flags), terminal }));
+      done(await init({ file, serverCommand, flags, terminal }));
     });
 
   const parts: CommandParts = {
@@ -119,7 +121,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       if (parent !== program) parent.allowExcessArguments();
       return REMOTE.has((parent === program ? command : parent).name()) ? addServerOptions(command) : command;
     },
-    input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
+    input: (flags) => ({ file: flags.config, serverCommand, flags, terminal }),
     done,
   };
   addWatchingCommands(parts);
@@ -160,7 +162,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .action(async (tool: string, words: string[], flags: CallFlags) => {
       const { call } = await import('./tools/call.ts');
       const { json, timeout, ...others } = flags;
-      const input = parts.input({ ...others, json: json !== undefined });
+      const input = parts.input({ ...others, json: json !== undefined && json !== false });
       done(
         await call({
           ...input,
@@ -191,9 +193,9 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       const { SCRIPTS } = await import('./completion.ts');
       terminal.out(SCRIPTS[shell]);
     });
-  program.command('__complete', { hidden: true }).action(async () => {
+  program.command('__complete', { hidden: true }).action(async (flags: GatewayFlags) => {
     const { complete } = await import('./completion.ts');
-    done(await complete(parts.input({}), program));
+    done(await complete(parts.input(flags), program));
   });
   program
     .command('help')

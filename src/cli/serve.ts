@@ -47,9 +47,11 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
   const { folder } = app.rooms;
   const logFile = folder === null ? null : new LogFile(folder.file(LOG_FILE), logger);
-  const stopped = untilStopped(app);
+  const unused = new AbortController();
+  const stopped = untilStopped(app, unused.signal);
   const addresses = await app.listen().catch(async (error: Error) => {
     await app.close('shutdown');
+    unused.abort();
     logFile?.close();
     const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
     if (isTaken && tries > 1 && load.overrides?.usual?.port === app.state.listen.port) return null;

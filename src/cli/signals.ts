@@ -7,9 +7,10 @@ const CRASH_DRAIN_MS = 5_000;
 /**
  * Resolves with the exit code when the gateway has stopped. SIGTERM drains (F33); a second SIGTERM cuts the drain short. Ctrl-C
  * stops at once if no call is in flight and drains otherwise; a second Ctrl-C does not wait. After an uncaught error the process
- * state is unknown: the gateway logs it, fails readiness, drains for five seconds and exits with 70.
+ * state is unknown: the gateway logs it, fails readiness, drains for five seconds and exits with 70. `unused` removes the
+ * listeners of an app that was closed before it ran.
  */
-export function untilStopped(app: App): Promise<ExitCode> {
+export function untilStopped(app: App, unused?: AbortSignal): Promise<ExitCode> {
   const { logger } = app.rooms;
   return new Promise((resolve) => {
     let interrupts = 0;
@@ -23,18 +24,22 @@ export function untilStopped(app: App): Promise<ExitCode> {
         },
       );
     };
+    const on = (event: NodeJS.Signals | 'uncaughtException', listener: (...given: never[]) => void): void => {
+      process.on(event as NodeJS.Signals, listener as () => void);
+      unused?.addEventListener('abort', () => process.off(event, listener as () => void));
+    };
     const { cluster } = app.rooms;
     cluster?.listen({ drainAsked: () => end(app.drain(), EXIT.ok) });
     app.stopProcess = (now) => end(now ? app.hurry() : app.drain(), EXIT.ok);
-    process.on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
-    process.on('SIGINT', () => {
+    on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
+    on('SIGINT', () => {
       interrupts++;
       if (interrupts === 1 && app.rooms.downstream.inFlight > 0) end(app.drain(), EXIT.ok);
       else end(app.close('interrupt'), EXIT.ok);
     });
-    process.on('SIGHUP', () => void app.reload());
+    on('SIGHUP', () => void app.reload());
     // The error boundary of a server handles an error that its work throws.
-    process.on('uncaughtException', (error: unknown, origin) => {
+    on('uncaughtException', (error: unknown, origin: string) => {
       if (app.rooms.upstreams.atWork) return;
       logger.error('crash', {
         cause: origin === 'unhandledRejection' ? 'unhandled rejection' : 'uncaught exception',

@@ -84,6 +84,13 @@ test('one union of definitions for all transports, each with what it needs S2.22
   );
 });
 
+test('a setting that cannot be expanded is reported once, also if secrets have to be read first', async () => {
+  const mcpServers = { one: { command: 'x', env: { A: '${secret:a}' } } };
+  const content = { data: { dir: '${NOT_SET_A}' }, tls: { cert: '${NOT_SET_B}', key: 'k.pem' }, mcpServers };
+  const secrets = async () => new Map([['a', '1']]);
+  assert.deepEqual(await codes(content, { secrets }), ['TL1203', 'TL1203']);
+});
+
 test('a definition without what its type needs is refused, field by field S3.14 check:A1', async () => {
   assert.deepEqual(await codes({ mcpServers: { one: { type: 'stdio' } } }), ['TL1406']);
   assert.deepEqual(await codes({ mcpServers: { one: { type: 'streamable-http' } } }), ['TL1407']);

@@ -21,7 +21,7 @@ import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
 import { readAgents } from './settings/agents.ts';
 import { readCluster } from './settings/cluster.ts';
-import { NOWHERE, type Overrides, readSettings, type Setting } from './settings/settings.ts';
+import { NOWHERE, type Overrides, readSettings, type Setting, type Settings } from './settings/settings.ts';
 import { readTelemetry } from './settings/telemetry.ts';
 
 export interface LoadOptions {
@@ -117,7 +117,7 @@ class Load {
     for (const file of this.#files) await this.#file(file);
     for (const { label, text } of inline) await this.#source(new Source(label, text), cwd, cwd, true);
     await this.#askForSecrets();
-    const { listen } = readSettings(this.#settings, this.#options.overrides ?? {}, false, 0, new Problems());
+    const { listen } = this.#early(() => this.#someSettings());
     for (const document of this.#documents) this.#definitions(document, listen);
     if (argvCommand !== undefined) this.#command(argvCommand);
     return this.#result();
@@ -216,15 +216,27 @@ class Load {
 
   /** Reads the settings that locate the secret store and asks for the secrets, before reading all settings. */
   async #askForSecrets(): Promise<void> {
-    const { secrets, overrides = {}, env } = this.#options;
+    const { secrets, overrides, env } = this.#options;
     const referred = this.#documents.some(({ context }) => context.source.text.includes('${secret:'));
     if (secrets === undefined || !referred) return;
-    const problems = new Problems();
-    const { dataDir } = readSettings(this.#settings, overrides, false, 0, problems);
     const setting = this.#settings.get('cluster');
-    const agents = { has: () => true };
-    const { cluster } = readCluster({ setting, nats: overrides.nats, env, agents, problems });
-    for (const [name, value] of await secrets({ dataDir, cluster })) this.#stored.set(name, value);
+    const reading = { setting, nats: overrides?.nats, env, agents: { has: () => true }, problems: this.#problems };
+    const place = this.#early(() => ({ dataDir: this.#someSettings().dataDir, cluster: readCluster(reading).cluster }));
+    for (const [name, value] of await secrets(place)) this.#stored.set(name, value);
+  }
+
+  /** The settings that depend neither on agents nor on servers. */
+  #someSettings(): Settings {
+    return readSettings(this.#settings, this.#options.overrides ?? {}, false, 0, this.#problems);
+  }
+
+  /** Drops the problems of a reading that `#result` repeats. */
+  #early<T>(read: () => T): T {
+    let value!: T;
+    this.#problems.apart(() => {
+      value = read();
+    });
+    return value;
   }
 
   /** `listen`: the address of this gateway. */

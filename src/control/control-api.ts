@@ -15,7 +15,7 @@ const EXEC_HEADER = 'trunkline-exec';
 const CSRF_HEADER = 'trunkline-csrf';
 const NO_BODY = Buffer.alloc(0);
 const PROGRAM = { session: null };
-/** Maximum number of concurrent streams. */
+/** Maximum number of concurrent streams without an end of their own. */
 const MAX_STREAMS = 64;
 /** Interval at which a stream checks that its console session is still open. */
 const SESSION_LOOK_MS = 1_000;
@@ -64,7 +64,7 @@ export class ControlApi {
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 
-  /** Ends all streams, so that a stop does not wait for them. */
+  /** Ends the streams without an end, so that a stop does not wait for them. Those of steps end with their calls. */
   close(): void {
     for (const stream of this.#streams) stream.close();
     this.#streams.clear();

@@ -68,7 +68,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       if (redirectUri !== null && !URL.canParse(redirectUri)) {
         return problem(400, 'redirect_uri_malformed', 'redirectUri has to be an absolute URL, or null for a user code');
       }
-      return refusable(async () => {
+      return refusableLogin(async () => {
         const begun = await plane.logins.begin(server, redirectUri, principal);
         // The user enters the code elsewhere and does not return here, so the gateway polls for the end without a caller too.
         if (begun.userCode !== null) plane.logins.ended(begun.id).catch(() => null);
@@ -102,7 +102,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     run({ name }, plane) {
       const server = plane.server(name);
       if (server === null) return noSuchServer(name, plane);
-      return refusable(async () => ok(await plane.checkSignIn(server)));
+      return refusableLogin(async () => ok(await plane.checkSignIn(server)));
     },
   }),
   operation({
@@ -117,7 +117,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
       const given = bodyOf(FINISH, body);
       if (typeof given === 'string') return problem(400, 'url_missing', given);
       if (!URL.canParse(given.url)) return problem(400, 'url_missing', 'url has to be an absolute URL');
-      return refusable(async () => ok(await logins.finish(given.url)));
+      return refusableLogin(async () => ok(await logins.finish(given.url)));
     },
   }),
   operation({
@@ -129,7 +129,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     schema: nullable(CREDENTIAL),
     errors: REFUSED,
     run: ({ name }, { logins, clock }) =>
-      refusable(async () => ok(await Promise.race([logins.ended(name), pause(clock, WAIT_MS).then(() => null)]))),
+      refusableLogin(async () => ok(await Promise.race([logins.ended(name), pause(clock, WAIT_MS).then(() => null)]))),
   }),
   operation({
     id: 'revokeCredential',
@@ -140,7 +140,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     schema: REMOVED,
     errors: { 404: 'There is no such credential.', 503: 'The run-time store does not answer; nothing was revoked.' },
     run: ({ name, query }, { logins }) =>
-      refusable(async () => {
+      refusableLogin(async () => {
         if (await logins.revoke(name, query.get('principal'))) return ok({ removed: true });
         return problem(404, 'credential_unknown', `there is no credential for ${JSON.stringify(name.slice(0, 64))}`);
       }),
@@ -148,7 +148,7 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
 ];
 
 /** Runs `run` and maps a GatewayError or a failure of the store to an answer. */
-async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
+async function refusableLogin<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
   } catch (error) {

@@ -11,7 +11,7 @@ import {
 } from './operation.ts';
 import * as schemas from './schemas.ts';
 
-const OF_SERVER = { server: { description: 'Only of this server.' } };
+export const OF_SERVER = { server: { description: 'Only of this server.' } };
 const AFTER = {
   description: 'A cursor, or the id of the last event that is known, as `Last-Event-ID`: what followed it comes first.',
 };

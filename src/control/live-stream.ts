@@ -79,10 +79,11 @@ export class LiveStream {
       this.#logs = this.#entries(logs, topic, this.#logs, (json) => `{"topic":"logs","node":${node},"entry":${json}}`);
     }
     if (this.#blocked || this.#calls === calls.end) return;
-    const { calls: found, end, lost } = calls.after(this.#calls, CALLS_AT_ONCE, wanted);
-    const skipped = end < calls.end;
+    const { calls: found, lost } = calls.after(this.#calls, CALLS_AT_ONCE + 1, wanted);
     this.#calls = calls.end;
-    if (found.length > 0 || lost) this.#say({ topic: 'calls', calls: found, lost: lost || skipped });
+    if (found.length === 0 && !lost) return;
+    const skipped = found.length > CALLS_AT_ONCE;
+    this.#say({ topic: 'calls', calls: found.slice(0, CALLS_AT_ONCE), lost: lost || skipped });
   }
 
   /** Sends the entries after `from` and returns the new position. */

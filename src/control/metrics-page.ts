@@ -4,17 +4,18 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { carriesOne, digestOf } from './bearer.ts';
 
 /**
- * `/metrics`. The token of the data folder reads it, as does `metrics.token`, which opens nothing else. On a listener of its own
- * the page is open if there is no `metrics.token`.
+ * `/metrics`. The control tokens read it, as does `metrics.token`, which opens nothing else. On a listener of its own the page
+ * is open if there is no `metrics.token`.
  */
 export class MetricsPage {
   readonly #metrics: Metrics;
-  readonly #control: Buffer;
+  readonly #control: readonly Buffer[];
   #own: Buffer | null = null;
 
-  constructor(metrics: Metrics, controlToken: string) {
+  /** `control`: digests of the control tokens. */
+  constructor(metrics: Metrics, control: readonly Buffer[]) {
     this.#metrics = metrics;
-    this.#control = digestOf(controlToken);
+    this.#control = control;
   }
 
   /** Sets `metrics.token`; null for none. */
@@ -34,11 +35,11 @@ export class MetricsPage {
   }
 
   #authorized(context: RequestContext): boolean {
-    if (carriesOne(context, this.#own === null ? [this.#control] : [this.#control, this.#own])) return true;
+    if (carriesOne(context, this.#own === null ? this.#control : [...this.#control, this.#own])) return true;
     context.refuse({
       status: 401,
       code: 'token_required',
-      message: 'send Authorization: Bearer with metrics.token of the configuration, or with the token of control.token',
+      message: 'send Authorization: Bearer with metrics.token of the configuration, or with the control token',
       headers: ['WWW-Authenticate', 'Bearer realm="trunkline metrics"'],
     });
     return false;

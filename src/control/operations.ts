@@ -10,7 +10,7 @@ import type { CallLimits, ControlPlane } from './control-plane.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DEFINITION_OPERATIONS } from './definition-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
-import { JOURNAL_OPERATIONS } from './journal-operations.ts';
+import { JOURNAL_OPERATIONS, OF_SERVER } from './journal-operations.ts';
 import { jsonObject } from './json-object.ts';
 import {
   type ApiOperation,
@@ -34,8 +34,6 @@ import { SECRET_OPERATIONS } from './secret-operations.ts';
 import { serverView, statusWithUsage } from './server-view.ts';
 import { TASK_OPERATIONS } from './task-operations.ts';
 import { TOOL_OPERATIONS } from './tool-operations.ts';
-
-const OF_SERVER = { server: { description: 'Only of this server.' } };
 
 const CALL = {
   tool: { description: "The tool's own name." },

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -83,6 +92,8 @@ test('a bundle asks for what it lacks, is added, called, updated and removed; th
     /--set NAME=value:\n +graph {2}File of the graph\n +api_key {2}Key of the account \(a secret\)/,
   );
   assert.deepEqual(left(), []);
+  // As a scratch folder that another `add` removes meanwhile: it is listed, and there is none.
+  symlinkSync('/no/such/folder', join(folder, 'data/bundles/.new-gone'));
   const added = await run('add', memory, ...SET);
   assert.equal(added.code, 0, added.err);
   const [first] = unpacked('memory');

@@ -91,6 +91,10 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.equal(byEnv.code, 1);
     const lines = byEnv.err.trim().split('\n');
     assert.equal(JSON.parse(lines.at(-1)!).exitCode, 1);
+    const off = await trunkline(data, { cwd, env: { ...env, TRUNKLINE_JSON: 'false' } });
+    assert.deepEqual([off.code, /^trunkline: /m.test(off.err)], [1, true], off.err);
+    const wrong = await trunkline(data, { cwd, env: { ...env, TRUNKLINE_INSECURE: 'maybe' } });
+    assert.deepEqual([wrong.code, /TRUNKLINE_INSECURE=maybe; set it to 1/.test(wrong.err)], [1, true], wrong.err);
   });
 
   test('a port in use: whom to look for, and exit 1', async () => {

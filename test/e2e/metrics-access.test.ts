@@ -38,6 +38,15 @@ test('metrics.token reads the metrics and nothing else, and another one takes it
   assert.ok(!gateway.stderr.includes(FIRST) && !gateway.stderr.includes(SECOND));
 });
 
+test('both control tokens read the metrics, with a token of their own and without one', async (t) => {
+  for (const metrics of [{}, { metrics: { token: SECOND } }]) {
+    const gateway = await start(t, { control: { token: FIRST }, ...metrics });
+    assert.equal(await status(gateway.controlUrl, '/metrics', FIRST), 200);
+    assert.equal(await status(gateway.controlUrl, '/metrics', SECOND), 'metrics' in metrics ? 200 : 401);
+    assert.match(await gateway.metrics(), /^# HELP/);
+  }
+});
+
 test('metrics.listen has the metrics alone: open without a token, and closed with one', async (t) => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;

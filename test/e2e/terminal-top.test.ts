@@ -56,3 +56,19 @@ test('`top` shows whole columns, numbers and ids in windows of 80, 110 and 200 c
     }
   }
 });
+
+test('if the gateway ends, `top` leaves its rows and says so below them', async (t) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready('good');
+  const data = ['--data-dir', join(gateway.folder, 'data')];
+  const terminal = await PersonTerminal.open(['top', ...data], { cwd: gateway.folder, columns: 110, rows: 24 });
+  await terminal.sees(/good +running/);
+  await gateway.stop();
+  await terminal.exited;
+  const lines = await terminal.lines(true);
+  const [row, error] = [/^good +running/, /the gateway \(pid \d+\) has ended/].map((text) =>
+    lines.findLastIndex((line) => text.test(line)),
+  );
+  assert.ok(row! >= 0 && error! > row!, lines.join('\n'));
+});

@@ -62,3 +62,30 @@ test('a call to a gateway that refuses the connection was not sent', async () =>
   assert.equal(error.exitCode, EXIT.unreachable);
   assert.match(error.message, /does not answer/);
 });
+
+const EVENTS = { 'content-type': 'text/event-stream' };
+
+test('a stream of steps that ends without an event leaves the call UNKNOWN', async (t) => {
+  const client = await clientOf(t, (response) => response.writeHead(200, EVENTS).end());
+  const error = await failure(client.steps('/api/v1/calls', '{}', new AbortController().signal, () => {}));
+  assert.equal(error.exitCode, EXIT.toolError);
+  assert.match(error.message, /^UNKNOWN: the gateway \(pid 7\) ended/);
+});
+
+test('an error of the reader of a stream is not taken for the end of the gateway; a broken stream is', async (t) => {
+  const client = await clientOf(t, (response) => {
+    response.writeHead(200, EVENTS).write('data: 1\n\n');
+  });
+  const { signal } = new AbortController();
+  const tell = (): void => {
+    throw new Error('of the reader');
+  };
+  await assert.rejects(client.stream('/api/v1/live', signal, tell), { message: 'of the reader' });
+  await assert.rejects(client.steps('/api/v1/calls', '{}', signal, tell), { message: 'of the reader' });
+  const broken = await clientOf(t, (response) => {
+    response.writeHead(200, EVENTS).write('data: 1\n\n', () => setImmediate(() => response.destroy()));
+  });
+  const seen: string[] = [];
+  await broken.stream('/api/v1/live', signal, (data) => void seen.push(data));
+  assert.deepEqual(seen, ['1']);
+});

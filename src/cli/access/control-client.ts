@@ -26,44 +26,46 @@ export class ControlClient {
   /** Passes the data of each event to `tell`, one at a time, until the stream ends or is cancelled. */
   async stream(path: string, signal: AbortSignal, tell: (data: string) => void | Promise<void>): Promise<void> {
     try {
-      for await (const data of this.#events(await this.#fetch('GET', path, null, signal))) await tell(data);
-    } catch (error) {
+      const response = await this.#fetch('GET', path, null, signal);
       // A broken stream means that the gateway has gone.
-      if (error instanceof CommandError && !signal.aborted) throw error;
+      for await (const data of this.#events(response, () => {})) await tell(data);
+    } catch (error) {
+      if (!signal.aborted) throw error;
     }
   }
 
   /** Resolves with the last event of a request that streams its progress; `tell` gets every event. The signal cancels it. */
   async steps(path: string, body: string, signal: AbortSignal, tell: (data: string) => void): Promise<string> {
-    const response = await this.#fetch('POST', path, body, signal);
-    let last: string | null = null;
-    try {
-      for await (const data of this.#events(response)) {
-        tell(data);
-        last = data;
-      }
-    } catch (error) {
-      if (error instanceof CommandError) throw error;
+    const lost = (error: unknown): never => {
       throw this.#lost('POST', error);
+    };
+    let last: string | null = null;
+    for await (const data of this.#events(await this.#fetch('POST', path, body, signal), lost)) {
+      tell(data);
+      last = data;
     }
-    if (last === null) throw this.#lost('POST', null);
-    return last;
+    return last ?? lost(null);
   }
 
-  async *#events(response: Response): AsyncGenerator<string> {
+  /** `broken` gets the error of a stream that breaks. Errors of the loop that reads the events do not come here. */
+  async *#events(response: Response, broken: (error: unknown) => void): AsyncGenerator<string> {
     if (!response.ok) throw await refused(response);
     const decoder = new TextDecoder();
     let rest = '';
     let data: string[] = [];
-    for await (const chunk of response.body ?? []) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-      rest = lines.pop()!;
-      for (const line of lines) {
-        if (line.startsWith('data: ')) data.push(line.slice('data: '.length));
-        if (line !== '' || data.length === 0) continue;
-        yield data.join('\n');
-        data = [];
+    try {
+      for await (const chunk of response.body ?? []) {
+        const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+        rest = lines.pop()!;
+        for (const line of lines) {
+          if (line.startsWith('data: ')) data.push(line.slice('data: '.length));
+          if (line !== '' || data.length === 0) continue;
+          yield data.join('\n');
+          data = [];
+        }
       }
+    } catch (error) {
+      broken(error);
     }
   }
 
@@ -101,7 +103,7 @@ export class ControlClient {
   #lost(method: string, error: unknown): CommandError {
     const { pid, controlUrl } = this.#gateway.instance;
     const remote = this.#gateway.tls !== undefined;
-    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    const { code } = ((error as Error | null)?.cause ?? {}) as NodeJS.ErrnoException;
     const unsent = code !== undefined && !/^(ECONNRESET|EPIPE|UND_ERR)/.test(code);
     if (remote && (method === 'GET' || unsent)) return notReached(controlUrl, error);
     if (method === 'GET' || code === 'ECONNREFUSED') {
@@ -115,7 +117,7 @@ export class ControlClient {
 
 async function refused(response: Response): Promise<CommandError> {
   const code = response.status === 401 ? EXIT.authRequired : EXIT.usage;
-  const { message, cause } = refusalIn(await response.text());
+  const { message, cause } = refusalIn(await response.text().catch(() => ''));
   return new CommandError(code, message ?? `HTTP ${response.status}`, { cause });
 }
 

@@ -51,8 +51,7 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
   };
   const draw = (): void =>
     screen?.draw(topRows({ nodes: [...nodes.values()], states, totals, recent }, screen.columns, screen.height));
-  process.stdout.on('resize', draw);
-  const ended = await follow(running, '/api/v1/live', input.signal, (json) => {
+  const show = (json: string): void => {
     const event = JSON.parse(json) as Live;
     if (event.topic === 'calls') recent.push(...event.calls.slice(-RECENT));
     else if (event.topic === 'events') {
@@ -66,9 +65,13 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
       else draw();
     }
     recent.splice(0, recent.length - RECENT);
-  });
-  clearTimeout(due);
-  process.stdout.off('resize', draw);
-  screen?.rest(true);
-  return ended;
+  };
+  process.stdout.on('resize', draw);
+  try {
+    return await follow(running, '/api/v1/live', input.signal, show);
+  } finally {
+    clearTimeout(due);
+    process.stdout.off('resize', draw);
+    screen?.rest(true);
+  }
 }

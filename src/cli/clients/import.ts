@@ -9,7 +9,7 @@ import { withoutSecrets } from '../../config/server/without-secrets.ts';
 import { printable } from '../../model/printable.ts';
 import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
-import { type CommandInput, print } from '../command-input.ts';
+import { agrees, type CommandInput, print } from '../command-input.ts';
 import { isRefusal, keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
@@ -170,9 +170,7 @@ function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: r
 
 async function agreed({ terminal }: ImportInput, count: number): Promise<boolean> {
   if (terminal.ask === null) throw usage('nothing was added: add --yes to do it without being asked');
-  const description = `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`;
-  const answer = await terminal.ask({ id: 'y/N', description, password: false });
-  return /^y(?:es)?$/i.test((answer ?? '').trim());
+  return agrees(terminal.ask, `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`);
 }
 
 /** The servers of the clients, as they are written to a file. */

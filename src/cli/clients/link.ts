@@ -14,7 +14,7 @@ import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
-import type { CommandInput } from '../command-input.ts';
+import { agrees, type CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
@@ -186,8 +186,7 @@ async function agreed(
   if (terminal.ask === null) {
     throw usage('nothing was written: add --yes to write without being asked');
   }
-  const answer = await terminal.ask({ id: 'y/N', description: 'Write this?', password: false });
-  return /^y(?:es)?$/i.test((answer ?? '').trim());
+  return agrees(terminal.ask, 'Write this?');
 }
 
 /** The lines that differ, with one line of context before and after. */

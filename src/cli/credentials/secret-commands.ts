@@ -3,13 +3,10 @@ import type { CommandParts } from '../command-input.ts';
 import type { GatewayFlags } from '../flags.ts';
 
 /** `trunkline secret set|list|rm|rotate-key`. */
-export function addSecretCommands({ command, input: inputOf, done }: CommandParts): void {
+export function addSecretCommands({ command, input, done }: CommandParts): void {
   const secret = command('secret', 'keep secrets for ${secret:NAME} in definitions')
     .enablePositionalOptions()
     .helpCommand(false);
-  /** Options before the name of the subcommand apply as well. */
-  const input = (flags: GatewayFlags) => inputOf({ ...secret.opts<GatewayFlags>(), ...flags });
-
   command('set', 'set or change a secret: asks for it, or reads standard input', secret)
     .addOption(new Option('--value-from-stdin', 'read standard input, also from a terminal'))
     .argument('<name>', 'name of the secret')

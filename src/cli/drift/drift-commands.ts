@@ -3,18 +3,15 @@ import type { CommandParts } from '../command-input.ts';
 import { type GatewayFlags, lines } from '../flags.ts';
 
 /** `trunkline drift` with its subcommands. */
-export function addDriftCommands({ command, input: inputOf, done }: CommandParts): void {
+export function addDriftCommands({ command, input, done }: CommandParts): void {
   const drift = command('drift', 'list definitions that changed since approval, and suspicious ones')
     .enablePositionalOptions()
     .addOption(new Option('--check', 'exit code 6 if definitions wait for approval'))
     .argument('[server]', 'only this server')
     .action(async (server: string | undefined, flags: GatewayFlags & { readonly check?: boolean }) => {
       const commands = await import('./drift.ts');
-      done(await commands.drift({ ...inputOf(flags), server, check: flags.check === true }));
+      done(await commands.drift({ ...input(flags), server, check: flags.check === true }));
     });
-  /** Options before the name of the subcommand apply as well. */
-  const input = (flags: GatewayFlags) => inputOf({ ...drift.opts<GatewayFlags>(), ...flags });
-
   command('approve', 'approve definitions: shows them and asks, or takes the code that drift printed', drift)
     .addOption(new Option('--all', 'all definitions of this server that wait'))
     .addOption(new Option('--seen <code>', 'approve only what `drift` printed with this code'))

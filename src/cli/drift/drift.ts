@@ -3,7 +3,7 @@ import { styleText } from 'node:util';
 import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '../../model/drift.ts';
 import type { ControlClient } from '../access/control-client.ts';
 import { runningClient } from '../access/find-running.ts';
-import { type CommandInput, print } from '../command-input.ts';
+import { agrees, type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 
 interface DriftInput extends CommandInput {
@@ -60,8 +60,7 @@ async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readon
   }
   for (const one of chosen) terminal.err(`${waitingText(one).join('\n')}\n`);
   const description = `approve ${chosen.length === 1 ? 'this definition' : `these ${chosen.length} definitions`} of ${server}?`;
-  const answer = await terminal.ask({ id: 'yes or no', description, password: false });
-  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw usage('nothing was approved');
+  if (!(await agrees(terminal.ask, description))) throw usage('nothing was approved');
 }
 
 /** `trunkline drift block <server> <name…>`: also blocks unchanged definitions. */

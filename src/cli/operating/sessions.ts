@@ -34,7 +34,7 @@ export async function end(input: CommandInput & { readonly label: string }): Pro
   const path = `/api/v1/sessions/${encodeURIComponent(label)}`;
   // Asks for the session without looking it up first: a large cluster does not list all sessions.
   const answer = await client.send('DELETE', path, null).catch(async (error: Error) => {
-    if ((error.cause as { code?: string }).code !== 'session_unknown') throw error;
+    if ((error.cause as { readonly code?: unknown } | undefined)?.code !== 'session_unknown') throw error;
     const found = JSON.parse(await client.get('/api/v1/sessions')) as Sessions;
     const labels = found.sessions.map((one) => one.label);
     throw noSuch(`open session "${label}"`, label, labels, '; trunkline sessions lists them');

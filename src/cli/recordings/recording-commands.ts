@@ -5,7 +5,7 @@ import type { RecordFlags } from './record.ts';
 import type { ReplayFlags } from './replay.ts';
 
 /** `trunkline record` with its subcommands, and `trunkline replay`. */
-export function addRecordingCommands({ command, input: inputOf, done }: CommandParts): void {
+export function addRecordingCommands({ command, input, done }: CommandParts): void {
   const record = command('record', 'record what passes between a client, the gateway and its servers; Ctrl-C ends it')
     .enablePositionalOptions()
     .addOption(new Option('--session <label>', 'an open session'))
@@ -16,11 +16,8 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
     .addOption(new Option('--max-entries <number>', 'stop at so many messages').argParser(lines))
     .action(async (flags: GatewayFlags & RecordFlags) => {
       const commands = await import('./record.ts');
-      done(await commands.record({ ...inputOf(flags), record: flags }));
+      done(await commands.record({ ...input(flags), record: flags }));
     });
-  /** Options before the name of the subcommand apply as well. */
-  const input = (flags: GatewayFlags) => inputOf({ ...record.opts<GatewayFlags>(), ...flags });
-
   command('list', 'list the recordings that the gateway keeps', record).action(async (flags: GatewayFlags) => {
     const { recordings } = await import('./record.ts');
     done(await recordings(input(flags)));
@@ -57,6 +54,6 @@ export function addRecordingCommands({ command, input: inputOf, done }: CommandP
     .argument('<recording>', 'a file that record wrote')
     .action(async (recording: string, flags: GatewayFlags & ReplayFlags) => {
       const { replay } = await import('./replay.ts');
-      done(await replay({ ...inputOf(flags), recording, replay: flags }));
+      done(await replay({ ...input(flags), recording, replay: flags }));
     });
 }

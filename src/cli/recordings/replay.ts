@@ -2,7 +2,6 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
-import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane } from '../../app/plane.ts';
 import { processLogger } from '../../app/process-logger.ts';
@@ -17,7 +16,7 @@ import {
   type ReplayOptions,
   type ReplayTest,
 } from '../../model/recordings.ts';
-import { DOWN, UP } from '../../model/server-state.ts';
+import { DOWN, type ServerStatus, UP } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -115,7 +114,7 @@ async function replayHere(
       throw noSuch(`server "${options.server}"`, options.server, [...servers.keys()]);
     }
     app.startServers();
-    if (defined !== null) await started(app, options.server);
+    if (defined !== null) await started(app.rooms.upstreams, options.server);
     const replayed = await controlPlane(app.rooms, app).replay(jsonl, options, new AbortController().signal);
     if (typeof replayed === 'string') throw usage(replayed);
     return replayed;
@@ -124,13 +123,23 @@ async function replayHere(
   }
 }
 
-/** Waits for the server of the command line. Rejects if its start fails: every answer would differ. */
-async function started({ rooms: { upstreams } }: App, server: string): Promise<void> {
-  for (const end = performance.now() + START_MS; performance.now() < end; await pause(POLL_MS)) {
+/** Waits for the server of the command line. Rejects if it does not come up: every answer would differ. */
+export async function started(
+  upstreams: { status(server: string): Pick<ServerStatus, 'state' | 'reason'> | null },
+  server: string,
+  withinMs = START_MS,
+): Promise<void> {
+  for (const end = performance.now() + withinMs; ; await pause(POLL_MS)) {
     const { state = 'unknown', reason = null } = upstreams.status(server) ?? {};
     if (UP.has(state)) return;
-    if (DOWN.has(state))
-      throw new CommandError(EXIT.unreachable, `the server cannot be replayed against: ${reason ?? state}`);
+    const isDown = DOWN.has(state);
+    if (!isDown && performance.now() < end) continue;
+    const last = reason === null ? '' : ` (${reason})`;
+    const late = `it is still ${state} after ${withinMs / 1000} s${last}; trunkline doctor tries a server step by step`;
+    throw new CommandError(
+      EXIT.unreachable,
+      `the server cannot be replayed against: ${isDown ? (reason ?? state) : late}`,
+    );
   }
 }
 

@@ -120,8 +120,13 @@ function runOf({ type, entry_point, mcp_config: config }: BundleManifest['server
 function foldersFrom(folder: string): Record<string, readonly string[]> {
   const home = (name: string): string[] => [literal(join(homedir(), name))];
   return {
-    ...{ __dirname: [literal(folder)], pathSeparator: [sep], '/': [sep] },
-    ...{ HOME: home(''), DESKTOP: home('Desktop'), DOCUMENTS: home('Documents'), DOWNLOADS: home('Downloads') },
+    __dirname: [literal(folder)],
+    pathSeparator: [sep],
+    '/': [sep],
+    HOME: home(''),
+    DESKTOP: home('Desktop'),
+    DOCUMENTS: home('Documents'),
+    DOWNLOADS: home('Downloads'),
   };
 }
 

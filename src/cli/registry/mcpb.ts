@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, open, readdir, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { mkdir, mkdtemp, open, readdir, rename, rm, rmdir, utimes } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { guardedDownload } from '../../http/client/guarded-fetch.ts';
 import { Resolver } from '../../http/client/resolver.ts';
@@ -84,14 +84,17 @@ export async function removeBundle(input: CommandInput, name: string, others: st
 
 /** Removes old versions of the bundle but keeps the one before the new one: it may run until it is replaced. */
 async function removeOld(bundles: string, versions: string, folder: string): Promise<void> {
-  const aged = async (paths: readonly string[]) =>
-    Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
+  // Another `add` may remove its scratch folder between the listing and this.
+  const aged = (paths: readonly string[]) =>
+    paths.map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }));
   const others = (await namesIn(versions)).map((name) => join(versions, name)).filter((path) => path !== folder);
-  const before = (await aged(others)).sort((a, b) => b.at - a.at).slice(1);
+  const before = aged(others)
+    .sort((a, b) => b.at - a.at)
+    .slice(1);
   const scratches = (await namesIn(bundles))
     .filter((name) => name.startsWith(SCRATCH))
     .map((name) => join(bundles, name));
-  const left = (await aged(scratches)).filter(({ at }) => at < Date.now() - LEFT_MS);
+  const left = aged(scratches).filter(({ at }) => at < Date.now() - LEFT_MS);
   for (const { path } of [...before, ...left]) await rm(path, { recursive: true, force: true });
 }
 

@@ -1,10 +1,10 @@
-import { existsSync, realpathSync } from 'node:fs';
-import { basename, sep } from 'node:path';
+import { basename } from 'node:path';
 import { CLIENT_KEYS, type ClientFormat, clientOf } from '../client.ts';
-import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
+import { child, isString, type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { NOT_YET } from '../document/shape.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
+import { nearestProject } from './find-config.ts';
 
 /** One server of a file, before reading. */
 export interface WrittenDefinition {
@@ -109,27 +109,20 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
   return [];
 }
 
-/**
- * Claude Code's local scope: `projects.<folder>.mcpServers` of the nearest folder above `cwd`, compared with `cwd` as given and
- * with its real path.
- */
+/** Claude Code's local scope: `projects.<folder>.mcpServers` of the nearest folder. */
 function projectServers(root: ObjectNode, cwd: string): WrittenDefinition[] {
   const projects = objectAt(root, 'projects');
   if (projects === undefined) return [];
-  let nearest: Member | undefined;
-  const places = [cwd, existsSync(cwd) ? realpathSync(cwd) : cwd];
-  for (const project of projects.members) {
-    const within = project.key.endsWith(sep) ? project.key : project.key + sep;
-    const covers = places.some((place) => place === project.key || place.startsWith(within));
-    if (covers && project.key.length > (nearest?.key.length ?? 0)) nearest = project;
-  }
-  const servers = nearest?.value.kind === 'object' ? objectAt(nearest.value, 'mcpServers') : undefined;
+  const keys = projects.members.map(({ key }) => key);
+  const folder = nearestProject(keys, cwd);
+  const project = folder === null ? undefined : objectAt(projects, folder);
+  const servers = project === undefined ? undefined : objectAt(project, 'mcpServers');
   return (servers?.members ?? []).map(({ key, keySpan, value }) => ({
     name: key,
     nameSpan: keySpan,
     node: value,
-    path: `projects.${nearest!.key}.mcpServers.${key}`,
-    folder: nearest!.key,
+    path: `projects.${folder}.mcpServers.${key}`,
+    folder: folder!,
   }));
 }
 

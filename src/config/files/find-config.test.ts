@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { loadConfig } from '../load-config.ts';
 import { findConfig } from './find-config.ts';
 
 let home = '';
@@ -70,5 +71,29 @@ test('check:A1 without a file, Claude Code’s own is used if it has servers for
     assert.equal(findConfig(shop, home), join(shop, '.mcp.json'));
   } finally {
     rmSync(home, { recursive: true });
+  }
+});
+
+test('by a link to its folder, and by the nearest folder alone, Claude Code’s own file is found as it is read', async () => {
+  const shop = join(home, 'code', 'shop');
+  mkdirSync(join(shop, 'empty', 'deep'), { recursive: true });
+  symlinkSync(shop, join(home, 'link'));
+  const mcpServers = { a: { command: 'x' } };
+  const file = put('.claude.json');
+  writeFileSync(
+    file,
+    JSON.stringify({
+      projects: { [`${realpathSync(shop)}/`]: { mcpServers }, [join(realpathSync(shop), 'empty')]: {} },
+    }),
+  );
+  for (const [cwd, servers] of [
+    [join(home, 'link'), ['a']],
+    [shop, ['a']],
+    [join(shop, 'empty/deep'), []],
+    [`${shop}-other`, []],
+  ] as const) {
+    const result = await loadConfig({ files: [file], cwd, env: {} });
+    assert.deepEqual(result.ok ? [...result.state.servers.keys()] : [], servers, cwd);
+    assert.equal(findConfig(cwd, home), servers.length > 0 ? file : null, cwd);
   }
 });

@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 
 const NAMES = [
   'trunkline.yaml',
@@ -39,23 +39,25 @@ export function foldersUp(cwd: string, home: string = homedir()): readonly strin
 
 const CLAUDE = '.claude.json';
 
-/** The nearest folder for which Claude Code's own file has servers; null for other files. */
+/** The nearest folder in Claude Code's own file; null if it has no servers there, and for other files. */
 export function claudeProject(file: string, cwd: string): string | null {
   if (basename(file) !== CLAUDE) return null;
   try {
     const { projects = {} } = JSON.parse(readFileSync(file, 'utf8')) as { projects?: Record<string, ClaudeProject> };
-    const covering = Object.entries(projects).filter(
-      ([folder, { mcpServers = {} }]) => `${cwd}/`.startsWith(`${folder}/`) && Object.keys(mcpServers).length > 0,
-    );
-    return (
-      covering
-        .map(([folder]) => folder)
-        .sort()
-        .at(-1) ?? null
-    );
+    const nearest = nearestProject(Object.keys(projects), cwd);
+    const { mcpServers = {} } = nearest === null ? {} : projects[nearest]!;
+    return Object.keys(mcpServers).length > 0 ? nearest : null;
   } catch {
     return null;
   }
+}
+
+/** Of these folders the nearest that is `cwd` or above it, compared with `cwd` as given and with its real path. */
+export function nearestProject(folders: readonly string[], cwd: string): string | null {
+  const places = [cwd, existsSync(cwd) ? realpathSync(cwd) : cwd].map((place) => place + sep);
+  const covers = (folder: string): boolean =>
+    folder !== '' && places.some((place) => place.startsWith(folder.endsWith(sep) ? folder : folder + sep));
+  return folders.filter(covers).sort((a, b) => b.length - a.length)[0] ?? null;
 }
 
 interface ClaudeProject {

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { App } from '../app/app.ts';
+import { serve } from './serve.ts';
+
+test('a try whose ports another gateway took first leaves no listeners of the process behind', async (t) => {
+  const cwd = mkdtempSync(join(tmpdir(), 'trunkline-serve-'));
+  t.after(() => rmSync(cwd, { recursive: true, force: true }));
+  writeFileSync(join(cwd, 'trunkline.json'), '{"mcpServers":{}}');
+  const taken = t.mock.method(App.prototype, 'listen', async () => {
+    throw Object.assign(new Error('the port is in use'), { code: 'EADDRINUSE' });
+  });
+  const listeners = (): number[] =>
+    ['SIGTERM', 'SIGINT', 'SIGHUP', 'uncaughtException'].map((event) => process.listenerCount(event));
+  const before = listeners();
+  const terminal = { out: () => {}, err: () => {}, env: { HOME: cwd }, cwd, version: '1.2.3', ask: null };
+  const given = { file: undefined, serverCommand: [], flags: { dataDir: join(cwd, 'data') }, terminal };
+  await assert.rejects(serve(given, 3), /the port is in use/);
+  assert.equal(taken.mock.callCount(), 3);
+  assert.deepEqual(listeners(), before);
+});
