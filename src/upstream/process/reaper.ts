@@ -4,7 +4,6 @@ import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ProcessGuard, Startable } from '../../model/process-guard.ts';
-import { messageOf } from '../../model/thrown.ts';
 import type { ProcessLog } from './log-limit.ts';
 import type { ProcessRecord } from './process-group.ts';
 
@@ -127,7 +126,7 @@ export class Reaper implements ProcessGuard {
         stdio: ['pipe', 'pipe', 'ignore'],
       });
     } catch (error) {
-      this.#unavailable(messageOf(error));
+      this.#unavailable(error instanceof Error ? error.message : String(error));
       this.#restartLater();
       return Promise.resolve();
     }
