@@ -18,7 +18,7 @@ import {
 } from './schema.ts';
 import { authOf, TRANSPORT_KINDS, type TransportSpec, takesTokens } from './server.ts';
 
-/** States of an upstream (S3.20, S4.5). `defect`: an exception for this server, until a restart. */
+/** States of a server (S3.20, S4.5). `defect`: an exception in the gateway's code for this server, until a restart. */
 export const STATE = named(
   'ServerState',
   oneOf([
@@ -45,7 +45,7 @@ export type Health = Infer<typeof HEALTH>;
 
 export const TRANSPORT = named('Transport', oneOf(TRANSPORT_KINDS));
 
-/** Calls go to it. */
+/** Servers in these states take calls. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
 export const DOWN: ReadonlySet<ServerState> = new Set([
@@ -56,15 +56,15 @@ export const DOWN: ReadonlySet<ServerState> = new Set([
   'defect',
 ]);
 
-/** Up, or about to be brought back up: nothing is started by asking such a server. */
+/** Up, or being reconnected: a request to such a server starts nothing. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 
-/** Of one whose credentials a program gives. */
+/** Advice for a server whose credentials come from a program. */
 export const PROGRAM_ADVICE = 'its credential program has none that it takes, see: trunkline connections';
 
 /**
- * Of a server that asks for credentials; without its definition, as if it took a login. `owner`: the principal that needs its
- * own; null where all callers share them.
+ * How to get credentials for a server that asks for them; without `transport`, as if it took a login. `owner`: the principal
+ * that needs its own; null if all callers share them.
  */
 export function loginAdvice(server: string, transport?: TransportSpec, owner: string | null = null): string {
   if (transport !== undefined && 'url' in transport) {
@@ -79,7 +79,7 @@ export function loginAdvice(server: string, transport?: TransportSpec, owner: st
   return `sign in: trunkline login ${server}${whose}`;
 }
 
-/** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
+/** How to get credentials, as the server's challenge says (RFC 9110 §11.6.1, RFC 9728 §5.1). */
 const AUTH_CHALLENGE = named(
   'AuthChallenge',
   object({
@@ -90,7 +90,7 @@ const AUTH_CHALLENGE = named(
 );
 export type AuthChallenge = Infer<typeof AUTH_CHALLENGE>;
 
-/** What changes with a step from a state to another, without its time. */
+/** A step from one state to another, without its time. */
 export const STATE_STEP = {
   from: STATE,
   to: STATE,
@@ -128,12 +128,12 @@ const REQUEST_PHASES = named(
     summary: described(text, 'What is slow, in a sentence.'),
   }),
 );
-/** Where the time of requests to a remote server goes; null for phases that did not happen. */
+/** Where requests to a remote server spend their time; null for phases that did not happen. */
 export type RequestPhases = Infer<typeof REQUEST_PHASES>;
 
 const EXIT = named('ProcessExit', object({ code: nullable(integer), signal: nullable(text) }));
 
-/** In the order in which a start takes them; a process has no `name`, and a URL no `command`. */
+/** In the order of a start; a process has no `name` step, and a URL no `command` step. */
 export const START_STEPS = [
   'definition',
   'command',
@@ -231,7 +231,7 @@ export const PROCESSES = named(
 
 const NAMES = described(record(text), 'Names; the values are redacted.');
 
-/** A definition as it may be shown: of variables and headers the names alone. */
+/** A definition for display: of variables and headers only the names. */
 export const DEFINITION = {
   enabled: flag,
   start: oneOf(['eager', 'lazy']),
