@@ -320,34 +320,27 @@ export class App {
   }
 
   async #followFolder(): Promise<void> {
-    const { folderStore, credentials } = this.rooms;
+    const { folderStore } = this.rooms;
     // Opens the file if the other process has created it.
     await folderStore?.read([]);
-    if (folderStore?.changedElsewhere?.() !== true) return;
+    if (folderStore?.changedElsewhere?.() === true) await this.#readShared();
+  }
+
+  /** Another process or node has changed the store. */
+  async #readShared(): Promise<void> {
     this.#pinsBehind = true;
-    await credentials.refresh();
+    await this.rooms.credentials.refresh();
     await this.#readStore();
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, registry, runTimeStore } = this.rooms;
+    const { runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.rooms;
     await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsBehind) return;
-    await this.#readPins();
-    this.#pinsBehind = false;
-  }
-
-  async #readShared(): Promise<void> {
-    await this.#readStore();
-    await this.rooms.credentials.refresh();
-    await this.#readPins();
-  }
-
-  async #readPins(): Promise<void> {
-    const { pins, gateway, serverEvents } = this.rooms;
     await pins.reload();
+    this.#pinsBehind = false;
     gateway.drift.pinsChanged();
     serverEvents.changed('drift');
   }

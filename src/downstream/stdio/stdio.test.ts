@@ -157,3 +157,24 @@ test('calls in flight are answered after the end of the input', async () => {
   assert.deepEqual((await pipes.message()).result, { last: true });
   await pipes.handler.closed;
 });
+
+test('a caller whose rights are narrowed uses its pipe with the new ones in both eras', async () => {
+  const open = await DownstreamRig.start({ agents: { ada: null } });
+  const pipes = new LinePipes();
+  const { input, output } = pipes;
+  const handler = open.downstream.stdio({ input, output, principal: open.authenticator.principal('agent:ada')! });
+  open.core.on('tools/call', (exchange) => ok(exchange, '{}'));
+  const rights = async (line: string): Promise<readonly string[] | null> => {
+    await pipes.send(line).line();
+    const { servers } = open.core.ran.at(-1)!.client.principal;
+    return servers === null ? null : [...servers];
+  };
+  const calls = [stateless('tools/call', { name: 't' }, { id: 7 }).body, call(8, 'tools/call', { name: 't' })];
+  await pipes.send(INIT).line();
+  for (const one of calls) assert.equal(await rights(one), null);
+  open.reload({ ada: ['own'] });
+  for (const one of calls) assert.deepEqual(await rights(one), ['own']);
+  pipes.ends.write.end();
+  await handler.closed;
+  await open.close();
+});

@@ -75,7 +75,7 @@ export class StdioHandler implements SharedWire {
     });
     this.#channel = new SharedChannel(this.#session, this, deps);
     this.#session.channel = this.#channel;
-    this.#stateless = new StatelessWire(deps, this, principal, endpoint);
+    this.#stateless = new StatelessWire(deps, this, this.#session);
     this.#lines = new LineReader(
       maxMessageBytes,
       (line) => this.#take(line),
@@ -193,20 +193,23 @@ class StatelessWire implements Reply {
   readonly canAsk = true;
   readonly #deps: EdgeParts;
   readonly #wire: SharedWire;
-  readonly #principal: Principal;
-  readonly #endpoint: Endpoint;
+  /** The session of the wire: its caller's rights may change. */
+  readonly #session: ClientSession;
 
-  constructor(deps: EdgeParts, wire: SharedWire, principal: Principal, endpoint: Endpoint) {
+  constructor(deps: EdgeParts, wire: SharedWire, session: ClientSession) {
     this.#deps = deps;
     this.intake = new StatelessIntake(deps);
     this.#wire = wire;
-    this.#principal = principal;
-    this.#endpoint = endpoint;
+    this.#session = session;
+  }
+
+  get #endpoint(): Endpoint {
+    return this.#session.endpoint;
   }
 
   take(inbound: StatelessInbound): void {
     const { message } = inbound;
-    const client = this.intake.senderOf(inbound, this.#principal, null);
+    const client = this.intake.senderOf(inbound, this.#session.client.principal, null);
     if (message.kind !== 'request') {
       if (!this.cancels(message)) this.#deps.core.notify(this.#endpoint, message, client);
       return;
