@@ -6,7 +6,7 @@ import { test } from 'node:test';
 const ROOT = resolve(import.meta.dirname, '..');
 const MAX_LINES = 400;
 
-/** Every room but the composition root itself and the commands. */
+/** Every module but the composition root itself and the commands. */
 const BELOW_APP: readonly string[] = [
   'model',
   'telemetry',
@@ -78,18 +78,18 @@ const sources: readonly Source[] = globSync('src/**/*.ts', { cwd: ROOT }).map((p
 });
 const product = sources.filter((source) => !/\.(test|contract)\.ts$/.test(source.path));
 
-function room(path: string): string {
+function moduleOf(path: string): string {
   return path.split('/')[1]!;
 }
 
 test('the walk found the sources and their imports', () => {
   assert.ok(product.length > 40, `only ${product.length} files`);
   assert.ok(product.reduce((sum, source) => sum + source.imports.length, 0) > 100);
-  const rooms = new Set(product.map((source) => room(source.path)));
+  const modules = new Set(product.map((source) => moduleOf(source.path)));
   assert.deepEqual(
-    [...rooms].filter((name) => !(name in MAY_IMPORT)),
+    [...modules].filter((name) => !(name in MAY_IMPORT)),
     [],
-    'rooms that the table does not know',
+    'modules that the table does not know',
   );
 });
 
@@ -99,7 +99,10 @@ test('every import follows the table', () => {
     for (const target of source.imports) {
       if (target === GENERATED_TYPES) continue;
       if (!target.startsWith('src/')) wrong.push(`${source.path} leaves src: ${target}`);
-      else if (room(target) !== room(source.path) && !MAY_IMPORT[room(source.path)]!.includes(room(target))) {
+      else if (
+        moduleOf(target) !== moduleOf(source.path) &&
+        !MAY_IMPORT[moduleOf(source.path)]!.includes(moduleOf(target))
+      ) {
         wrong.push(`${source.path} -> ${target}`);
       }
     }
@@ -125,22 +128,23 @@ test('no import cycle', () => {
   assert.deepEqual(cycles, []);
 });
 
-test('chambers of a room are layered: none imports, directly or not, what imports it', () => {
-  const chamberOf = (path: string): string | null => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0] ?? null;
+test('submodules of a module are layered: none imports, directly or not, what imports it', () => {
+  const submoduleOf = (path: string): string | null => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0] ?? null;
   const below = new Map<string, Set<string>>();
   for (const { path, imports } of product) {
-    const from = chamberOf(path);
+    const from = submoduleOf(path);
     if (from === null) continue;
     const targets = below.get(from) ?? new Set();
     below.set(from, targets);
-    for (const to of imports.map(chamberOf)) if (to !== null && to !== from && room(to) === room(from)) targets.add(to);
+    for (const to of imports.map(submoduleOf))
+      if (to !== null && to !== from && moduleOf(to) === moduleOf(from)) targets.add(to);
   }
   const reached = (from: string, seen = new Set<string>()): ReadonlySet<string> => {
     for (const to of below.get(from) ?? []) if (!seen.has(to)) reached(to, seen.add(to));
     return seen;
   };
-  assert.ok(below.size > 20, `only ${below.size} chambers`);
-  const circles = [...below.keys()].filter((chamber) => reached(chamber).has(chamber));
+  assert.ok(below.size > 20, `only ${below.size} submodules`);
+  const circles = [...below.keys()].filter((submodule) => reached(submodule).has(submodule));
   assert.deepEqual(circles, []);
 });
 
@@ -258,8 +262,8 @@ function stripComments(text: string): string {
 
 test('every source file that the documents name exists', () => {
   const documents = [...globSync('docs/**/*.md', { cwd: ROOT }), ...globSync('*.md', { cwd: ROOT })];
-  const rooms = Object.keys(MAY_IMPORT).filter((name) => !name.endsWith('.ts'));
-  const named = new RegExp(`\\b(?:${rooms.join('|')})/[a-z0-9/-]+\\.ts\\b`, 'g');
+  const modules = Object.keys(MAY_IMPORT).filter((name) => !name.endsWith('.ts'));
+  const named = new RegExp(`\\b(?:${modules.join('|')})/[a-z0-9/-]+\\.ts\\b`, 'g');
   const wrong = documents.flatMap((document) =>
     [...readFileSync(join(ROOT, document), 'utf8').matchAll(named)]
       .filter(([path]) => !existsSync(join(ROOT, 'src', path)))

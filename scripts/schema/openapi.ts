@@ -43,7 +43,19 @@ export function openApi(version: string): object {
 }
 
 function describe(operation: ApiOperation, schemas: Components): object {
-  const { id, open, runsAt, path, query = {}, body, status = 200, streams, schema, errors = {}, summary } = operation;
+  const {
+    id,
+    unauthenticated,
+    runsAt,
+    path,
+    query = {},
+    body,
+    status = 200,
+    streams,
+    schema,
+    errors = {},
+    summary,
+  } = operation;
   const parameters = [
     ...(path.includes('{name}') ? [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }] : []),
     ...Object.entries(query).map(([name, parameter]) => ({
@@ -62,7 +74,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
   const refusals = { 401: 'The token is missing or wrong.', ...errors };
   return {
     operationId: id,
-    ...(open === true ? { security: [] } : {}),
+    ...(unauthenticated === true ? { security: [] } : {}),
     summary,
     parameters,
     ...(body === undefined ? {} : { requestBody: { required: true, content: content('application/json', body) } }),

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { DEFAULTS, LONGEST_MS } from '../../src/config/defaults.ts';
+import { DEFAULTS, MAX_TIME_MS } from '../../src/config/defaults.ts';
 
 const word = z.union([z.string(), z.number(), z.boolean()]);
 const words = z.record(z.string(), word);
 const names = z.array(z.string());
-const timeMs = z.int().min(1).max(LONGEST_MS);
+const timeMs = z.int().min(1).max(MAX_TIME_MS);
 
 const secretText = z.string().min(1);
 const execSchema = z
@@ -139,7 +139,7 @@ export const serverSchema = z
     startupTimeoutMs: z
       .int()
       .min(1)
-      .max(LONGEST_MS)
+      .max(MAX_TIME_MS)
       .optional()
       .describe(
         'Time limit of a start, from the process or connection to the end of the handshake. Default: 60000 for processes, 300000 for commands that download their program first (`npx`, `uvx`, `docker run`, …), 30000 for a `url`.',
@@ -218,7 +218,7 @@ export const serverSchema = z
     probeMs: z
       .int()
       .min(0)
-      .max(LONGEST_MS)
+      .max(MAX_TIME_MS)
       .default(DEFAULTS.probeMs)
       .optional()
       .describe(

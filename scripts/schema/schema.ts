@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { DEFAULTS, LONGEST_MS } from '../../src/config/defaults.ts';
+import { DEFAULTS, MAX_TIME_MS } from '../../src/config/defaults.ts';
 import { serverSchema } from './schema-server.ts';
 
 const port = z.int().min(0).max(65_535);
-const timeMs = z.int().min(1).max(LONGEST_MS);
+const timeMs = z.int().min(1).max(MAX_TIME_MS);
 const hosts = z.array(z.string().min(1).max(255));
 
 const servers = z.record(z.string(), serverSchema);
@@ -175,7 +175,7 @@ const settingsShape = {
           intervalMs: z
             .int()
             .min(1_000)
-            .max(LONGEST_MS)
+            .max(MAX_TIME_MS)
             .default(DEFAULTS.metricsIntervalMs)
             .optional()
             .describe('How often they are sent.'),
@@ -243,7 +243,7 @@ const settingsShape = {
       sleepAfterMs: z
         .int()
         .min(0)
-        .max(LONGEST_MS)
+        .max(MAX_TIME_MS)
         .default(DEFAULTS.pool.sleepAfterMs)
         .optional()
         .describe(

@@ -2,11 +2,11 @@ import type { LoadOptions } from '../config/load-config.ts';
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Tracker } from '../model/operation.ts';
-import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
+import type { ServerChangeListener, UpstreamEvents } from '../model/ports.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { Instance } from '../store/data-folder.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { ConditionNews } from '../telemetry/server-events.ts';
+import type { ConditionEvents } from '../telemetry/server-events.ts';
 import type { SpanExporter } from '../telemetry/tracing.ts';
 import type { UpstreamSetDeps } from '../upstream/server-context.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
@@ -26,10 +26,10 @@ export interface AppOptions {
   readonly joins?: boolean;
   readonly follow: boolean;
   /** The arguments that start it again in the background; null or absent if it does not run there. */
-  readonly words?: readonly string[] | null;
+  readonly restartArgs?: readonly string[] | null;
   /** In-process servers by key, for definitions of type `memory`. */
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
-  /** Changes the desired state of the files; the caller runs `App.overlaid` when its result has changed. */
+  /** Changes the desired state of the files; the caller runs `App.applyOverlay` when its result has changed. */
   readonly overlay?: (state: DesiredState) => DesiredState;
   /** The cluster to join, instead of that of the configuration. */
   readonly cluster?: ClusterConnection;
@@ -43,9 +43,9 @@ export interface AppOptions {
 /** Called for every change. Must not block; only `beforeAuthRequired` may throw. */
 export interface ServerObserver
   extends Pick<UpstreamEvents, 'catalogChanged'>,
-    Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
+    Pick<ServerChangeListener, 'recovery' | 'listItemInvalid' | 'loginNeeded'>,
     Pick<UpstreamSetDeps, 'beforeAuthRequired'>,
-    ConditionNews {
+    ConditionEvents {
   /** `desired`: false if the server was removed. */
   statusChanged(server: string, status: ServerStatus, desired: boolean): void;
 }

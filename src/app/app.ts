@@ -11,6 +11,7 @@ import type { RegistryChange } from '../registry/registry.ts';
 import { type Reload, reloadReport } from '../registry/reload-report.ts';
 import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
+import type { Components } from './components.ts';
 import { ConditionWatch } from './condition-watch.ts';
 import { FollowedConfiguration, NEED_RESTART } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
@@ -19,7 +20,6 @@ import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
 import { Playground } from './playground/playground.ts';
 import { PublicSubjects } from './public-subjects/public-subjects.ts';
-import type { Rooms } from './rooms.ts';
 import { followHints } from './run-time-store/follow-hints.ts';
 import { unreadable } from './run-time-store/stored-secrets.ts';
 import { productVersion } from './version.ts';
@@ -31,9 +31,9 @@ const DRAIN_POLL_MS = 20;
 /** The longest wait for the lease before the servers of this node start. */
 const JOIN_MS = 3_000;
 /** While draining, idle keep-alive connections are closed after this time; busy ones are closed with their next answer. */
-const REST_MS = 2_000;
+const IDLE_TIMEOUT_MS = 2_000;
 /** Time for answers in progress to finish at the end of a drain. */
-const LAST_WORDS_MS = 1_000;
+const RESPONSE_GRACE_MS = 1_000;
 /** Interval of checks whether another process has written to the store of the data folder. */
 const FOLDER_MS = 2_000;
 /** The addresses before `listen`. */
@@ -44,7 +44,7 @@ const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
  * the servers; `close` stops everything, always in the same order.
  */
 export class App {
-  readonly rooms: Rooms;
+  readonly components: Components;
   readonly playground: Playground;
   readonly #follower: ConfigFollower;
   readonly configuration: FollowedConfiguration;
@@ -52,7 +52,7 @@ export class App {
   /** Null if no other node writes to the run-time store. */
   readonly #storeFollower: StoreFollower | null;
   /** Another process that uses the data folder may have changed the pins. */
-  #pinsBehind = false;
+  #pinsStale = false;
   readonly #startedAt = new Date();
   /** Ends the process; null if the process belongs to an embedding program. */
   stopProcess: ((now: boolean) => void) | null = null;
@@ -71,34 +71,36 @@ export class App {
   /** Names of the agents of the state in force. */
   #agents: ReadonlySet<string>;
 
-  constructor(rooms: Rooms) {
-    this.rooms = rooms;
-    this.playground = new Playground(rooms);
-    this.#agents = new Set(rooms.registry.state.agents.keys());
-    const report = reloadReport(rooms.logger, rooms.metrics, rooms.loaded);
+  constructor(components: Components) {
+    this.components = components;
+    this.playground = new Playground(components);
+    this.#agents = new Set(components.registry.state.agents.keys());
+    const report = reloadReport(components.logger, components.metrics, components.loaded);
     this.#follower = new ConfigFollower({
-      registry: rooms.registry,
-      options: { ...rooms.options.load, secrets: async () => rooms.secrets.values },
-      initial: rooms.loaded,
+      registry: components.registry,
+      options: { ...components.options.load, secrets: async () => components.secrets.values },
+      initial: components.loaded,
       report: (reload) => {
         report(reload);
-        this.configuration.read(reload);
+        this.configuration.onReload(reload);
       },
     });
-    this.configuration = new FollowedConfiguration(rooms, this.#follower, () => this.#unread);
+    this.configuration = new FollowedConfiguration(components, this.#follower, () => this.#unread);
     this.#reconciler = new Reconciler({
-      ...rooms,
+      ...components,
       sources: [
         { name: 'files', read: () => this.#readFiles() },
         { name: 'store', read: () => this.#readStore() },
       ],
-      repair: () => rooms.upstreams.reconcile(),
+      repair: () => components.upstreams.reconcile(),
     });
-    this.#storeFollower = rooms.storeShared ? new StoreFollower({ ...rooms, changed: () => this.#readShared() }) : null;
-    this.#conditions = new ConditionWatch(rooms, this.#reconciler, this.#storeFollower);
-    if (!rooms.options.follow) this.#follower.unwatch();
-    this.rooms.registry.onChange((change) => this.#apply(change));
-    const { cluster, gateway, serverEvents } = rooms;
+    this.#storeFollower = components.storeShared
+      ? new StoreFollower({ ...components, onChange: () => this.#readShared() })
+      : null;
+    this.#conditions = new ConditionWatch(components, this.#reconciler, this.#storeFollower);
+    if (!components.options.follow) this.#follower.unwatch();
+    this.components.registry.onChange((change) => this.#apply(change));
+    const { cluster, gateway, serverEvents } = components;
     cluster?.listen({
       nodesChanged: () => serverEvents.changed('nodes'),
       serversChanged: () => {
@@ -109,7 +111,7 @@ export class App {
   }
 
   get state(): DesiredState {
-    return this.rooms.registry.state;
+    return this.components.registry.state;
   }
 
   get addresses(): Addresses {
@@ -129,55 +131,56 @@ export class App {
    * Applies the overlay of the options again. Resolves when removed servers have finished their calls in flight and have
    * ended; added ones may still be starting.
    */
-  async overlaid(): Promise<void> {
-    this.rooms.registry.refresh();
+  async applyOverlay(): Promise<void> {
+    this.components.registry.refresh();
     await this.#applied;
   }
 
   /** Opens the listeners. If it rejects, none is open, and it may be called again. */
   async listen(): Promise<Addresses> {
-    const { rooms, state } = this;
-    const listeners = (this.#listeners = new Listeners(rooms, state, controlPlane(rooms, this)));
+    const { components, state } = this;
+    const listeners = (this.#listeners = new Listeners(components, state, controlPlane(components, this)));
     try {
       await listeners.open();
-      const { load, words = null } = rooms.options;
+      const { load, restartArgs = null } = components.options;
       const startedAt = this.#startedAt.getTime();
-      rooms.folder?.publish({ ...this.facts(), startedAt, words, command: load.argvCommand ?? null, cwd: load.cwd });
+      const command = load.argvCommand ?? null;
+      components.folder?.publish({ ...this.facts(), startedAt, words: restartArgs, command, cwd: load.cwd });
     } catch (error) {
       await listeners.close(0);
       this.#listeners = null;
       throw error;
     }
-    rooms.listensAt(this.addresses.mcpUrl, state.listen.host);
+    components.setListenAddress(this.addresses.mcpUrl, state.listen.host);
     return this.addresses;
   }
 
   /** Returns the listener, always the same one, that serves requests of the embedding program's HTTP server. */
   mounted(): Listener {
     const plain = { ...this.state, listen: { ...this.state.listen, tls: null } };
-    this.#mounted ??= mcpListener(this.rooms, plain, this);
+    this.#mounted ??= mcpListener(this.components, plain, this);
     return this.#mounted;
   }
 
   /** Does nothing if the gateway was stopped while its ports were being opened. */
   startServers(): void {
     if (this.#stopping !== null) return;
-    const { upstreams, downstream, logger, cluster } = this.rooms;
+    const { upstreams, downstream, logger, cluster } = this.components;
     if (cluster === null) upstreams.start();
     else {
       upstreams.guard();
       // Processes start under the fencing token of this node. Until then, other nodes serve.
       cluster.start();
       void cluster.joined(JOIN_MS).then(() => this.#stopping === null && upstreams.start());
-      this.#public = PublicSubjects.open(this.rooms);
+      this.#public = PublicSubjects.open(this.components);
     }
     this.#reconciler.start();
     this.#conditions.start();
     if (this.#storeFollower !== null) {
       this.#storeFollower.start();
-      followHints(this.rooms, () => this.#storeFollower?.hint());
+      followHints(this.components, () => this.#storeFollower?.hint());
     }
-    if (this.rooms.options.follow && this.rooms.folderStore !== null) this.#watchFolder();
+    if (this.components.options.follow && this.components.folderStore !== null) this.#watchFolder();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -189,8 +192,8 @@ export class App {
       startedAt: this.#startedAt.toISOString(),
       ...this.addresses,
       files: this.state.files,
-      configVersion: this.rooms.registry.version,
-      processes: this.rooms.upstreams.processes,
+      configVersion: this.components.registry.version,
+      processes: this.components.upstreams.processes,
       desiredProblems: this.#unread,
       conditions: this.#conditions.held,
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
@@ -199,7 +202,7 @@ export class App {
 
   /** Why desired servers do not run, or could not be read. */
   get #unread(): readonly string[] {
-    return [...this.#reconciler.alarms, ...this.rooms.runTime.problems, ...unreadable(this.rooms)];
+    return [...this.#reconciler.alarms, ...this.components.runTime.problems, ...unreadable(this.components)];
   }
 
   /** Stops the process for an operator; returns false if an embedding program owns it. */
@@ -215,7 +218,7 @@ export class App {
 
   /** A fault that all nodes have does not make a node unready: load balancers would refuse the calls that succeed. */
   readiness(): Readiness {
-    const { cluster } = this.rooms;
+    const { cluster } = this.components;
     const reason = this.#stopping ?? cluster?.notReady ?? null;
     const store = this.#storeFollower?.problem == null ? [] : ['the store of the cluster cannot be read'];
     const degraded = [...(cluster?.degraded ?? []), ...store];
@@ -228,29 +231,29 @@ export class App {
    */
   drain(drainMs = DRAIN_MS): Promise<void> {
     const now = performance.now();
-    if (this.#drained === null) this.#leadEnd = now + (this.#balanced ? NOT_READY_LEAD_MS : 0);
+    if (this.#drained === null) this.#leadEnd = now + (this.#mayHaveLoadBalancer ? NOT_READY_LEAD_MS : 0);
     this.#drainEnd = Math.min(this.#drainEnd, Math.max(now, this.#leadEnd) + drainMs);
     this.#drained ??= this.#drain();
     return this.#drained;
   }
 
   /** Whether a proxy or load balancer may be in front of this gateway. A lone gateway on loopback has none. */
-  get #balanced(): boolean {
-    return this.#listeners !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
+  get #mayHaveLoadBalancer(): boolean {
+    return this.#listeners !== null && (this.components.cluster !== null || !isLoopbackHost(this.state.listen.host));
   }
 
   async #drain(): Promise<void> {
     this.#stopping ??= 'draining';
-    const { downstream, cluster, ownCalls } = this.rooms;
+    const { downstream, cluster, ownCalls } = this.components;
     cluster?.drain();
     await this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
-    let asked = this.#balanced;
-    void this.#listeners?.stopAccepting(asked ? REST_MS : 0).then(() => {
+    let asked = this.#mayHaveLoadBalancer;
+    void this.#listeners?.stopAccepting(asked ? IDLE_TIMEOUT_MS : 0).then(() => {
       asked = false;
     });
     void this.#mounted?.stopAccepting();
-    this.rooms.gateway.drain();
+    this.components.gateway.drain();
     downstream.drain();
     // Other nodes can relay the answers to calls that wait for input of their clients.
     const ofOthers = (): number => (cluster === null ? 0 : cluster.inFlight + downstream.waitingForInput);
@@ -261,12 +264,12 @@ export class App {
     // From now on only other nodes call this node; they would never stop using what it owns.
     cluster?.handOver();
     while (due() && inFlight() > 0) await pause(DRAIN_POLL_MS);
-    await this.close('shutdown', LAST_WORDS_MS);
+    await this.close('shutdown', RESPONSE_GRACE_MS);
   }
 
   /** Ends the drain now, for an operator who does not wait for it. */
-  hurry(): Promise<void> {
-    return this.close('shutdown', LAST_WORDS_MS);
+  stopNow(): Promise<void> {
+    return this.close('shutdown', RESPONSE_GRACE_MS);
   }
 
   /** Cancels calls in flight; answers in progress get `graceMs` to finish. */
@@ -277,21 +280,21 @@ export class App {
 
   async #close(how: CloseReason, graceMs: number): Promise<void> {
     this.#stopping ??= 'stopping';
-    for (const one of [this.#follower, this.rooms.registry, this.#reconciler, this.#conditions]) one.close();
+    for (const one of [this.#follower, this.components.registry, this.#reconciler, this.#conditions]) one.close();
     this.#storeFollower?.close();
     this.#unwatchFolder();
-    const { rooms } = this;
+    const { components } = this;
     void this.#public?.close();
-    rooms.gateway.close();
-    rooms.downstream.close();
-    const ended = rooms.upstreams.close(how);
+    components.gateway.close();
+    components.downstream.close();
+    const ended = components.upstreams.close(how);
     await Promise.all([this.#listeners?.close(graceMs), this.#mounted?.close(graceMs), ended]);
-    await rooms.close();
+    await components.close();
   }
 
   /** Throws if the files cannot be applied; the state in force stays. */
   async #readFiles(): Promise<void> {
-    if (!this.rooms.options.follow) return;
+    if (!this.components.options.follow) return;
     const reload = await this.#follower.reread();
     if (reload.kind !== 'refused') return;
     throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
@@ -299,19 +302,19 @@ export class App {
 
   /** Reads the stored secrets, and the definitions that refer to them. Resolves when they are in force. */
   async secretsChanged(): Promise<void> {
-    await this.rooms.secrets.refresh();
+    await this.components.secrets.refresh();
     // Also if another reading found the change, because it may not be in force yet.
     await this.reload();
-    if (await this.rooms.runTime.refresh()) this.rooms.registry.refresh();
+    if (await this.components.runTime.refresh()) this.components.registry.refresh();
   }
 
   async #readSecrets(): Promise<void> {
-    if (await this.rooms.secrets.refresh()) await this.reload();
+    if (await this.components.secrets.refresh()) await this.reload();
   }
 
   /** Another process may write to the store of the data folder: a command, or a gateway that a client started. */
   #watchFolder(): void {
-    this.#unwatchFolder = this.rooms.clock.after(FOLDER_MS, () => {
+    this.#unwatchFolder = this.components.clock.after(FOLDER_MS, () => {
       // An error here also occurs in the reconciler, which reports it.
       void this.#followFolder()
         .catch(() => {})
@@ -320,7 +323,7 @@ export class App {
   }
 
   async #followFolder(): Promise<void> {
-    const { folderStore } = this.rooms;
+    const { folderStore } = this.components;
     // Opens the file if the other process has created it.
     await folderStore?.read([]);
     if (folderStore?.changedElsewhere?.() === true) await this.#readShared();
@@ -328,19 +331,19 @@ export class App {
 
   /** Another process or node has changed the store. */
   async #readShared(): Promise<void> {
-    this.#pinsBehind = true;
-    await this.rooms.credentials.refresh();
+    this.#pinsStale = true;
+    await this.components.credentials.refresh();
     await this.#readStore();
   }
 
   async #readStore(): Promise<void> {
-    const { runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.rooms;
+    const { runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.components;
     await this.#readSecrets();
     if (await runTime.refresh()) registry.refresh();
-    this.#pinsBehind ||= runTimeStore.changedElsewhere?.() === true;
-    if (!this.#pinsBehind) return;
+    this.#pinsStale ||= runTimeStore.changedElsewhere?.() === true;
+    if (!this.#pinsStale) return;
     await pins.reload();
-    this.#pinsBehind = false;
+    this.#pinsStale = false;
     gateway.drift.pinsChanged();
     serverEvents.changed('drift');
   }
@@ -351,12 +354,12 @@ export class App {
     const closed = this.#listeners === null && this.#mounted === null;
     const started = closed && id === ANONYMOUS.id ? ANONYMOUS : null;
     if (id === OPERATOR.id) return OPERATOR;
-    return this.rooms.authenticator.principal(id) ?? started;
+    return this.components.authenticator.principal(id) ?? started;
   }
 
   /** Deletes the credentials of removed agents, because another agent may get the same name. */
   #forgetAgents(now: DesiredState['agents']): void {
-    const { credentials, logins, logger } = this.rooms;
+    const { credentials, logins, logger } = this.components;
     const gone = new Set([...this.#agents].filter((name) => !now.has(name)).map((name) => `agent:${name}`));
     this.#agents = new Set(now.keys());
     for (const { server, principal } of gone.size === 0 ? [] : credentials.list()) {
@@ -369,7 +372,7 @@ export class App {
   }
 
   #apply(change: RegistryChange): void {
-    const { logger, upstreams, cluster, authenticator, downstream, gateway } = this.rooms;
+    const { logger, upstreams, cluster, authenticator, downstream, gateway } = this.components;
     const { added, removed, changed, updated } = change.servers;
     const current = (id: string) => this.#principal(id);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
@@ -379,7 +382,7 @@ export class App {
     downstream.reauthorize(current);
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));
-    this.rooms.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);
+    this.components.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);
     const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEED_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;

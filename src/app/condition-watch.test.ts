@@ -30,7 +30,7 @@ function rig() {
     loginNeeded() {},
     condition: (name, server, reason) => heard.push(`${name} ${server ?? '-'} ${reason ?? 'over'}`),
   });
-  const rooms = {
+  const components = {
     clock,
     serverEvents,
     registry: {
@@ -38,7 +38,7 @@ function rig() {
         return { servers: facts.states, sessions: { max: 100 } };
       },
     },
-    everywhere: { state: (server: string) => facts.states.get(server) ?? null },
+    allUpstreams: { state: (server: string) => facts.states.get(server) ?? null },
     gateway: { drift: { summary: () => ({ withheld: facts.withheld }) } },
     cluster: { peers: facts },
     connection: {
@@ -69,7 +69,7 @@ function rig() {
       return facts.store;
     },
   };
-  const watch = new ConditionWatch(rooms as never, facts, store);
+  const watch = new ConditionWatch(components as never, facts, store);
   watch.start();
   const next = async (): Promise<string[]> => {
     await clock.advance(2_000);

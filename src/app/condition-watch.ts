@@ -1,14 +1,15 @@
 import type { ConditionName } from '../model/conditions.ts';
 import type { Reconciler } from '../registry/reconciler.ts';
 import type { StoreFollower } from '../registry/store-follower.ts';
-import type { Rooms } from './rooms.ts';
+import type { Components } from './components.ts';
+import { percent } from './memory/memory-watch.ts';
 
-const LOOK_MS = 2_000;
+const CHECK_INTERVAL_MS = 2_000;
 /** A server that recovers sooner is not reported: retries are expected. */
 const DOWN_MS = 60_000;
 const NEAR = 0.9;
 /** Servers whose definitions one check examines, in turn; examining all of them at once would take long. */
-const SERVERS_A_LOOK = 20;
+const SERVERS_PER_CHECK = 20;
 const RETRIED: ReadonlySet<string> = new Set(['failed', 'unreachable']);
 const STUCK: ReadonlySet<string> = new Set(['misconfigured', 'defect']);
 
@@ -20,9 +21,9 @@ interface Condition {
 }
 
 type Watched = Pick<
-  Rooms,
+  Components,
   | 'clock'
-  | 'everywhere'
+  | 'allUpstreams'
   | 'upstreams'
   | 'registry'
   | 'gateway'
@@ -60,8 +61,8 @@ export class ConditionWatch {
   }
 
   start(): void {
-    this.#cancel = this.#watched.clock.after(LOOK_MS, () => {
-      this.look();
+    this.#cancel = this.#watched.clock.after(CHECK_INTERVAL_MS, () => {
+      this.check();
       this.start();
     });
   }
@@ -75,7 +76,7 @@ export class ConditionWatch {
     return [...this.#held.values()];
   }
 
-  look(): void {
+  check(): void {
     const { serverEvents } = this.#watched;
     const now = new Map([...this.#present()].map((one) => [`${one.name} ${one.server ?? ''}`, one]));
     for (const [key, { name, server }] of this.#held) {
@@ -110,12 +111,12 @@ export class ConditionWatch {
   }
 
   *#servers(): Iterable<Condition> {
-    const { everywhere, registry, clock } = this.#watched;
+    const { allUpstreams, registry, clock } = this.#watched;
     const { servers } = registry.state;
     for (const server of this.#downSince.keys()) if (!servers.has(server)) this.#downSince.delete(server);
-    this.#lookAtDrift(servers);
+    this.#checkDrift(servers);
     for (const server of servers.keys()) {
-      const state = everywhere.state(server) ?? 'unknown';
+      const state = allUpstreams.state(server) ?? 'unknown';
       if (!RETRIED.has(state)) this.#downSince.delete(server);
       else if (!this.#downSince.has(server)) this.#downSince.set(server, clock.now());
       const sinceMs = clock.now() - (this.#downSince.get(server) ?? Number.POSITIVE_INFINITY);
@@ -127,11 +128,11 @@ export class ConditionWatch {
     }
   }
 
-  #lookAtDrift(servers: ReadonlyMap<string, unknown>): void {
+  #checkDrift(servers: ReadonlyMap<string, unknown>): void {
     for (const server of this.#withheld.keys()) if (!servers.has(server)) this.#withheld.delete(server);
     const names = [...servers.keys()];
     const { drift } = this.#watched.gateway;
-    for (let i = 0; i < Math.min(SERVERS_A_LOOK, names.length); i++) {
+    for (let i = 0; i < Math.min(SERVERS_PER_CHECK, names.length); i++) {
       const server = names[this.#turn++ % names.length]!;
       const { withheld } = drift.summary(server);
       if (withheld > 0) this.#withheld.set(server, withheld);
@@ -150,8 +151,4 @@ export class ConditionWatch {
     const gone = [...cluster.peers.silent.keys()];
     if (gone.length > 0) yield { name: 'node_lost', server: null, reason: `gone without leaving: ${gone.join(', ')}` };
   }
-}
-
-function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
 }

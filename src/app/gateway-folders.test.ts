@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { gatewayFolder, placeOf, rememberPorts, usualPorts } from './gateway-folders.ts';
+import { gatewayFolder, gatewayIdentity, rememberPorts, usualPorts } from './gateway-folders.ts';
 
 function user(t: TestContext) {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'trunkline-folders-')));
@@ -23,7 +23,7 @@ test('a file is known by the real path of its folder; what it links to may serve
   writeFileSync(join(home, 'shared.json'), '{}');
   for (const name of ['a', 'b']) symlinkSync(join(home, 'shared.json'), join(home, name, '.mcp.json'));
   symlinkSync(join(home, 'a'), join(home, 'link'));
-  const of = (...files: string[]) => placeOf({ files, cwd: home });
+  const of = (...files: string[]) => gatewayIdentity({ files, cwd: home });
   assert.equal(of('link/.mcp.json'), of('a/.mcp.json'));
   assert.notEqual(of('a/.mcp.json'), of('b/.mcp.json'));
   assert.equal(of(), null);
@@ -35,7 +35,7 @@ test('the file of Claude Code counts for each project folder apart', (t) => {
   const file = join(home, '.claude.json');
   const mcpServers = { s: { command: 'x' } };
   writeFileSync(file, JSON.stringify({ projects: { '/p/a': { mcpServers }, '/p/b': { mcpServers }, '/p/c': {} } }));
-  const of = (cwd: string) => placeOf({ files: [file], cwd });
+  const of = (cwd: string) => gatewayIdentity({ files: [file], cwd });
   assert.equal(of('/p/a'), of('/p/a/sub'));
   assert.notEqual(of('/p/a'), of('/p/b'));
   assert.equal(of('/p/c'), file);

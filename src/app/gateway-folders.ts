@@ -5,18 +5,18 @@ import { claudeProject } from '../config/files/find-config.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
 
-export type { DataFolder as GatewayFolder } from '../store/data-folder.ts';
+export type { DataFolder } from '../store/data-folder.ts';
 
 type Environment = LoadOptions['env'];
 
 /** The options that identify a gateway. */
-export type Served = Pick<LoadOptions, 'files' | 'serves' | 'cwd' | 'env'>;
+export type GatewaySelector = Pick<LoadOptions, 'files' | 'serves' | 'cwd' | 'env'>;
 
 /**
  * Returns the identity of the gateway for these files: the same for every path to them, another one in each git worktree. null
  * for the user's default gateway, which has no file. For a file of Claude Code, each project folder has its own gateway.
  */
-export function placeOf({ files = [], serves = files, cwd }: Omit<Served, 'env'>): string | null {
+export function gatewayIdentity({ files = [], serves = files, cwd }: Omit<GatewaySelector, 'env'>): string | null {
   const places = serves.map((name) => {
     const file = resolve(cwd, name);
     return [realPlace(file), claudeProject(file, cwd)].filter((part) => part !== null).join('#');
@@ -38,9 +38,9 @@ function realPlace(file: string): string {
  * folder itself belongs to the default gateway. If an earlier version used it, it stays with the file that it served or, if
  * that is unknown, with the first file with which a gateway starts (decision 073).
  */
-export function gatewayFolder(dataDir: string | null | undefined, served: Served): DataFolder {
+export function gatewayFolder(dataDir: string | null | undefined, served: GatewaySelector): DataFolder {
   if (dataDir != null) return new DataFolder(resolve(dataDir));
-  const place = placeOf(served);
+  const place = gatewayIdentity(served);
   const root = new DataFolder(defaultDataDir(served.env));
   const own = new DataFolder(root.file(join('gateways', nameOf(place))), { place, within: root });
   if (existsSync(own.file(SERVES))) return own;
@@ -60,7 +60,7 @@ function ownerOf(root: DataFolder): string | null | undefined {
   if (decided !== null) return decided.place;
   // An earlier version claimed nothing; this is its gateway that runs or was killed.
   const instance = readJson<Instance>(root.file('instance.json'));
-  return instance === null ? undefined : placeOf({ cwd: '/', ...instance });
+  return instance === null ? undefined : gatewayIdentity({ cwd: '/', ...instance });
 }
 
 /** Returns a readable and unique name. */

@@ -8,8 +8,8 @@ import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { UP } from '../model/server-state.ts';
 import { serveNodes } from './cluster/control-of-nodes.ts';
+import type { Components } from './components.ts';
 import { authority, controlSettings, listenerSettings } from './listener-settings.ts';
-import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
 
 export interface Addresses {
@@ -32,17 +32,17 @@ export class Listeners {
   readonly #api: ControlApi;
   /** Answers control requests of other nodes; null for a lone gateway. */
   readonly #nodes: { close(): void } | null;
-  readonly #logger: Rooms['logger'];
+  readonly #logger: Components['logger'];
   readonly #pages: LoginPages;
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
-  constructor(rooms: Rooms, state: DesiredState, plane: ControlPlane) {
-    const { logger, execToken, bodies } = rooms;
-    this.#pages = rooms.loginPages;
+  constructor(components: Components, state: DesiredState, plane: ControlPlane) {
+    const { logger, execToken, bodies } = components;
+    this.#pages = components.loginPages;
     this.#rates = plane.rates;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
-    this.#mcp = mcpListener(rooms, state, plane);
+    this.#mcp = mcpListener(components, state, plane);
     this.#api = new ControlApi({ plane, execToken, logger });
     const controls = (settings: ListenerSettings, needsCertificate: boolean): Listener => {
       const listener = new Listener({ settings, log: logger, bodies, portFlag: '--control-port', usesReserve: true });
@@ -51,13 +51,15 @@ export class Listeners {
       this.#metricsPage.register(listener, false);
       return listener;
     };
-    this.#metricsPage = new MetricsPage(rooms.metrics, rooms.console.tokenDigests);
+    this.#metricsPage = new MetricsPage(components.metrics, components.console.tokenDigests);
     const { own, remote } = controlSettings(state);
     this.#control = controls(own, false);
     this.#remote = remote === null ? null : controls(remote, state.control.tls?.clientCaFile != null);
-    this.#nodes = rooms.connection === null ? null : serveNodes(rooms.connection.bus, plane, rooms.logger);
+    this.#nodes =
+      components.connection === null ? null : serveNodes(components.connection.bus, plane, components.logger);
     this.#logger = logger;
-    this.#metrics = state.metricsAddress === null ? null : this.#metricsListener(state, state.metricsAddress, rooms);
+    this.#metrics =
+      state.metricsAddress === null ? null : this.#metricsListener(state, state.metricsAddress, components);
     this.#metricsPage.token = state.metricsToken?.reveal() ?? null;
   }
 
@@ -79,7 +81,7 @@ export class Listeners {
       const { host, port } = await this.#metrics.listen();
       this.#logger.info('metrics_listening', { url: `http://${authority(host, port)}/metrics` });
     }
-    this.#pages.opened(isWildcardAddress(main.host) ? null : origin);
+    this.#pages.onListening(isWildcardAddress(main.host) ? null : origin);
     this.#rates.start();
   }
 
@@ -106,13 +108,13 @@ export class Listeners {
   #metricsListener(
     state: DesiredState,
     address: { readonly host: string; readonly port: number },
-    rooms: Rooms,
+    components: Components,
   ): Listener {
     const { allowedHosts } = listenerSettings(state);
     const listener = new Listener({
       settings: { ...listenerSettings(state, address), allowedHosts },
-      log: rooms.logger,
-      bodies: rooms.bodies,
+      log: components.logger,
+      bodies: components.bodies,
       portFlag: 'metrics.listen',
     });
     this.#metricsPage.register(listener, true);
@@ -121,8 +123,8 @@ export class Listeners {
 }
 
 /** Returns the listener for clients, which is not open yet. */
-export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): Listener {
-  const { downstream, logger, metrics, memory, bodies } = rooms;
+export function mcpListener(components: Components, state: DesiredState, app: Ready): Listener {
+  const { downstream, logger, metrics, memory, bodies } = components;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
   const listener = new Listener({
     settings: listenerSettings(state),
@@ -132,8 +134,8 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);
-  rooms.loginPages.register(listener.routes);
-  registerProbes(listener, rooms, app);
+  components.loginPages.register(listener.routes);
+  registerProbes(listener, components, app);
   return listener;
 }
 
@@ -142,7 +144,7 @@ export function mcpListener(rooms: Rooms, state: DesiredState, app: Ready): List
  * that no node reaches, because all nodes would otherwise be out of service. `/health`: counts without names for operators,
  * and the state of this node for nodes that do not reach it over the bus.
  */
-function registerProbes(listener: Listener, { everywhere: upstreams, cluster }: Rooms, app: Ready): void {
+function registerProbes(listener: Listener, { allUpstreams: upstreams, cluster }: Components, app: Ready): void {
   const live = {
     GET: (context: { json(status: number, text: string): void }) => context.json(200, '{"status":"live"}'),
   };

@@ -27,7 +27,7 @@ test('what the gateway logs is kept over its end, without secrets and without wh
     const file = new LogFile(join(folder, LOG_FILE), logger);
     logger.info(event, { key: 'sk-123456789' });
     logger.debug('noise');
-    logger.keep('server_stderr', { server: 's', line: 'x' });
+    logger.publish('server_stderr', { server: 's', line: 'x' });
     file.close();
     logger.info('after');
   }

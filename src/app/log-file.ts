@@ -30,7 +30,7 @@ export class LogFile {
   constructor(path: string, logger: Logger) {
     this.#path = path;
     this.#logger = logger;
-    this.#stop = logger.keptBy((entry) => this.#keep(entry), true);
+    this.#stop = logger.subscribe((entry) => this.#keep(entry), true);
   }
 
   close(): void {

@@ -15,7 +15,7 @@ export function observed(
     request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
     stateLost: (server, sessionId, cause) => events.stateLost(server, sessionId, cause),
     connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
-    outdated: (server, message) => events.outdated(server, message),
+    contentChanged: (server, message) => events.contentChanged(server, message),
     catalogChanged(server, fingerprint, lists, key = null) {
       events.catalogChanged(server, fingerprint, lists, key);
       if (key === null) observer.catalogChanged(server, fingerprint, lists);

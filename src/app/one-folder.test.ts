@@ -20,12 +20,12 @@ test('check:G4 a name blocked or a server suspended at one gateway of a data fol
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
   const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
   try {
-    const isBlocked = ({ rooms }: App) => rooms.gateway.drift.guards.isBlocked('s', 'tools', 'rm');
-    await main.rooms.gateway.drift!.block('s', [{ list: 'tools', key: 'rm' }], 'op');
+    const isBlocked = ({ components }: App) => components.gateway.drift.guards.isBlocked('s', 'tools', 'rm');
+    await main.components.gateway.drift!.block('s', [{ list: 'tools', key: 'rm' }], 'op');
     assert.deepEqual([isBlocked(main), isBlocked(spawned)], [true, false]);
     await spawned.reconcile();
     assert.equal(isBlocked(spawned), true);
-    await main.rooms.runTime.suspend('s');
+    await main.components.runTime.suspend('s');
     await spawned.reconcile();
     assert.equal(spawned.state.servers.get('s')?.enabled, false);
   } finally {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { StoredSecrets } from '../config/document/expand.ts';
-import { type ConfigResult, type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
+import { type ConfigResult, type LoadOptions, loadConfig, type SecretStoreSettings } from '../config/load-config.ts';
 import { PROBLEMS } from '../config/problem/problem-catalogue.ts';
 import { bindProblem } from '../http/listener/listen-error.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -11,8 +11,8 @@ import { App } from './app.ts';
 import type { AppOptions, OpenProblem } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { openCluster } from './cluster/open-cluster.ts';
+import { buildComponents } from './components.ts';
 import { gatewayFolder } from './gateway-folders.ts';
-import { buildRooms } from './rooms.ts';
 import { runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
 import { withStoredSecrets } from './run-time-store/stored-secrets.ts';
 
@@ -21,7 +21,7 @@ export type OpenResult =
       readonly ok: true;
       readonly app: App;
       /** Why the data folder is unusable, and what is lost without it; else null. */
-      readonly notKept: string | null;
+      readonly notPersistedReason: string | null;
     }
   | { readonly ok: false; readonly problem: OpenProblem };
 
@@ -37,9 +37,9 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
 
   const taken = takeFolder(options, state);
   if (!taken.ok) return taken;
-  const { folder, notKept } = taken;
-  const kept = notKept === null ? options : ({ ...options, state: 'none', joins: true } as const);
-  if (notKept !== null) options.logger.warn('state_not_kept', { reason: notKept });
+  const { folder, notPersistedReason } = taken;
+  const kept = notPersistedReason === null ? options : ({ ...options, state: 'none', joins: true } as const);
+  if (notPersistedReason !== null) options.logger.warn('state_not_kept', { reason: notPersistedReason });
   let connection: ClusterConnection | null = null;
   const opened: { close(): unknown }[] = [];
   // An open connection would keep the process alive after it has reported why it does not start.
@@ -55,11 +55,11 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
       await leave();
       return { ok: false, problem: foreign };
     }
-    const app = new App(await buildRooms(kept, loaded, folder, connection, opened));
+    const app = new App(await buildComponents(kept, loaded, folder, connection, opened));
     // Another process may have changed the secrets since the files were read.
-    const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.rooms.secrets.values);
+    const late = loaded.used !== null && !isDeepStrictEqual(loaded.used, app.components.secrets.values);
     if (late) await app.reload();
-    return { ok: true, app, notKept };
+    return { ok: true, app, notPersistedReason };
   } catch (error) {
     await leave();
     const problem = folderProblem(error) ?? runTimeStoreProblem(error, kept, state);
@@ -73,7 +73,7 @@ export async function readConfig(
   options: Pick<AppOptions, 'state' | 'load' | 'joins' | 'cluster' | 'logger'>,
 ): Promise<(ConfigResult & { readonly used: StoredSecrets | null }) | { readonly problem: OpenProblem }> {
   const load = withStoredSecrets(options, options.logger);
-  let place: SecretsPlace = { dataDir: null, cluster: null };
+  let place: SecretStoreSettings = { dataDir: null, cluster: null };
   let used: StoredSecrets | null = null;
   const secrets: LoadOptions['secrets'] = async (found) => {
     place = found;
@@ -127,24 +127,24 @@ function keepsState({ state }: AppOptions): boolean {
 }
 
 type Taken =
-  | { readonly ok: true; readonly folder: DataFolder | null; readonly notKept: string | null }
+  | { readonly ok: true; readonly folder: DataFolder | null; readonly notPersistedReason: string | null }
   | { readonly ok: false; readonly problem: OpenProblem };
 
 /** A named folder must be usable; the default one may be unusable while it holds no state (decision 053). */
 function takeFolder(options: AppOptions, state: DesiredState): Taken {
-  if (!keepsState(options)) return { ok: true, folder: null, notKept: null };
-  const whole = gatewayFolder(state.dataDir, options.load);
+  if (!keepsState(options)) return { ok: true, folder: null, notPersistedReason: null };
+  const baseFolder = gatewayFolder(state.dataDir, options.load);
   try {
-    const folder = options.state === 'data' ? whole : instanceFolder(whole, options, state);
-    if (folder.acquire()) return { ok: true, folder, notKept: null };
+    const folder = options.state === 'data' ? baseFolder : instanceFolder(baseFolder, options, state);
+    if (folder.acquire()) return { ok: true, folder, notPersistedReason: null };
     // A second gateway for the same files, started by another client, keeps no state.
-    if (options.state === 'instance') return { ok: true, folder: null, notKept: null };
+    if (options.state === 'instance') return { ok: true, folder: null, notPersistedReason: null };
     return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
   } catch (error) {
     const problem = folderProblem(error);
     if (!(error instanceof FolderUnusable) || problem === null) throw error;
-    if (state.dataDir !== null || error.untrusted || whole.mayHoldState) return { ok: false, problem };
-    return { ok: true, folder: null, notKept: `${error.message}; ${FORGETS}` };
+    if (state.dataDir !== null || error.untrusted || baseFolder.mayHoldState) return { ok: false, problem };
+    return { ok: true, folder: null, notPersistedReason: `${error.message}; ${FORGETS}` };
   }
 }
 
@@ -152,11 +152,11 @@ const FORGETS =
   'so this gateway keeps everything in memory: sessions, approved tools and servers added at run time are lost when it stops, and commands such as `trunkline status` do not find it; to keep them, name a folder with --data-dir';
 
 /** Checks the parent folder too, because the run-time store is there. */
-function instanceFolder(whole: DataFolder, { load }: AppOptions, { files }: DesiredState): DataFolder {
-  whole.prepare();
+function instanceFolder(baseFolder: DataFolder, { load }: AppOptions, { files }: DesiredState): DataFolder {
+  baseFolder.prepare();
   const name = createHash('sha256')
     .update(files.join('\n') || JSON.stringify(load.argvCommand))
     .digest('hex')
     .slice(0, 16);
-  return new DataFolder(whole.file(join('instances', name)));
+  return new DataFolder(baseFolder.file(join('instances', name)));
 }

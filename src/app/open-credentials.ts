@@ -50,7 +50,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     guard,
     environment: childEnvironment({ env: {}, inheritEnv: false }, env),
     desired: registry,
-    renewed: (server) => changed(server, null, false),
+    onRenewed: (server) => changed(server, null, false),
   });
   const trace = new SignInTrace(clock);
   const credentials = new ServerCredentials({
@@ -63,7 +63,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     sealing: deps.sealing,
     fetch: (server, inside, hosts, other) => (other ?? trace).through(server, guardedFetch(resolver, inside, hosts)),
     clientMetadataUrl: () => clientMetadataUrl(registry.state.listen.publicUrl),
-    changed: ({ server, principal }, gone) => changed(server, principal, gone),
+    onChange: ({ server, principal }, gone) => changed(server, principal, gone),
   });
   await credentials.refresh();
   const logins = new OAuthLogins(credentials, trace, deps.loginEnded);
@@ -87,7 +87,7 @@ export async function openCredentials(deps: OpenCredentialsDeps) {
     authenticator,
     random,
     state: () => registry.state,
-    openOwn: deps.pagesOnDemand ? openOwn : null,
+    openListener: deps.pagesOnDemand ? openOwn : null,
   });
   return {
     credentials,

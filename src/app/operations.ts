@@ -16,7 +16,7 @@ export class Operations {
   readonly #tracker: Tracker;
   readonly #logger: Logger;
   /** When the starts and stops in progress began, by server. */
-  readonly #begun: Record<Worker, Map<string, number>> = { start: new Map(), stop: new Map() };
+  readonly #startTimes: Record<Worker, Map<string, number>> = { start: new Map(), stop: new Map() };
 
   constructor(tracker: Tracker, clock: Clock, logger: Logger) {
     this.#tracker = tracker;
@@ -25,7 +25,7 @@ export class Operations {
   }
 
   /** `since`: a time of `clock`. */
-  ended(operation: Omit<Operation, 'durationMs'>, since: number): void {
+  report(operation: Omit<Operation, 'durationMs'>, since: number): void {
     const finished = { ...operation, durationMs: this.clock.now() - since };
     const failed = (error: unknown): void => this.#logger.error('tracker_failed', { operation: finished.name, error });
     // An `async` tracker rejects instead of throwing.
@@ -38,26 +38,26 @@ export class Operations {
     const { method, era } = exchange.request;
     const error = errorOf(outcome);
     const name = isClientRequest(method, era) ? method : 'other';
-    this.ended({ name, subject: path, ...(server === '' ? {} : { server }), error }, since);
+    this.report({ name, subject: path, ...(server === '' ? {} : { server }), error }, since);
   }
 
   /** The status of a server of this node changed. */
   statusChanged(server: string, { state, reason }: ServerStatus): void {
     if (state === 'stopping') this.#done('start', server, new Error('it was stopped during its start'));
     if (state === 'starting' || state === 'stopping') {
-      const begun = this.#begun[state === 'starting' ? 'start' : 'stop'];
+      const startTimes = this.#startTimes[state === 'starting' ? 'start' : 'stop'];
       // The same state is reported again when a counter changes.
-      if (!begun.has(server)) begun.set(server, this.clock.now());
+      if (!startTimes.has(server)) startTimes.set(server, this.clock.now());
     } else if (UP.has(state)) this.#done('start', server, null);
     else if (DOWN.has(state)) this.#done('start', server, new Error(reason ?? state));
     else if (state !== 'degraded') this.#done('stop', server, null);
   }
 
   #done(name: Worker, server: string, error: Error | null): void {
-    const since = this.#begun[name].get(server);
+    const since = this.#startTimes[name].get(server);
     if (since === undefined) return;
-    this.#begun[name].delete(server);
-    this.ended({ name, subject: server, server, error }, since);
+    this.#startTimes[name].delete(server);
+    this.report({ name, subject: server, server, error }, since);
   }
 }
 

@@ -15,6 +15,7 @@ import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { CallRates } from '../telemetry/call-rates.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { ProcessUsages } from '../upstream/process/process-usage.ts';
+import type { Components } from './components.ts';
 import { accessPlane } from './control-planes/access-plane.ts';
 import { clientLinks } from './control-planes/client-links.ts';
 import { clusterPlane } from './control-planes/cluster-plane.ts';
@@ -25,7 +26,6 @@ import { checkedSignIn } from './doctor/sign-in-steps.ts';
 import { callParams, send } from './embedding/operator-calls.ts';
 import { replay } from './replay/replay.ts';
 import { testFile } from './replay/test-file.ts';
-import type { Rooms } from './rooms.ts';
 import { toolsPlane } from './tool-views.ts';
 
 /** For the commands, which read answers of the control API. */
@@ -35,13 +35,13 @@ export type { ShownClient } from '../control/tool-schemas.ts';
 
 /** Returns what the control API of this gateway works on. */
 export function controlPlane(
-  rooms: Rooms,
+  components: Components,
   app: Pick<ControlPlane, 'facts' | 'readiness' | 'stop' | 'configuration' | 'playground'> & {
     secretsChanged(): Promise<void>;
   },
 ): ControlPlane {
   const {
-    everywhere: upstreams,
+    allUpstreams: upstreams,
     clock,
     serverEvents,
     serverLogs,
@@ -50,61 +50,61 @@ export function controlPlane(
     gateway,
     operator,
     records,
-  } = rooms;
+  } = components;
   return {
     upstreams,
-    ownStatuses: () => rooms.upstreams.statuses(),
+    ownStatuses: () => components.upstreams.statuses(),
     usages: new ProcessUsages(),
     clock,
-    cluster: clusterPlane(rooms, () => {
+    cluster: clusterPlane(components, () => {
       const { desiredProblems, conditions } = app.facts();
       const unread = conditions.filter(({ name }) => name === 'store_unreachable').map(({ reason }) => reason);
       return [...new Set([...unread, ...desiredProblems])];
     }),
-    drift: driftPlane(rooms),
-    access: accessPlane(rooms),
-    tasks: taskPlane(rooms),
+    drift: driftPlane(components),
+    access: accessPlane(components),
+    tasks: taskPlane(components),
     configuration: app.configuration,
     events: serverEvents.journal,
     logs: serverLogs.journal,
     calls,
     rates: new CallRates(calls, clock),
-    runTime: rooms.runTime,
+    runTime: components.runTime,
     offered: new OfferedServers({
-      env: rooms.options.load.env,
-      secrets: rooms.secrets.values,
-      folder: rooms.options.load.cwd,
+      env: components.options.load.env,
+      secrets: components.secrets.values,
+      folder: components.options.load.cwd,
       address() {
         const { hostname: host, port, protocol } = new URL(app.facts().mcpUrl);
         return { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
       },
-      desired: rooms.registry,
-      runTime: rooms.runTime,
+      desired: components.registry,
+      runTime: components.runTime,
     }),
     async mcpRegistry() {
-      const named = await namedRegistry(app.facts().files[0] ?? null, rooms.options.load.env);
+      const named = await namedRegistry(app.facts().files[0] ?? null, components.options.load.env);
       return new McpRegistry(named ?? OFFICIAL_REGISTRY);
     },
-    recorder: rooms.recorder,
-    console: rooms.console,
-    logins: rooms.logins,
-    clients: (agent) => clientLinks(rooms, app.facts(), agent),
-    signIn: (server) => signInView(server, rooms),
-    checkSignIn: (server) => checkedSignIn(server, rooms.credentials),
-    tools: toolsPlane(rooms),
+    recorder: components.recorder,
+    console: components.console,
+    logins: components.logins,
+    clients: (agent) => clientLinks(components, app.facts(), agent),
+    signIn: (server) => signInView(server, components),
+    checkSignIn: (server) => checkedSignIn(server, components.credentials),
+    tools: toolsPlane(components),
     playground: app.playground,
     appFrames: new AppFrames(clock),
-    secrets: secretChanges(rooms, () => app.secretsChanged()),
-    loginCallback: () => rooms.loginPages.callback,
-    server: (name) => rooms.registry.state.servers.get(name) ?? null,
-    desired: (server) => desiredView(rooms, server, app.configuration.refused(server)),
+    secrets: secretChanges(components, () => app.secretsChanged()),
+    loginCallback: () => components.loginPages.callback,
+    server: (name) => components.registry.state.servers.get(name) ?? null,
+    desired: (server) => desiredView(components, server, app.configuration.refused(server)),
     writtenValues: ({ origin }) => writtenValues(origin),
     sessionId: (label) => sessionOf(label, records),
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     stop: (now) => app.stop(now),
     openSessions: () => downstream.sessions.size,
-    sessions: () => sessionViews(rooms),
+    sessions: () => sessionViews(components),
     async endSession(label) {
       const id = await sessionOf(label, records);
       if (id === null) return false;
@@ -114,7 +114,7 @@ export function controlPlane(
       gateway.sessionEnded(id);
       return true;
     },
-    replay: (jsonl, options, gone) => replay(jsonl, options, rooms, gone),
+    replay: (jsonl, options, gone) => replay(jsonl, options, components, gone),
     replayTest(jsonl, options) {
       const url = new URL(serverEndpoint(options.server).path, app.facts().mcpUrl).href;
       return testFile(jsonl, options, { url, keyIn: 'TRUNKLINE_KEY' });
@@ -140,7 +140,7 @@ async function sessionOf(label: string, records: SessionRecords): Promise<string
 
 /** `follow` applies a change. All operations reject with RunTimeProblem if the store fails. */
 export function secretChanges(
-  { secrets, keptKeys }: Pick<Rooms, 'secrets' | 'keptKeys'>,
+  { secrets, keyRotation }: Pick<Components, 'secrets' | 'keyRotation'>,
   follow: () => Promise<void>,
 ): SecretChanges {
   const stored = async <T>(change: () => Promise<T>, after = follow): Promise<T> => {
@@ -157,11 +157,11 @@ export function secretChanges(
     list: () => stored(() => secrets.list(), nothing),
     put: (name, value) => stored(() => secrets.put(name, value)),
     delete: (name) => stored(() => secrets.delete(name)),
-    rotateKey: () => stored(() => keptKeys.rotate(), nothing),
+    rotateKey: () => stored(() => keyRotation.rotate(), nothing),
   };
 }
 
-function desiredView({ runTime, registry }: Rooms, name: string, refused: string | null): DesiredView | null {
+function desiredView({ runTime, registry }: Components, name: string, refused: string | null): DesiredView | null {
   const found = runTime.provenance(name);
   if (found === null) return null;
   const { source, suspended, revision, expiresAt, sessionId } = found;
@@ -178,7 +178,7 @@ function desiredView({ runTime, registry }: Rooms, name: string, refused: string
 }
 
 /** Pins and drift of this gateway, for its operator. */
-function driftPlane({ gateway: { drift }, undecidable, serverEvents }: Rooms): DriftPlane {
+function driftPlane({ gateway: { drift }, undecidable, serverEvents }: Components): DriftPlane {
   const decided = async (server: string, decide: () => Promise<void>): Promise<void> => {
     if (undecidable !== null) throw new RunTimeProblem('no_shared_store', undecidable);
     try {

@@ -1,4 +1,4 @@
-import { type LoadOptions, loadConfig, type SecretsPlace } from '../config/load-config.ts';
+import { type LoadOptions, loadConfig, type SecretStoreSettings } from '../config/load-config.ts';
 import { Secrets } from '../credentials/secrets.ts';
 import { RecordSealing } from '../gateway/sealer.ts';
 import { systemClock } from '../model/clock.ts';
@@ -15,7 +15,7 @@ import { gatewayFolder } from './gateway-folders.ts';
 import { folderProblem, readConfig } from './open-app.ts';
 import { secretChanges } from './plane.ts';
 import { openRunTimeStore, runTimeStoreProblem } from './run-time-store/open-run-time-store.ts';
-import { credentialKeys, KeptKeys } from './run-time-store/stored-secrets.ts';
+import { credentialKeys, KeyRotation } from './run-time-store/stored-secrets.ts';
 
 /** Why a change was refused; for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -115,9 +115,9 @@ export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Pro
     const source = credentialKeys(options, place, null, systemRandom);
     const sealing = new RecordSealing(source, systemRandom);
     const kept = { records, sealing, clock: systemClock, logger };
-    const keptKeys = new KeptKeys({ ...kept, source });
-    await keptKeys.settle();
-    const changes = secretChanges({ secrets: new Secrets(kept), keptKeys }, async () => {});
+    const keyRotation = new KeyRotation({ ...kept, source });
+    await keyRotation.settle();
+    const changes = secretChanges({ secrets: new Secrets(kept), keyRotation }, async () => {});
     const close = async (): Promise<void> => {
       await store.close();
       folder.release();
@@ -133,8 +133,8 @@ export async function openStoppedSecrets(load: LoadOptions, logger: Logger): Pro
 }
 
 /** Returns where the store is, without reading its secrets. */
-async function storePlace(load: LoadOptions): Promise<SecretsPlace | { readonly problem: OpenProblem }> {
-  const places: SecretsPlace[] = [];
+async function storePlace(load: LoadOptions): Promise<SecretStoreSettings | { readonly problem: OpenProblem }> {
+  const places: SecretStoreSettings[] = [];
   const secrets: LoadOptions['secrets'] = async (place) => {
     places.push(place);
     return new Map();
@@ -152,7 +152,7 @@ async function loadAndTake(load: LoadOptions, logger: Logger) {
   return taken.ok ? { ...taken, state: loaded.state } : taken;
 }
 
-function takeFolder({ dataDir }: Pick<SecretsPlace, 'dataDir'>, load: LoadOptions) {
+function takeFolder({ dataDir }: Pick<SecretStoreSettings, 'dataDir'>, load: LoadOptions) {
   const folder = gatewayFolder(dataDir, load);
   try {
     if (folder.acquire()) return { ok: true, folder } as const;

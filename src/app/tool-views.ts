@@ -4,17 +4,17 @@ import { type ExposedItem, writeItems } from '../catalog/exposed-items.ts';
 import { isLoginTool } from '../catalog/login-catalog.ts';
 import type { ToolsPlane, ToolView } from '../control/control-plane.ts';
 import type { HiddenTool } from '../control/tool-schemas.ts';
-import type { Rooms } from './rooms.ts';
+import type { Components } from './components.ts';
 
 /** Returns the tools of all servers, for operators. */
-export function toolsPlane(rooms: Rooms): ToolsPlane {
-  const { gateway, operator, registry } = rooms;
+export function toolsPlane(components: Components): ToolsPlane {
+  const { gateway, operator, registry } = components;
   const catalogNow = () => gateway.catalog(operator.profile, registry.state.firstListWaitMs);
   return {
     async list(server) {
       const catalog = await catalogNow();
       const used = new Map<string, string>();
-      for (const call of rooms.calls.last(Number.POSITIVE_INFINITY, ({ method }) => method === 'tools/call'))
+      for (const call of components.calls.last(Number.POSITIVE_INFINITY, ({ method }) => method === 'tools/call'))
         used.set(`${call.server} ${call.name}`, call.time);
       return {
         tools: offered(catalog)
@@ -26,7 +26,7 @@ export function toolsPlane(rooms: Rooms): ToolsPlane {
         notOffered: notOffered(catalog).filter(({ server: owner }) => server === null || owner === server),
       };
     },
-    async asClients(gatewayName, client) {
+    async listForClients(gatewayName, client) {
       const catalog = await catalogNow();
       const tools = offered(catalog).map((tool) => toolView(catalog, tool));
       return clientViews(tools, gatewayName, client);

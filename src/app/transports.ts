@@ -38,8 +38,8 @@ export function transports(deps: TransportsDeps): OpenTransport {
     owner: deps.owner,
     run: random.hex(8),
     environment: env,
-    swept: (count) => deps.logger.warn('containers_swept', { count }),
-    left: (id, reason) => deps.logger.warn('container_left', { container: id.slice(0, 12), reason }),
+    onOrphansRemoved: (count) => deps.logger.warn('containers_swept', { count }),
+    onRemovalFailed: (id, reason) => deps.logger.warn('container_left', { container: id.slice(0, 12), reason }),
   });
   const resolver = deps.resolver ?? new Resolver({ clock });
   return (server, { kind, label, phases = null }): Transport => {

@@ -64,7 +64,7 @@ export interface BusCallOptions {
    * Ends the call with TIMEOUT if the serving side sends no data for this long; the timer stops during an ask and while the call
    * is paused. With it, only the serving side enforces the deadline. Default: none.
    */
-  readonly quietMs?: number;
+  readonly idleTimeoutMs?: number;
   /** Called in order. */
   readonly onEmit?: (payload: Buffer) => void;
   /** Answers a request of the serving side. Rejects with GatewayError if there is no answer. */
@@ -75,7 +75,7 @@ export interface BusCall {
   /** Never rejects. */
   readonly outcome: Promise<BusOutcome>;
   /** The peer has accepted the call. Short calls end without an acceptance. */
-  readonly taken: boolean;
+  readonly accepted: boolean;
   /** No-op once the call has ended. */
   cancel(reason: string): void;
   /** Holds back emits, asks and the outcome until `resume`; flow control then slows the serving side down. */

@@ -22,3 +22,8 @@ export interface LogReading {
   /** Position of the last entry, which increases; 0 if there is none. */
   readonly position: number;
 }
+
+/** The first word of a name. */
+export function groupOf(name: string): string {
+  return name.split('.', 1)[0]!;
+}

@@ -43,13 +43,13 @@ export interface Bucket {
    * Removes older tombstones, for callers that do not need them for the whole TTL; keeps that of the newest change. Returns the
    * number removed.
    */
-  forgetMarks(olderThanMs: number): Promise<number>;
+  purgeTombstones(olderThanMs: number): Promise<number>;
   /** Lists matching keys (`*`, `>`), without deleted ones. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
    * Calls `onBegin`, then `put` for every matching record and `gone` for every tombstone, then `onReady`; then reports changes in
    * order, perhaps only the last of several quick changes of one record. After an outage it restarts with `onBegin`: a record
-   * without a `put` before a `whole` `onReady` no longer exists. Not every implementation reports expired records: a watcher that
+   * without a `put` before a `complete` `onReady` no longer exists. Not every implementation reports expired records: a watcher that
    * needs them runs its own timer. `newest`: of a larger bucket, lists at most this many records, those changed last.
    */
   watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }>;
@@ -68,6 +68,6 @@ export interface StateWatcher {
   gone(key: string, revision: number): void;
   /** The initial listing begins, for the first time or after an outage. */
   onBegin?(): void;
-  /** The initial listing of this incarnation is complete. `whole` is false if it omitted older records. */
-  onReady?(incarnation: string, whole: boolean): void;
+  /** The initial listing of this incarnation is complete. `complete` is false if it omitted older records. */
+  onReady?(incarnation: string, complete: boolean): void;
 }

@@ -15,7 +15,7 @@ import type {
   Subscriber,
 } from './bus.ts';
 import { CallTransport } from './calls/call-transport.ts';
-import { FramePost } from './calls/frame-post.ts';
+import { FrameSender } from './calls/frame-sender.ts';
 import { Entries, FRAME, FRAME_OVERHEAD, hintMessage } from './calls/frames.ts';
 import { IncomingCalls } from './calls/incoming-calls.ts';
 import { OutgoingCalls } from './calls/outgoing-calls.ts';
@@ -32,7 +32,7 @@ interface SignedBusDeps {
   readonly logger: Logger;
 }
 
-const REFUSALS_APART_MS = 1_000;
+const REFUSAL_REPORT_INTERVAL_MS = 1_000;
 /** How long calls survive an outage; the cluster declares a peer lost after the same time without heartbeats. */
 const OUTAGE_MS = 1_500;
 
@@ -46,12 +46,12 @@ export class SignedBus implements Bus {
   readonly #incoming: IncomingCalls;
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
-  readonly #post: FramePost;
+  readonly #sender: FrameSender;
   readonly #own: readonly { close(): Promise<void> }[];
   #stopOutage: (() => void) | null = null;
   #slowConsumers = 0;
   #refused = 0;
-  #refusalToldAt = Number.NEGATIVE_INFINITY;
+  #refusalReportedAt = Number.NEGATIVE_INFINITY;
   #closed: Promise<void> | null = null;
 
   constructor(deps: SignedBusDeps) {
@@ -59,13 +59,13 @@ export class SignedBus implements Bus {
     this.#deps = deps;
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
-    this.#post = new FramePost(wire, this.#signer);
+    this.#sender = new FrameSender(wire, this.#signer);
     this.#transport = new CallTransport(
       wire,
       clock,
-      this.#post,
+      this.#sender,
       (subject) => this.#slow(subject, { call: true }),
-      (look) => Math.min(this.#outgoing.tick(look), this.#incoming.tick(look)),
+      (info) => Math.min(this.#outgoing.tick(info), this.#incoming.tick(info)),
     );
     this.#outgoing = new OutgoingCalls(this.#transport, wire, this.peer, random);
     this.#incoming = new IncomingCalls(this.#transport, logger);
@@ -88,7 +88,7 @@ export class SignedBus implements Bus {
     if (message.length > this.#transport.chunkBytes + FRAME_OVERHEAD) {
       throw new GatewayError('TOO_LARGE', `a hint on ${subject} has ${message.length} bytes`, { outcome: 'NOT_SENT' });
     }
-    this.#post.publish(subject, message);
+    this.#sender.publish(subject, message);
   }
 
   subscribe(subject: string, subscriber: Subscriber): Registration {
@@ -138,13 +138,13 @@ export class SignedBus implements Bus {
     const reason = 'this node leaves the bus';
     this.#stopOutage?.();
     this.#outgoing.lost(reason);
-    this.#incoming.leave('the node that served the call leaves the bus');
+    this.#incoming.abandonAll('the node that served the call leaves the bus');
     // Until the subscriptions are drained, requests of peers that do not know yet arrive and get an answer.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     // Calls begun meanwhile get no answer.
     this.#outgoing.lost(reason);
     this.#transport.stop();
-    this.#post.flush();
+    this.#sender.flush();
     await this.#deps.wire.close();
   }
 
@@ -156,9 +156,9 @@ export class SignedBus implements Bus {
     while (entries.next()) {
       if (entries.end === 'caller') this.#outgoing.take(entries, from, entries);
       else if (entries.end === 'serving') this.#incoming.take(entries, from, entries);
-      else this.#incoming.addressed(entries, from);
+      else this.#incoming.onRequest(entries, from);
     }
-    if (!entries.whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
+    if (!entries.isComplete) this.#refuse(message.subject, 'it is cut otherwise than it says');
   }
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {
@@ -176,36 +176,34 @@ export class SignedBus implements Bus {
       return;
     }
     if (change.type === 'disconnected') {
-      this.#outgoing.disconnected(this.#post.lost());
-      this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
+      this.#outgoing.disconnected(this.#sender.dropQueued());
+      this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => {
+        this.#stopOutage = null;
+        this.#outgoing.lost('the bus has lost its connection');
+      });
     } else {
       this.#stopOutage?.();
       this.#stopOutage = null;
       this.#outgoing.resync();
       this.#incoming.resync();
     }
-    this.#tell(change);
-  }
-
-  #outage(): void {
-    this.#stopOutage = null;
-    this.#outgoing.lost('the bus has lost its connection');
+    this.#emit(change);
   }
 
   #slow(subject: string, whose: { readonly call?: true } = {}): void {
     this.#slowConsumers++;
-    this.#tell({ type: 'slow_consumer', subject, ...whose });
+    this.#emit({ type: 'slow_consumer', subject, ...whose });
   }
 
   #refuse(subject: string, reason: string): void {
     this.#refused++;
     const now = this.#deps.clock.now();
-    if (now - this.#refusalToldAt < REFUSALS_APART_MS) return;
-    this.#refusalToldAt = now;
-    this.#tell({ type: 'refused', subject, reason });
+    if (now - this.#refusalReportedAt < REFUSAL_REPORT_INTERVAL_MS) return;
+    this.#refusalReportedAt = now;
+    this.#emit({ type: 'refused', subject, reason });
   }
 
-  #tell(event: BusEvent): void {
+  #emit(event: BusEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
 }

@@ -26,7 +26,7 @@ export function noResponderSubject(peer: string, bundle: number | '*'): string {
 }
 
 /** Escapes UTF-8 bytes outside `[A-Za-z0-9_-]` as `=XX`. Reversible. */
-export function subjectWord(text: string): string {
+export function subjectToken(text: string): string {
   if (PLAIN.test(text)) return text;
   let word = '';
   for (const byte of Buffer.from(text)) {

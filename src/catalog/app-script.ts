@@ -1,5 +1,5 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
-import { SEEMING_PARENT } from '../model/seeming-parent.ts';
+import { PARENT_PROXY_SCRIPT } from '../model/parent-proxy.ts';
 import { field, fields, type Range, stringValue } from '../protocol/fields.ts';
 import type { Edit } from '../protocol/splice.ts';
 import type { ExposedItem } from './exposed-items.ts';
@@ -71,7 +71,7 @@ const SCRIPT = `((server, prefix, names) => {
     return message;
   };
   const post = (message, ...rest) => real.postMessage(outward(message), ...rest);
-  ${SEEMING_PARENT}
+  ${PARENT_PROXY_SCRIPT}
   const shown = (context) => {
     const tool = context?.toolInfo?.tool;
     if (own.has(tool?.name)) tool.name = own.get(tool.name);

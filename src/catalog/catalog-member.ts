@@ -1,6 +1,5 @@
-import type { Era } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
-import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
+import type { HandshakeResult, ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import { declaresTasks } from '../protocol/tasks.ts';
 
@@ -30,9 +29,17 @@ export interface Declared {
   readonly experimental: Readonly<Record<string, unknown>>;
 }
 
-/** Parses a server's capabilities. A text that is not a JSON object declares nothing. */
-export function declaredBy(capabilities: string, era: Era): Declared {
-  const parsed = parseObject(capabilities) ?? {};
+const DECLARED = new WeakMap<HandshakeResult, Declared>();
+
+/** Parses a server's capabilities, once per handshake. A text that is not a JSON object declares nothing. */
+export function declaredBy(handshake: HandshakeResult): Declared {
+  let declared = DECLARED.get(handshake);
+  if (declared === undefined) DECLARED.set(handshake, (declared = parseDeclared(handshake)));
+  return declared;
+}
+
+function parseDeclared(handshake: HandshakeResult): Declared {
+  const parsed = parseObject(handshake.capabilities) ?? {};
   const resources = parsed['resources'];
   return {
     tools: isObject(parsed['tools']),
@@ -41,7 +48,7 @@ export function declaredBy(capabilities: string, era: Era): Declared {
     subscribe: isObject(resources) && resources['subscribe'] === true,
     logging: isObject(parsed['logging']),
     completions: isObject(parsed['completions']),
-    tasks: declaresTasks({ era, capabilities }),
+    tasks: declaresTasks(handshake),
     extensions: objectOf(parsed['extensions']) ?? {},
     experimental: objectOf(parsed['experimental']) ?? {},
   };

@@ -58,9 +58,7 @@ export class Catalog {
     this.callerGroup = options.callerGroup;
     this.bridged = options.bridged;
     this.members = members;
-    this.declared = new Map(
-      listed.map(({ server, handshake }) => [server, declaredBy(handshake.capabilities, handshake.era)]),
-    );
+    this.declared = new Map(listed.map(({ server, handshake }) => [server, declaredBy(handshake)]));
     this.#catalogs = new Map(members.map(({ server, catalog }) => [server, catalog]));
     this.#tools = new NameTable(offeredTools(members, notices), options.bridged);
     this.#prompts = new NameTable(entriesOf(members, 'prompts'), options.bridged);

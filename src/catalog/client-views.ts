@@ -6,7 +6,7 @@
 import { CLIENT_TITLES, type KnownClient } from '../model/client-titles.ts';
 
 /** The effect of a long name: the client omits the tool or shortens the name, or the model's API refuses all tools. */
-export type LongName = 'dropped' | 'shortened' | 'refused';
+type LongName = 'dropped' | 'shortened' | 'refused';
 
 interface ClientRule {
   readonly id: KnownClient;
@@ -15,7 +15,7 @@ interface ClientRule {
   readonly limit: number;
   readonly beyond: LongName;
   /** Characters that the client counts in addition to the shown name. */
-  readonly uncounted?: (gateway: string) => number;
+  readonly extraLength?: (gateway: string) => number;
   /** Above this number of tokens, the client defers definitions until the model searches for a tool; null if it never does. */
   readonly defersAbove: number | null;
   /** The maximum number of tools that the client sends to a model; null without a known limit. */
@@ -45,7 +45,7 @@ const RULES: readonly ClientRule[] = [
   {
     id: 'cursor',
     shown: (_gateway, tool) => tool,
-    uncounted: (gateway) => gateway.length,
+    extraLength: (gateway) => gateway.length,
     limit: 60,
     beyond: 'dropped',
     defersAbove: null,
@@ -79,7 +79,7 @@ const RULES: readonly ClientRule[] = [
 ];
 
 /** A tool as one client presents it. */
-export interface ClientTool {
+interface ClientTool {
   readonly server: string;
   readonly exposedName: string;
   /** The name before the client shortens it. */
@@ -128,7 +128,7 @@ export function clientViews(tools: readonly CountedTool[], gateway: string, clie
 
 function clientTool(rule: ClientRule, gateway: string, { server, exposedName, tokens }: CountedTool): ClientTool {
   const shown = rule.shown(gateway, exposedName);
-  const length = shown.length + (rule.uncounted?.(gateway) ?? 0);
+  const length = shown.length + (rule.extraLength?.(gateway) ?? 0);
   return { server, exposedName, shown, length, beyond: length > rule.limit ? rule.beyond : null, tokens };
 }
 

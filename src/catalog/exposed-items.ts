@@ -27,16 +27,14 @@ export function writeItems(
 ): readonly Buffer[] {
   const { itemKey } = listOf(kind);
   const eras = new Map(members.map(({ server, catalog }) => [server, catalog?.handshake.era ?? era]));
-  const tasks = new Set(members.flatMap(({ server, catalog }) => (hasTasks(catalog) ? [server] : [])));
+  const tasks = new Set(
+    members.flatMap(({ server, catalog }) => (catalog !== null && declaredBy(catalog.handshake).tasks ? [server] : [])),
+  );
   return items.flatMap(({ server, exposed, item }) => {
     const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era, tasks.has(server)) : item.bytes;
     if (bytes === null) return [];
     return [renamed(bytes, itemKey, exposed === item.key ? null : exposed, server)];
   });
-}
-
-function hasTasks(catalog: CatalogMember['catalog']): boolean {
-  return catalog !== null && declaredBy(catalog.handshake.capabilities, catalog.handshake.era).tasks;
 }
 
 /** `exposed`: the new name; null keeps the own name. */

@@ -1,9 +1,8 @@
-import type { CachedList, ServerCatalog } from '../model/server-catalog.ts';
+import { NO_LIST, type ServerCatalog } from '../model/server-catalog.ts';
 
 /** The tool that is listed in place of a server's tools until the user signs in. */
 const LOGIN_TOOL = 'trunkline_login';
 
-const NOTHING: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 const made = new Map<string, ServerCatalog>();
 
 /** The catalog of a server that needs a login. The same object for the same name. */
@@ -37,7 +36,7 @@ function newCatalog(server: string): ServerCatalog {
     instructions: `${server} asks for a login. Call ${LOGIN_TOOL}; its own tools are listed after that.`,
   };
   const items = [{ key: LOGIN_TOOL, bytes: Buffer.from(JSON.stringify(tool)) }];
-  const tools = { ...NOTHING, items, pages: [Buffer.from(JSON.stringify({ tools: [tool] }))] };
+  const tools = { ...NO_LIST, items, pages: [Buffer.from(JSON.stringify({ tools: [tool] }))] };
   return {
     server,
     fingerprint: '',
@@ -50,7 +49,7 @@ function newCatalog(server: string): ServerCatalog {
       capabilities: JSON.stringify(result.capabilities),
       instructions: result.instructions,
     },
-    lists: { tools, prompts: NOTHING, resources: NOTHING, resourceTemplates: NOTHING },
+    lists: { tools, prompts: NO_LIST, resources: NO_LIST, resourceTemplates: NO_LIST },
     listedAt: 0,
   };
 }

@@ -17,7 +17,7 @@ export class NameTable {
   readonly targets: readonly ExposedItem[];
   readonly notices: readonly NameNotice[];
   readonly #exposed = new Map<string, ExposedItem>();
-  readonly #whole = new Map<string, ExposedItem>();
+  readonly #byName = new Map<string, ExposedItem>();
   readonly #bare: ReadonlyMap<string, readonly ExposedItem[]>;
   readonly #bridged: boolean;
 
@@ -32,7 +32,7 @@ export class NameTable {
     });
     for (const target of this.targets) {
       this.#exposed.set(target.exposed, target);
-      this.#whole.set(target.server + TOOL_NAME_DELIMITER + target.item.key, target);
+      this.#byName.set(target.server + TOOL_NAME_DELIMITER + target.item.key, target);
     }
     const bare = this.targets.filter(({ item }) => !item.key.includes(TOOL_NAME_DELIMITER));
     this.#bare = Map.groupBy(bare, ({ item }) => item.key);
@@ -41,7 +41,7 @@ export class NameTable {
   find(name: string): ExposedItem | null {
     const inner = this.#bridged ? withoutBridgePrefix(name) : null;
     for (const known of inner === null ? [name] : [name, inner]) {
-      const target = this.#exposed.get(known) ?? this.#whole.get(known);
+      const target = this.#exposed.get(known) ?? this.#byName.get(known);
       if (target !== undefined) return target;
     }
     const namesakes = this.#bare.get(name);

@@ -25,7 +25,7 @@ export interface CommandInput {
 }
 
 /** Asks a question that is answered with yes only by `y` or `yes`. */
-export async function agrees(ask: InputPrompt, description: string): Promise<boolean> {
+export async function confirm(ask: InputPrompt, description: string): Promise<boolean> {
   const answer = await ask({ id: 'y/N', description, password: false });
   return /^y(?:es)?$/i.test(answer?.trim() ?? '');
 }
@@ -40,7 +40,7 @@ export interface CommandParts {
 }
 
 /** Names the nodes that did not answer, so that a list lacks their entries. Returns false if all nodes answered. */
-export function tellSilent(
+export function reportSilentNodes(
   { terminal }: CommandInput,
   { silent = [] }: { readonly silent?: readonly string[] },
 ): boolean {

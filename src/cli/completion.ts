@@ -123,13 +123,16 @@ async function ofArgument(argument: Argument, input: CommandInput, program: Comm
 }
 
 async function servers(input: CommandInput): Promise<readonly ShellWord[]> {
-  const { servers: all = [] } = await asked<{ servers?: { name: string; state: string }[] }>(input, '/api/v1/servers');
+  const { servers: all = [] } = await getJson<{ servers?: { name: string; state: string }[] }>(
+    input,
+    '/api/v1/servers',
+  );
   return all.map(({ name, state }) => ({ word: name, meaning: state }));
 }
 
 async function tools(input: CommandInput): Promise<readonly ShellWord[]> {
   type Tools = { tools?: { server: string; name: string; definition: { description?: string } }[] };
-  const { tools: all = [] } = await asked<Tools>(input, '/api/v1/tools');
+  const { tools: all = [] } = await getJson<Tools>(input, '/api/v1/tools');
   return all.map(({ server, name, definition }) => ({
     word: `${server}.${name}`,
     meaning: (definition.description ?? '').slice(0, 60),
@@ -137,7 +140,7 @@ async function tools(input: CommandInput): Promise<readonly ShellWord[]> {
 }
 
 /** The answer of the gateway of this folder; empty without a gateway or after the time limit. */
-async function asked<T extends object>(input: CommandInput, path: string): Promise<T> {
+async function getJson<T extends object>(input: CommandInput, path: string): Promise<T> {
   try {
     const running = await findRunning(input);
     if (running === null) return {} as T;

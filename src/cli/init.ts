@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { findConfig } from '../config/files/find-config.ts';
 import { type ImportOffer, importOffer } from './clients/import.ts';
-import { agrees, type CommandInput, print } from './command-input.ts';
+import { type CommandInput, confirm, print } from './command-input.ts';
 import { EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const SCHEMA = 'https://unpkg.com/trunkline/schema/config.schema.json';
@@ -37,7 +37,7 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     const why = forbidden ? 'this user may not write there' : code === 'ENOENT' ? 'there is no such folder' : message;
     throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
   }
-  await offer?.keepSecrets().catch((error: unknown) => {
+  await offer?.storeSecrets().catch((error: unknown) => {
     // The file would refer to secrets that were not stored.
     rmSync(path);
     throw error;
@@ -59,7 +59,7 @@ async function offered(input: CommandInput): Promise<ImportOffer | null> {
   if (offer === null || count === 0) return null;
   err(offer.plan);
   const description = `Put ${count === 1 ? 'this server' : `these ${count} servers`} of your clients into the file?`;
-  return (await agrees(ask!, description)) ? offer : null;
+  return (await confirm(ask!, description)) ? offer : null;
 }
 
 /** Other programs read `.mcp.json`, so it gets no comments and no keys of Trunkline. */

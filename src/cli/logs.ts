@@ -6,7 +6,7 @@ import { ControlClient } from './access/control-client.ts';
 import { findRunning, needRunning, notRunning, othersRunning } from './access/find-running.ts';
 import { follow as streamed } from './access/follow.ts';
 import { folderOfLoad } from './access/own-ports.ts';
-import { type CommandInput, tellSilent } from './command-input.ts';
+import { type CommandInput, reportSilentNodes } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch } from './exit-code.ts';
 import { storedOptions } from './sources.ts';
 
@@ -14,8 +14,6 @@ export interface LogsInput extends CommandInput {
   readonly server: string | undefined;
   readonly follow: boolean;
   readonly lines: number;
-  /** Ends following; without a signal, Ctrl-C does. */
-  readonly signal?: AbortSignal;
 }
 
 /**
@@ -25,24 +23,24 @@ export interface LogsInput extends CommandInput {
 export async function logs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, follow, lines } = input;
   const running = follow ? await needRunning(input) : await findRunning(input);
-  if (running === null) return leftLogs(input);
+  if (running === null) return printStoredLogs(input);
   const client = new ControlClient(running);
-  if (server !== undefined) await isThere(client, server);
-  const tell = (json: string): void =>
+  if (server !== undefined) await assertServerExists(client, server);
+  const printEntry = (json: string): void =>
     terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as ParsedLogLine)}\n`);
   const query = new URLSearchParams({ lines: String(lines), ...(server === undefined ? {} : { server }) });
   const answer = await client.get(`/api/v1/logs?${query}`);
   const listed = JSON.parse(answer) as { entries: ParsedLogLine[]; cursor: string; silent?: string[] };
-  tellSilent(input, listed);
+  reportSilentNodes(input, listed);
   const { entries, cursor } = listed;
-  for (const entry of entries) tell(JSON.stringify(entry));
+  for (const entry of entries) printEntry(JSON.stringify(entry));
   if (!follow) return EXIT.ok;
   query.set('after', cursor);
-  return streamed(running, `/api/v1/logs/stream?${query}`, input.signal, tell);
+  return streamed(running, `/api/v1/logs/stream?${query}`, printEntry);
 }
 
 /** Without a running gateway: prints the end of the log file of the last one. The exit code is 4 nevertheless. */
-async function leftLogs(input: LogsInput): Promise<ExitCode> {
+async function printStoredLogs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, lines } = input;
   const { path } = await folderOfLoad(input, storedOptions(input));
   const left = readLog(path)
@@ -57,7 +55,7 @@ async function leftLogs(input: LogsInput): Promise<ExitCode> {
   return EXIT.unreachable;
 }
 
-async function isThere(client: ControlClient, server: string): Promise<void> {
+async function assertServerExists(client: ControlClient, server: string): Promise<void> {
   const { servers } = JSON.parse(await client.get('/api/v1/servers')) as { servers: { name: string }[] };
   const names = servers.map(({ name }) => name);
   if (!names.includes(server)) throw noSuch(`server "${server}"`, server, names);

@@ -26,7 +26,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 }
 
 /** Asks on the terminal; does not echo a password. */
-const askPerson: InputPrompt = async ({ id, description, password, signal }) => {
+const askPerson: InputPrompt = async ({ id, description, password }) => {
   const { createInterface } = await import('node:readline/promises');
   const { Writable } = await import('node:stream');
   let hidden = false;
@@ -38,7 +38,7 @@ const askPerson: InputPrompt = async ({ id, description, password, signal }) => 
   });
   const terminal = createInterface({ input: process.stdin, output, terminal: true });
   try {
-    const answer = terminal.question(`${description} (${id}): `, signal === undefined ? {} : { signal });
+    const answer = terminal.question(`${description} (${id}): `);
     hidden = password;
     return await answer;
   } finally {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { DefinitionConflict, NodeEntry, NodesView } from '../app/plane.ts';
 import { counted } from '../model/counted.ts';
 import type { ControlClient } from './access/control-client.ts';
@@ -27,21 +28,21 @@ function nodesText({ nodes: all, conflicts }: NodesView): string {
 export async function drain(input: CommandInput & { readonly node: string | undefined }): Promise<ExitCode> {
   const client = await runningClient(input);
   const before = await read(client);
-  const meant = theOne(before.nodes, input.node);
-  await client.post(`/api/v1/nodes/${encodeURIComponent(meant.peer)}/drain`, '{}');
+  const target = theOne(before.nodes, input.node);
+  await client.post(`/api/v1/nodes/${encodeURIComponent(target.peer)}/drain`, '{}');
   const end = performance.now() + GONE_MS;
-  while (await isThere(client, meant)) {
-    if (performance.now() > end) throw new CommandError(EXIT.unreachable, `node ${meant.node} is still there`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  while (await isThere(client, target)) {
+    if (performance.now() > end) throw new CommandError(EXIT.unreachable, `node ${target.node} is still there`);
+    await pause(POLL_MS);
   }
-  print(input, { drained: meant.node }, () => `node ${meant.node} has left\n`);
+  print(input, { drained: target.node }, () => `node ${target.node} has left\n`);
   return EXIT.ok;
 }
 
 /** This node, or the one with this name or peer id; of several nodes with one name, the user has to give the peer id. */
 function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry {
-  const meant = all.filter(({ node, peer, here }) => (name === undefined ? here : node === name || peer === name));
-  const [first] = meant;
+  const matches = all.filter(({ node, peer, here }) => (name === undefined ? here : node === name || peer === name));
+  const [first] = matches;
   if (first === undefined) {
     const what =
       name === undefined
@@ -49,9 +50,9 @@ function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry 
         : `this node reaches no node ${name}; trunkline nodes lists those it reaches`;
     throw usage(what);
   }
-  if (meant.length === 1) return first;
-  const peers = meant.map(({ peer }) => peer).join(' or ');
-  const message = `${meant.length} nodes are called ${name}: say ${peers}, or give them other names`;
+  if (matches.length === 1) return first;
+  const peers = matches.map(({ peer }) => peer).join(' or ');
+  const message = `${matches.length} nodes are called ${name}: say ${peers}, or give them other names`;
   throw usage(message);
 }
 

@@ -5,7 +5,6 @@ import { RegistryError } from '../mcp-registry/registry-error.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { commandLine } from './command-line.ts';
-import { completeFlags, isOn } from './complete-flags.ts';
 import { addCredentialCommands } from './credentials/credential-commands.ts';
 import { addSecretCommands } from './credentials/secret-commands.ts';
 import { addDriftCommands } from './drift/drift-commands.ts';
@@ -23,6 +22,7 @@ import {
   VARIABLE_OPTION,
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
+import { inheritFlags, isOn } from './inherit-flags.ts';
 import { addOperatingCommands } from './operating/operating-commands.ts';
 import { addRecordingCommands } from './recordings/recording-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
@@ -82,7 +82,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .showHelpAfterError('(trunkline --help lists commands and options)');
   program.hook('preAction', (_, command) => {
     refuseUnknownWord(command);
-    completeFlags(command);
+    inheritFlags(command);
   });
 
   const onFile = (command: Command, load: () => Promise<(input: CommandInput) => Promise<ExitCode>>): Command =>

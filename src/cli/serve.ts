@@ -1,5 +1,5 @@
 import type { App } from '../app/app.ts';
-import { programWords, shownKey } from '../app/clients/connect.ts';
+import { keyReference, programCommand } from '../app/clients/connect.ts';
 import { announceFolder } from '../app/gateway-folders.ts';
 import { LOG_FILE, LogFile } from '../app/log-file.ts';
 import { openApp } from '../app/open-app.ts';
@@ -33,19 +33,19 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   // A background process logs to the bounded file in the data folder only.
   const { out, err } = inBackground ? { out: () => {}, err: () => {} } : terminal;
   const screen = new StartScreen({ out, err, quiet }, terminal.env);
-  const ask: InputPrompt | null = terminal.ask && ((question) => screen.without(() => terminal.ask!(question)));
+  const ask: InputPrompt | null = terminal.ask && ((question) => screen.pauseWhile(() => terminal.ask!(question)));
   const asking = { ...input, terminal: { ...terminal, ask } };
   const load = await withUsualPorts(input, loadOptions(asking, hasStoredServers(flags.dataDir, terminal)));
   const write = quiet ? () => {} : isTerminal && !json ? (line: string) => screen.write(line) : err;
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json, write });
-  logger.keptBy((entry) => screen.heard(entry, (text) => logger.redact(text)));
-  const words = inBackground ? (await import('./gateways/background.ts')).wordsOf(input, load.files?.[0]) : null;
-  const opened = await openApp({ load, logger, state: 'data', follow: true, words });
+  logger.subscribe((entry) => screen.onLogEntry(entry, (text) => logger.redact(text)));
+  const restartArgs = inBackground ? (await import('./gateways/background.ts')).wordsOf(input, load.files?.[0]) : null;
+  const opened = await openApp({ load, logger, state: 'data', follow: true, restartArgs });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
-  const { app, notKept } = opened;
+  const { app, notPersistedReason } = opened;
   // On a terminal people read the start screen, so the log stays at `warn` there.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
-  const { folder } = app.rooms;
+  const { folder } = app.components;
   const logFile = folder === null ? null : new LogFile(folder.file(LOG_FILE), logger);
   const unused = new AbortController();
   const stopped = untilStopped(app, unused.signal);
@@ -66,19 +66,19 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   });
   const facts: StartFacts = {
     version: terminal.version,
-    program: programWords(terminal.env),
+    program: programCommand(terminal.env),
     readyMs: Math.round(performance.now()),
     ...addresses,
-    consoleUrl: app.rooms.console.link(app.addresses.controlUrl),
+    consoleUrl: app.components.console.link(app.addresses.controlUrl),
     source: sourceLabel(load),
-    problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
+    problems: app.components.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: [
-      ...[notKept, otherPort, withheldNote(input)].filter((text) => text !== null),
+      ...[notPersistedReason, otherPort, withheldNote(input)].filter((text) => text !== null),
       ...openness(app),
-      ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
+      ...app.components.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
     clients: json ? { linked: [], others: [] } : clientsByLink(input),
-    key: shownKey(app.state, terminal.env),
+    key: keyReference(app.state, terminal.env),
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (json) {

@@ -3,7 +3,7 @@ import { counted } from '../model/counted.ts';
 import { printable } from '../model/printable.ts';
 import { isReady, type ServerState, type ServerStatus } from '../model/server-state.ts';
 import { whyDown, withoutName } from '../model/why-down.ts';
-import { cut, fitted } from './screen/display-width.ts';
+import { padOrTruncate, truncate } from './screen/display-width.ts';
 
 /** What `trunkline status` shows of a server. Gateways of earlier versions omit `desired`. */
 export type ShownServer = ServerStatus & {
@@ -17,11 +17,11 @@ export function serverLine(
   now: number,
   columns = Number.POSITIVE_INFINITY,
 ): string {
-  const name = fitted(status.name, width);
+  const name = padOrTruncate(status.name, width);
   const { paint, word, rest } = withRefusal(describe(status, now), status);
   const padded = word.padEnd(8);
   const head = width + padded.length + 8;
-  return `    ${name}  ${styleText(paint, padded)}  ${cut(printable(rest).replaceAll('\n', ' '), columns - head)}`.trimEnd();
+  return `    ${name}  ${styleText(paint, padded)}  ${truncate(printable(rest).replaceAll('\n', ' '), columns - head)}`.trimEnd();
 }
 
 /** As in "3 of 18 ready, 42 tools". */

@@ -11,7 +11,7 @@ const CRASH_DRAIN_MS = 5_000;
  * listeners of an app that was closed before it ran.
  */
 export function untilStopped(app: App, unused?: AbortSignal): Promise<ExitCode> {
-  const { logger } = app.rooms;
+  const { logger } = app.components;
   return new Promise((resolve) => {
     let interrupts = 0;
     let sigterms = 0;
@@ -28,19 +28,19 @@ export function untilStopped(app: App, unused?: AbortSignal): Promise<ExitCode> 
       process.on(event as NodeJS.Signals, listener as () => void);
       unused?.addEventListener('abort', () => process.off(event, listener as () => void));
     };
-    const { cluster } = app.rooms;
+    const { cluster } = app.components;
     cluster?.listen({ drainAsked: () => end(app.drain(), EXIT.ok) });
-    app.stopProcess = (now) => end(now ? app.hurry() : app.drain(), EXIT.ok);
-    on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
+    app.stopProcess = (now) => end(now ? app.stopNow() : app.drain(), EXIT.ok);
+    on('SIGTERM', () => end(sigterms++ === 0 ? app.drain() : app.stopNow(), EXIT.ok));
     on('SIGINT', () => {
       interrupts++;
-      if (interrupts === 1 && app.rooms.downstream.inFlight > 0) end(app.drain(), EXIT.ok);
+      if (interrupts === 1 && app.components.downstream.inFlight > 0) end(app.drain(), EXIT.ok);
       else end(app.close('interrupt'), EXIT.ok);
     });
     on('SIGHUP', () => void app.reload());
     // The error boundary of a server handles an error that its work throws.
     on('uncaughtException', (error: unknown, origin: string) => {
-      if (app.rooms.upstreams.atWork) return;
+      if (app.components.upstreams.inServerContext) return;
       logger.error('crash', {
         cause: origin === 'unhandledRejection' ? 'unhandled rejection' : 'uncaught exception',
         error: error instanceof Error ? { message: error.message, stack: error.stack } : String(error),

@@ -8,10 +8,10 @@ import { usage } from './exit-code.ts';
 import { passedVariables } from './variables.ts';
 
 /**
- * Where the configuration comes from: a named file, a command line, or the nearest file. With `mayLack` the configuration may
+ * Where the configuration comes from: a named file, a command line, or the nearest file. With `allowEmpty` the configuration may
  * be empty; otherwise its absence is an error.
  */
-export function loadOptions(input: CommandInput, mayLack = false, nearest = true): LoadOptions {
+export function loadOptions(input: CommandInput, allowEmpty = false, nearest = true): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
   const { host, port, controlPort, dataDir, logLevel, insecure, nats, strict } = flags;
   const base = {
@@ -26,7 +26,7 @@ export function loadOptions(input: CommandInput, mayLack = false, nearest = true
     return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand, argvEnv };
   }
   const found = file ?? (nearest ? findConfig(terminal.cwd) : null);
-  if (found === null && mayLack) return base;
+  if (found === null && allowEmpty) return base;
   if (found === null) {
     throw usage(
       `no configuration file here or above ${terminal.cwd}\n` +

@@ -17,8 +17,8 @@ import { loadOptions } from './sources.ts';
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   // The MCP client owns standard input, so the command cannot prompt.
-  const mayLack = hasStoredServers(flags.dataDir, terminal) || (await findRunning(input)) !== null;
-  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, mayLack);
+  const allowEmpty = hasStoredServers(flags.dataDir, terminal) || (await findRunning(input)) !== null;
+  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, allowEmpty);
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
   const [wanted] = load.files ?? [];
@@ -37,7 +37,7 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app } = opened;
   app.startServers();
-  const handler = app.rooms.downstream.stdio(streams);
+  const handler = app.components.downstream.stdio(streams);
   const gone = handler.closed.then(async (): Promise<ExitCode> => {
     await app.close('shutdown');
     return EXIT.ok;

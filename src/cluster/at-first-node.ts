@@ -2,7 +2,7 @@ import type { Bucket } from '../bus/shared-state.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
 /** How long tombstones are kept at least. */
-export const MARKS_MS = 3_600_000;
+export const TOMBSTONE_RETENTION_MS = 3_600_000;
 const FORGET_MS = 10 * 60_000;
 
 export interface FirstNodeDeps extends Pick<ClusterDeps, 'bus' | 'clock' | 'logger'> {
@@ -34,9 +34,9 @@ export function atFirstNode(
 }
 
 /** Removes old tombstones from the bucket, on one node. Returns a function to stop. */
-export function forgettingMarks(deps: FirstNodeDeps, bucket: Bucket): () => void {
+export function purgeTombstonesPeriodically(deps: FirstNodeDeps, bucket: Bucket): () => void {
   return atFirstNode(deps, FORGET_MS, 'deletion_marks_not_forgotten', async () => {
-    const marks = await bucket.forgetMarks(MARKS_MS);
+    const marks = await bucket.purgeTombstones(TOMBSTONE_RETENTION_MS);
     if (marks > 0) deps.logger.debug('deletion_marks_forgotten', { bucket: bucket.name, marks });
   });
 }

@@ -1,42 +1,42 @@
+import { CallAttempts } from '../model/call-attempts.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { pause } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { calledOff, GatewayError } from '../model/gateway-error.ts';
+import { cancelledBeforeSend, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { messageOf } from '../model/thrown.ts';
 import {
+  addTriedTime,
   deadlineOf,
+  didNotStart,
   elsewhere,
   failedAttempt,
   inTime,
+  isCapacityFailure,
   isListen,
-  isRoomless,
-  isUnbegun,
   notHere,
   notPassedOn,
+  recordLocalFailure,
   type Served,
-  triedThere,
-  wasTried,
-  wasTriedHere,
 } from './calls/attempts.ts';
-import { LeftCalls } from './calls/left-calls.ts';
+import { RelayedCalls } from './calls/relayed-calls.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import { SharedInstances } from './calls/shared-instances.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { OwnNode } from './lease/own-node.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { Instances, instancesInstead } from './nodes/instances.ts';
+import { fallbackInstances, Instances } from './nodes/instances.ts';
 import type { KnownServers } from './nodes/known-servers.ts';
 import { whyLost } from './nodes/lost-instances.ts';
 import type { Place, RemoteInstance } from './nodes/routing-table.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/own-claims.ts';
 import { ENDING, notStarted, type OwnServers } from './ownership/own-servers.ts';
-import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
-import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
+import { affinity, claimKey, pickInstance, SINGLETON } from './ownership/placement.ts';
+import { isSubscriptionRequest, SharedWatches } from './streams/shared-watches.ts';
 
 /** How long a call looks for a node: longer than it takes to end the lease of a dead node. */
 const PLACE_MS = 5_000;
@@ -54,7 +54,7 @@ export interface CallParts {
 
 /** Routes each call to the node that serves it. Retries a call that has not started; one that may have run ends UNKNOWN. */
 export class ClusterCalls {
-  readonly left: LeftCalls;
+  readonly relayed: RelayedCalls;
   readonly #parts: CallParts;
   readonly #catalogs: Pick<ForeignCatalogs, 'learn'>;
   readonly #lists: Pick<Upstreams, 'knownCatalog'>;
@@ -76,7 +76,7 @@ export class ClusterCalls {
     this.#lists = lists;
     this.shared = new SharedInstances({ deps, self, instances: this.#instances, events, lists });
     this.#remote = new RemoteCalls(deps.bus);
-    this.left = new LeftCalls(deps, known);
+    this.relayed = new RelayedCalls(deps, known);
     this.#watches = new SharedWatches(deps, events, known);
   }
 
@@ -85,15 +85,15 @@ export class ClusterCalls {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (exchange.returned === true) return this.left.outcomeOf(server, exchange);
-    if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
+    if (exchange.returned === true) return this.relayed.outcomeOf(server, exchange);
+    if (exchange.searchStartedAt !== undefined) exchange.searchStartedAt = exchange.triedMs = undefined;
     const place = this.#parts.known.place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
-    const engaged = this.#parts.servers.engaged(place, exchange.client);
-    if (engaged !== null) return this.#callOwned(engaged, request, exchange);
+    const claimInUse = this.#parts.servers.claimInUse(place, exchange.client);
+    if (claimInUse !== null) return this.#callOwned(claimInUse, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
     if (key === null && this.#servesHere(place, request, exchange.client)) {
-      return this.#orInstead(server, this.#callHere(place, request, exchange), request, exchange);
+      return this.#withFallback(server, this.#callHere(place, request, exchange), request, exchange);
     }
     const claim = key === null ? null : this.#parts.servers.mine(place, key);
     if (claim !== null) return this.#callMine(claim, request, exchange);
@@ -108,9 +108,9 @@ export class ClusterCalls {
   #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     const place = this.#parts.known.place(server);
     if (place?.here !== true) return notHere(`${server} is not defined here`);
-    const engaged = this.#parts.servers.engaged(place, exchange.client);
-    const key = engaged?.key ?? claimKey(place, exchange.client, this.#lists);
-    const claim = engaged ?? (key === null ? null : this.#parts.servers.mine(place, key));
+    const claimInUse = this.#parts.servers.claimInUse(place, exchange.client);
+    const key = claimInUse?.key ?? claimKey(place, exchange.client, this.#lists);
+    const claim = claimInUse ?? (key === null ? null : this.#parts.servers.mine(place, key));
     if (claim !== null) {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
       return this.#serveMine(claim, request, exchange);
@@ -138,7 +138,7 @@ export class ClusterCalls {
     if (place.process && nodeOfState(request) === this.#parts.deps.bus.peer) return here;
     const { name } = place.server;
     return here.then((outcome) =>
-      this.#goesInstead(name, outcome, exchange) ? elsewhere(notStarted(name).message) : outcome,
+      this.#canFallBack(name, outcome, exchange) ? elsewhere(notStarted(name).message) : outcome,
     );
   }
 
@@ -173,35 +173,35 @@ export class ClusterCalls {
   #servesHere(place: Place, request: Message, client: ClientProfile): boolean {
     if (this.shared.next(place, client) !== null || !place.here) return false;
     if (this.#instanceOfState(place, request) !== null) return false;
-    return this.#runningInstead(place).length === 0;
+    return this.#fallbackInstances(place).length === 0;
   }
 
   /** The instances that serve instead of this node; none while the bus is down: then this node tries a failing server. */
-  #runningInstead(place: Place, triedFor: ClientProfile | null = null): readonly RemoteInstance[] {
-    return this.reached ? instancesInstead(place, this.#parts.deps.local, triedFor) : [];
+  #fallbackInstances(place: Place, triedFor: ClientProfile | null = null): readonly RemoteInstance[] {
+    return this.reached ? fallbackInstances(place, this.#parts.deps.local, triedFor) : [];
   }
 
   /** While this node cannot start the server, keeps only the instances that run. */
   #instead(place: Place): Place {
-    const instead = this.#runningInstead(place);
+    const instead = this.#fallbackInstances(place);
     return instead.length > 0 ? { ...place, otherInstances: instead } : place;
   }
 
   /** Sends a call that did not start, because the server does not start here, to a node that runs the server. */
-  #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
+  #withFallback(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
     const since = this.#parts.deps.clock.now();
     return tried.then((outcome) => {
-      if (outcome.kind === 'answer' || !this.#goesInstead(server, outcome, exchange)) return outcome;
-      wasTriedHere(exchange, since, this.#parts.deps.clock, outcome.error);
+      if (outcome.kind === 'answer' || !this.#canFallBack(server, outcome, exchange)) return outcome;
+      recordLocalFailure(exchange, since, this.#parts.deps.clock, outcome.error);
       return this.#callSomewhere(server, request, exchange);
     });
   }
 
   /** Looks up the other instances after the failure, because a start takes time. */
-  #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
-    if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
+  #canFallBack(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
+    if (exchange.cancelled !== null || !didNotStart(outcome)) return false;
     const place = this.#parts.known.place(server);
-    return place !== undefined && this.#runningInstead(place, triedFor).length > 0;
+    return place !== undefined && this.#fallbackInstances(place, triedFor).length > 0;
   }
 
   #callMine(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -209,9 +209,9 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     const since = this.#parts.deps.clock.now();
     return called.then(async (outcome) => {
-      if ((await this.#letGo(claim, outcome, exchange, claim.client)) === null || outcome.kind === 'answer')
+      if ((await this.#releaseUnstarted(claim, outcome, exchange, claim.client)) === null || outcome.kind === 'answer')
         return outcome;
-      wasTriedHere(exchange, since, this.#parts.deps.clock, outcome.error);
+      recordLocalFailure(exchange, since, this.#parts.deps.clock, outcome.error);
       return this.#callSomewhere(claim.server, request, exchange);
     });
   }
@@ -221,7 +221,7 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
       // If the start fails for this client only, the reason helps more than a retry on another node.
-      const why = await this.#letGo(claim, outcome, exchange, null);
+      const why = await this.#releaseUnstarted(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
   }
@@ -230,24 +230,23 @@ export class ClusterCalls {
    * Releases the claim if its process could not be started; with `triedFor`, also if only the start for that client failed.
    * Returns why another node should serve the call; null if the claim stays.
    */
-  async #letGo(
+  async #releaseUnstarted(
     claim: Claim,
     outcome: Outcome,
     exchange: Exchange,
     triedFor: ClientProfile | null,
   ): Promise<string | null> {
-    if (exchange.cancelled !== null || !isUnbegun(outcome)) return null;
+    if (exchange.cancelled !== null || !didNotStart(outcome)) return null;
     const { local } = this.#parts.deps;
-    const { owned, handingOver } = this.#parts.servers;
+    const { owned, handover } = this.#parts.servers;
     const { claims } = owned;
     const { server, client, processes } = claim;
-    if (!claims.still(claim) || handingOver.isBarred(claim))
-      return `what it owned of ${server} is to be another node's`;
+    if (!claims.holds(claim) || handover.isBarred(claim)) return `what it owned of ${server} is to be another node's`;
     // `OwnServers` decides when this node gives up a singleton.
     if (client === null || processes > 0) return null;
     // The process limit does not depend on the client.
-    const tried = isRoomless(outcome) ? client : triedFor;
-    if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
+    const tried = isCapacityFailure(outcome) ? client : triedFor;
+    if (!this.#canFallBack(server, outcome, exchange, tried)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
   }
@@ -258,7 +257,7 @@ export class ClusterCalls {
     if (place.process && mayGiveState(request)) {
       return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
     }
-    if (!concernsAll(request)) return local.call(server, request, exchange);
+    if (!isSubscriptionRequest(request)) return local.call(server, request, exchange);
     const key = local.sessionKey(server, exchange.client);
     const pass = (): Promise<Outcome> => local.call(server, request, exchange);
     return this.#watches.run(server, key, exchange.client, by, request, pass);
@@ -270,7 +269,7 @@ export class ClusterCalls {
   }
 
   #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    exchange.begunAt ??= this.#parts.deps.clock.now();
+    exchange.searchStartedAt ??= this.#parts.deps.clock.now();
     return this.#try(server, request, exchange);
   }
 
@@ -286,7 +285,7 @@ export class ClusterCalls {
     const place = this.#parts.known.place(server);
     if (place === undefined) return this.#parts.deps.local.call(server, request, exchange);
     const { client, cancelled } = exchange;
-    if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
+    if (cancelled !== null) return Promise.resolve(failure(cancelledBeforeSend(server, cancelled)));
     if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.reached));
     const key = claimKey(place, client, this.#lists);
     if (key === null) {
@@ -305,11 +304,11 @@ export class ClusterCalls {
     const place = this.#parts.known.place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     const now = clock.now();
-    exchange.begunAt ??= now;
+    exchange.searchStartedAt ??= now;
     // Without a deadline, time spent on attempts counts too: slow instances must not prolong the search forever.
     const triedMs = timeoutMs > 0 ? (exchange.triedMs ?? 0) : 0;
-    const soughtMs = now - Math.min(exchange.begunAt + triedMs, this.#awaitedSince(place));
-    const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
+    const soughtMs = now - Math.min(exchange.searchStartedAt + triedMs, this.#awaitedSince(place));
+    const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.searchStartedAt) >= timeoutMs;
     if (late || soughtMs >= PLACE_MS)
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     const attempts = failedAttempt(exchange, clock, { outcome: 'NOT_SENT', message: why });
@@ -328,7 +327,7 @@ export class ClusterCalls {
     try {
       const asked = this.#parts.servers.ownerOf(place, key, exchange.client);
       const owner = await inTime(asked, place, request, exchange, this.#parts.deps.clock);
-      if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
+      if (exchange.cancelled !== null) return failure(cancelledBeforeSend(place.server.name, exchange.cancelled));
       if (owner?.kind === 'mine') return await this.#callMine(owner.claim, request, exchange);
       return await this.#callForeign(place, key, owner, request, exchange);
     } catch (error) {
@@ -362,24 +361,25 @@ export class ClusterCalls {
         this.#instanceOfState(place, request) ??
         this.shared.elsewhere(place, exchange.client) ??
         known?.instance ??
-        spread(name, place.otherInstances, () => random.unit());
+        pickInstance(name, place.otherInstances, () => random.unit());
       epoch = known?.epoch ?? null;
       if (instance === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
     if (key !== null) this.#instances.remember(name, key, instance.node.peer, epoch);
     const askedAt = clock.now();
-    const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
+    const waitedMs = askedAt - (exchange.searchStartedAt ?? askedAt);
     this.sentElsewhere++;
     exchange.servedBy = instance.node.id;
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(instance.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
         const owns = epoch !== null && instance.node.state === 'ready';
-        if (key !== null && !(tried.unheard === true && owns)) this.#instances.forget(name, key);
-        wasTried(exchange, askedAt, clock);
+        if (key !== null && !(tried.undelivered === true && owns)) this.#instances.forget(name, key);
+        addTriedTime(exchange, askedAt, clock);
         return this.#tryAgain(name, request, exchange, `node ${instance.node.id}: ${tried.reason}`);
       }
-      if (tried.attempts !== null) triedThere(exchange, askedAt, instance.node.id, tried.attempts);
+      if (tried.attempts !== null)
+        (exchange.attempts ??= new CallAttempts()).addRemote(askedAt, instance.node.id, tried.attempts);
       if (tried.outcome.kind === 'answer') this.#catalogs.learn(name, exchange.client, tried.key, tried.own);
       return tried.outcome;
     });

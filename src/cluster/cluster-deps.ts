@@ -4,11 +4,11 @@ import type { SharedState } from '../bus/shared-state.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
-import type { Room } from '../model/gateway-error.ts';
+import type { ProcessCapacity } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { MemoryLevel } from '../model/pooled-buffers.ts';
-import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { ClientStreams, SubscribedAgain, SubscribedResource, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
@@ -23,7 +23,7 @@ export interface LocalUpstreams extends Upstreams {
   /** Whether the server is down after a failed start, or (with `client`) cannot be started for that client. */
   failing(server: string, client?: ClientProfile | null): boolean;
   readonly inFlight: number;
-  room(server: string): Room;
+  capacity(server: string): ProcessCapacity;
   /** Lists the server again. Resolves when the listing has succeeded or failed. */
   relist(server: string): Promise<void>;
   /** Lists the server again over the connection that serves this client, if the server is up. Never rejects. */
@@ -96,16 +96,6 @@ export interface OwnClients extends ClientStreams {
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
-/** A resource that a session has subscribed to; `exposed` is the client's name of it. */
-export interface SubscribedResource {
-  readonly server: string;
-  readonly uri: string;
-  readonly exposed: string;
-}
-
-/** `later`: the server could not be asked. */
-export type SubscribedAgain = 'agreed' | 'refused' | 'later';
-
 /** The subscriptions of this node's gateway. */
 export interface OwnSubscriptions {
   givenUp(sessionId: string, server: string, uri: string): void;
@@ -141,11 +131,11 @@ export interface ThisNode {
   /** A node that this one does not know, or has already lost, announces that it leaves. */
   nodeLeaves(node: NodeView): void;
   /** This node is back after other nodes may have considered it lost. */
-  backAgain(): void;
+  rejoined(): void;
   /** This process was paused for so long that other nodes may have considered it lost. */
-  stoodStill(): void;
+  stalled(): void;
   /** Messages may have been lost. */
-  missed(): void;
+  messagesMissed(): void;
   /** Servers were added, removed or changed, at this node or at `peer`. Without `servers`: only nodes changed. */
   serversChanged(servers?: Iterable<string>, peer?: string): void;
   /** Runs a pending update of the routing table now, because the caller depends on it. */

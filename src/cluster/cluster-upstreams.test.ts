@@ -30,7 +30,7 @@ test('each call of one exchange has its own time to find a node that serves it, 
     assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
     const exchange: Exchange = new TestExchange();
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"b"}');
-    const { begunAt } = exchange;
+    const { searchStartedAt: startedAt } = exchange;
     await nodes.pass(7_000);
     b.cut();
     // It is gone, and its lease not over yet.
@@ -38,7 +38,7 @@ test('each call of one exchange has its own time to find a node that serves it, 
     const called = nodes.clock.now();
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
     assert.ok(nodes.clock.now() > called, 'its place was not there at once');
-    assert.deepEqual([exchange.begunAt, begunAt! < called], [called, true]);
+    assert.deepEqual([exchange.searchStartedAt, startedAt! < called], [called, true]);
   }));
 
 test('a call of an exchange that is served here does not count for an earlier one that was served elsewhere', () =>
@@ -50,7 +50,7 @@ test('a call of an exchange that is served here does not count for an earlier on
     await nodes.pass(7_000);
     await a.cluster.apply(new Map([['web', web]]));
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
-    assert.equal(a.local.calls[0]!.exchange.begunAt, undefined);
+    assert.equal(a.local.calls[0]!.exchange.searchStartedAt, undefined);
   }));
 
 test('a call that waits for its owner is NOT_SENT after five seconds, although its exchange makes another one meanwhile', () =>
@@ -70,7 +70,7 @@ test('a call that waits for its owner is NOT_SENT after five seconds, although i
     const waiting = call(a, exchange);
     await nodes.pass(1_000);
     const other = a.cluster.upstreams.call('near', exchange.request, exchange);
-    assert.equal(exchange.begunAt, undefined);
+    assert.equal(exchange.searchStartedAt, undefined);
     assert.equal(bodyOf(await other), '{"node":"a"}');
     const since = nodes.clock.now();
     const outcome = await nodes.until(waiting).finally(ended);

@@ -13,11 +13,12 @@ import type { LocalUpstreams } from './cluster-deps.ts';
 import { clientText, headOf } from './frames/frame.ts';
 import type { Advertisements } from './nodes/advertisements.ts';
 import { ANY_SESSION } from './nodes/catalog-codec.ts';
-import { FirstReading } from './nodes/first-reading.ts';
+import type { ConsumerNodes } from './nodes/consumer-nodes.ts';
 import { ForeignCatalogs, type ShownCatalogs } from './nodes/foreign-catalogs.ts';
+import { InitialSync } from './nodes/initial-sync.ts';
 import {
   allRestarted,
-  instancesInstead,
+  fallbackInstances,
   instanceToRead,
   needsLease,
   type Restart,
@@ -29,31 +30,30 @@ import { whyLost } from './nodes/lost-instances.ts';
 import type { OwnAdvertisement } from './nodes/own-advertisement.ts';
 import { ProcessLists } from './nodes/process-lists.ts';
 import { type Place, type RemoteInstance, runsOnce } from './nodes/routing-table.ts';
-import type { Users } from './nodes/users.ts';
 import { affinity } from './ownership/placement.ts';
-import type { Side, SideMessages } from './streams/side-messages.ts';
+import type { SideMessage, SideMessages } from './streams/side-messages.ts';
 
 interface UpstreamParts extends CallParts {
   readonly advertisements: Advertisements;
   readonly own: OwnAdvertisement;
   readonly messages: SideMessages;
-  readonly users: Users;
+  readonly consumers: ConsumerNodes;
 }
 
 /** The upstreams of all nodes. Reads catalogs from the nodes of the servers; routes calls to the node that serves the client. */
 export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   readonly calls: ClusterCalls;
-  readonly reading: FirstReading;
+  readonly initialSync: InitialSync;
   readonly #parts: UpstreamParts;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #processes: ProcessLists;
 
   constructor(parts: UpstreamParts) {
-    const { deps, advertisements, own, users } = parts;
+    const { deps, advertisements, own, consumers: users } = parts;
     this.#parts = parts;
     const catalogs = (this.#catalogs = new ForeignCatalogs(deps, users, this));
-    this.reading = new FirstReading(deps.clock, advertisements, catalogs.first);
+    this.initialSync = new InitialSync(deps.clock, advertisements, catalogs.first);
     this.calls = new ClusterCalls(parts, catalogs, this);
     const { shared } = this.calls;
     const elsewhere = shared.elsewhere.bind(shared);
@@ -71,9 +71,9 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
 
   notify(server: string, notification: Message, client: ClientProfile): void {
     const peer = this.#peer(server, client);
-    const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
+    const side: SideMessage = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
     if (peer === null) this.#local.notify(server, notification, client);
-    else this.#parts.messages.tell(peer, side, notification);
+    else this.#parts.messages.send(peer, side, notification);
   }
 
   knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
@@ -95,8 +95,8 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return this.#catalogs.known(server, client) ?? (orOthers ? this.#catalogs.first.get(server) : null);
   }
 
-  shownFrom(client: ClientProfile): string {
-    return this.#processes.shownFrom(client);
+  listSourceKey(client: ClientProfile): string {
+    return this.#processes.listSourceKey(client);
   }
 
   async catalog(
@@ -152,11 +152,11 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     return instance !== null && this.#catalogs.ownedThere(instance, client);
   }
 
-  async foundMeanwhile(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
+  async awaitPendingLists(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const local = this.#local;
     const place = this.#parts.known.place(server);
     if (place === undefined) return false;
-    const listed = place.here && (await local.foundMeanwhile?.(server, exchange, list, name)) === true;
+    const listed = place.here && (await local.awaitPendingLists?.(server, exchange, list, name)) === true;
     const known = listed ? this.knownCatalog(server, exchange.client)?.lists[list].items : null;
     if (place.otherInstances.length === 0 || known?.some(({ key }) => key === name) === true) return listed;
     const found = await this.#lists.foundElsewhere(place, exchange, list, name);
@@ -201,10 +201,10 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   /** Throws before any instance is stopped if one could not start again for lack of a lease. */
   #refuseUnleased(place: Place, here: boolean, others: readonly RemoteInstance[]): void {
     const { name } = place.server;
-    const lack = this.#parts.self.lack ?? (this.calls.reached ? null : 'this node does not reach NATS');
+    const reason = this.#parts.self.noLeaseReason ?? (this.calls.reached ? null : 'this node does not reach NATS');
     const without = others.filter(({ node: { state } }) => state === 'fenced' || state === 'joining');
     const unable = without.map(({ node }) => `node ${node.id} has no lease`);
-    if (here && lack !== null) unable.unshift(lack);
+    if (here && reason !== null) unable.unshift(reason);
     if (unable.length === 0 || !needsLease(place, this.status(name)?.era ?? null)) return;
     const text = `nothing was restarted, because ${name} could not start again: ${unable.join('; ')}`;
     throw new GatewayError('NOT_SENT', text, { server: name });
@@ -225,12 +225,12 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   releaseSession(sessionId: string): void {
     this.released(sessionId);
     for (const peer of this.calls.forgetSession(sessionId))
-      this.#parts.messages.tell(peer, { kind: 'release', sessionId });
+      this.#parts.messages.send(peer, { kind: 'release', sessionId });
     this.#catalogs.forgetSession(sessionId);
   }
 
   released(sessionId: string): void {
-    this.calls.left.sessionEnded(sessionId);
+    this.calls.relayed.sessionEnded(sessionId);
     this.#local.releaseSession(sessionId);
     this.#parts.servers.owned.claims.releaseSession(sessionId);
   }
@@ -286,7 +286,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
     const { name } = place.server;
     const { first } = this.#catalogs;
     const unlisted = place.here && this.#local.knownCatalog(name, ANY_SESSION, true) === null;
-    const instead = unlisted && (!this.reading.isOver || first.get(name) !== null) ? instanceToRead(place) : null;
+    const instead = unlisted && (!this.initialSync.isOver || first.get(name) !== null) ? instanceToRead(place) : null;
     first.look(place, this.instanceOf(name) ?? instead);
   }
 
@@ -315,7 +315,7 @@ export class ClusterUpstreams implements Upstreams, ShownCatalogs {
   #readInstead(place: Place, client: ClientProfile): readonly RemoteInstance[] {
     const local = this.#local;
     if (place.here && local.state(place.server.name, client) === 'auth_required') return place.otherInstances;
-    return instancesInstead(place, local).slice(0, 1);
+    return fallbackInstances(place, local).slice(0, 1);
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {

@@ -1,7 +1,7 @@
 import type { Message } from '../model/message.ts';
-import { Paced } from '../model/paced.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
+import { ThrottledTask } from '../model/throttled-task.ts';
 import type { Served } from './calls/attempts.ts';
 import { type PublicCalls, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterParts, Regained, ThisNode } from './cluster-deps.ts';
@@ -11,13 +11,13 @@ import { NodeLease } from './lease/node-lease.ts';
 import { OwnNode } from './lease/own-node.ts';
 import { Lifetime } from './lifetime.ts';
 import { Advertisements } from './nodes/advertisements.ts';
+import { ConsumerNodes } from './nodes/consumer-nodes.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { LEASE_MS, LEASES, STOP_MS } from './nodes/lease-record.ts';
 import { LostInstances } from './nodes/lost-instances.ts';
 import type { NodeState, NodeView } from './nodes/node-state.ts';
 import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { OwnAdvertisement } from './nodes/own-advertisement.ts';
-import { Users } from './nodes/users.ts';
 import { Witnesses } from './nodes/witnesses.ts';
 import { Claims } from './ownership/claims.ts';
 import type { Claim } from './ownership/own-claims.ts';
@@ -27,7 +27,7 @@ import { ProcessOwnership } from './ownership/process-ownership.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { SideMessages, type SideReceiver } from './streams/side-messages.ts';
-import { SpreadStreams } from './streams/spread-streams.ts';
+import { StreamRouter } from './streams/stream-router.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const CLAIMS = 'trunkline_claims';
@@ -50,7 +50,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly events: UpstreamEvents;
   readonly ownership: ProcessOwnership;
   readonly upstreamSessions: ClusterUpstreamSessions;
-  readonly streams: SpreadStreams;
+  readonly streams: StreamRouter;
   readonly clients: ClientsElsewhere;
   readonly peers: Nodes;
   readonly known: KnownServers;
@@ -59,7 +59,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #lifetime: Lifetime;
   readonly #startedAt: number;
   readonly #listeners: ClusterListener[] = [];
-  readonly #updating: Paced;
+  readonly #updating: ThrottledTask;
   readonly #lease: NodeLease;
   readonly #self: OwnNode;
   readonly #own: OwnAdvertisement;
@@ -68,7 +68,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #owned: OwnedCalls;
   readonly #servers: OwnServers;
   readonly #messages: SideMessages;
-  readonly #users = new Users();
+  readonly #consumers = new ConsumerNodes();
   readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
@@ -80,7 +80,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     const claimed = state.bucket(CLAIMS, { ttlMs: 0 });
     this.#deps = deps;
     this.#startedAt = clock.wall();
-    this.#updating = new Paced(clock, () => this.#update());
+    this.#updating = new ThrottledTask(clock, () => this.#update());
     this.loop = new LoopWatch(deps);
     const witnesses = new Witnesses(deps, leases);
     this.#lease = new NodeLease(deps, leases, witnesses, this);
@@ -91,11 +91,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lost = new LostInstances(clock, this);
     this.known = new KnownServers(deps, this.#own, this.peers, this.#advertisements, this.#lost);
     this.#messages = new SideMessages(deps);
-    this.events = new RelayedEvents(deps.events, this.#users, this.#messages, this.known, this.#own);
+    this.events = new RelayedEvents(deps.events, this.#consumers, this.#messages, this.known, this.#own);
     const claims = new Claims({ deps, store: claimed, leases, lease: this.#lease, nodes: this.peers }, this);
     this.#owned = new OwnedCalls(claims, clock);
     this.#servers = new OwnServers(deps, this.#self, this.known, this.#owned, this.events);
-    this.streams = new SpreadStreams(this.#messages, this.peers, deps);
+    this.streams = new StreamRouter(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases, this.streams);
     this.#router = new ClusterUpstreams({
       deps,
@@ -106,10 +106,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       advertisements: this.#advertisements,
       own: this.#own,
       messages: this.#messages,
-      users: this.#users,
+      consumers: this.#consumers,
     });
     this.upstreams = this.#router;
-    this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#users, this);
+    this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#consumers, this);
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.known);
     this.#messages.receive(this.streams, this);
@@ -125,12 +125,12 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Why load balancers should not send new calls to this node; null if they may. */
   get notReady(): string | null {
-    return this.#self.notReady ?? this.#router.reading.lack;
+    return this.#self.notReady ?? this.#router.initialSync.notReady;
   }
 
   /** Why this node serves only calls that need no owner; null if it serves all calls. */
-  get lack(): string | null {
-    return this.#self.lack;
+  get noLeaseReason(): string | null {
+    return this.#self.noLeaseReason;
   }
 
   /** Restrictions that callers may notice, even while the node is ready. */
@@ -151,13 +151,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     void this.#self.watch(this.peers);
     this.#owned.start();
-    this.#router.reading.begin(this.#updating);
+    this.#router.initialSync.begin(this.#updating);
   }
 
   /** Waits at most `waitMs` for the lease, then for the first reading, at most until 5 s after the start. */
   async joined(waitMs: number): Promise<void> {
     await this.#self.joined(waitMs);
-    await this.#router.reading.started;
+    await this.#router.initialSync.started;
   }
 
   /** Accepts no new work. Serves owned processes until they are handed over, or until `close`. */
@@ -165,17 +165,17 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     if (this.#self.draining) return;
     this.#self.drain();
     this.upstreamSessions.streams.drain();
-    this.peers.tell();
-    this.#tellNodes();
+    this.peers.sendHeartbeat();
+    this.#notifyNodesChanged();
   }
 
   /** Number of calls from other nodes and of claims being handed over. */
   get inFlight(): number {
-    return this.#served.inFlight + this.#servers.handingOver.inFlight;
+    return this.#served.inFlight + this.#servers.handover.inFlight;
   }
 
   handOver(): void {
-    this.#servers.handingOver.begin();
+    this.#servers.handover.begin();
   }
 
   /** The claims that this node holds. */
@@ -207,7 +207,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   get view(): NodeView {
     const { node, bus, version, addresses = [] } = this.#deps;
     const crowded = this.#servers.full;
-    const unready = this.#self.unready || this.#router.reading.lack !== null;
+    const unready = this.#self.unready || this.#router.initialSync.notReady !== null;
     return {
       id: node,
       peer: bus.peer,
@@ -234,11 +234,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   leaseHeld(how: Regained): void {
     this.#self.held();
     this.#deps.logger.info('node_lease_held', { epoch: this.#self.epoch, how });
-    this.peers.tell();
+    this.peers.sendHeartbeat();
     this.#servers.look();
     this.ownership.held();
     this.upstreamSessions.streams.regained();
-    this.#tellNodes();
+    this.#notifyNodesChanged();
   }
 
   /**
@@ -247,13 +247,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
    */
   leaseOver(): void {
     const { claims } = this.#owned;
-    const paused = this.loop.stoodStill(STOP_MS);
+    const paused = this.loop.wasStalled(STOP_MS);
     this.#deps.logger.error('node_fenced', { paused, owned: claims.size });
     this.#owned.fence(() => true);
     this.upstreamSessions.streams.fenced();
     if (paused) for (const claim of claims.abandon()) this.claimLost(claim);
-    this.peers.tell();
-    this.#tellNodes();
+    this.peers.sendHeartbeat();
+    this.#notifyNodesChanged();
   }
 
   claimLost(claim: Claim): void {
@@ -264,9 +264,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   nodesChanged(): void {
     this.#advertisements.refresh();
-    this.streams.met();
+    this.streams.announceToNewNodes();
     if (this.#lost.any) this.serversChanged();
-    this.#tellNodes();
+    this.#notifyNodesChanged();
   }
 
   nodeGone(gone: NodeView, left: boolean): void {
@@ -276,23 +276,23 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.known.changed(had?.keys() ?? [], peer);
     // Before the routing table is updated, because it looks up which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
-    this.#users.forgetPeer(peer);
+    this.#consumers.forgetPeer(peer);
     this.streams.gone(peer);
     this.clients.subscriptions.nodeGone(peer);
     this.#router.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
     // After a pause this node loses all other nodes in one check: update once for all of them.
-    this.#updating.atOnce();
+    this.#updating.scheduleThisTurn();
   }
 
   nodeChanged({ peer, state }: NodeView): void {
     // From now on this node reads the lists of those servers at another node.
     if (state === 'draining') this.serversChanged(this.#advertisements.of(peer)?.keys());
-    this.#tellNodes();
+    this.#notifyNodesChanged();
   }
 
-  #tellNodes(): void {
+  #notifyNodesChanged(): void {
     for (const listener of this.#listeners) listener.nodesChanged?.();
   }
 
@@ -300,36 +300,36 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lost.leaves(gone);
   }
 
-  backAgain(): void {
+  rejoined(): void {
     this.#router.calls.renew();
     this.#lost.awaitAllAgain();
   }
 
-  stoodStill(): void {
-    this.backAgain();
+  stalled(): void {
+    this.rejoined();
     this.streams.announceAgain();
   }
 
-  missed(): void {
-    this.peers.tellView();
-    this.streams.tellAgain();
+  messagesMissed(): void {
+    this.peers.sendView();
+    this.streams.resync();
     this.#advertisements.refresh();
     this.upstreamSessions.reconnected();
   }
 
   serversChanged(servers: Iterable<string> = [], peer: string | null = null): void {
     this.known.changed(servers, peer);
-    this.#updating.soon();
+    this.#updating.schedule();
   }
 
   serversNeeded(): void {
-    if (this.#updating.due) this.#updating.run();
+    if (this.#updating.pending) this.#updating.run();
   }
 
   #update(): void {
-    const { servers, anew } = this.known.update();
+    const { servers, definitionsChanged } = this.known.update();
     this.#router.refresh(servers);
-    if (anew) for (const listener of this.#listeners) listener.serversChanged?.();
+    if (definitionsChanged) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
   offerChanged(node: NodeView): void {
@@ -354,9 +354,9 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Called after the servers of this node have stopped, so that other nodes can take over its claims at once. */
   async close(): Promise<void> {
-    this.#router.reading.close();
+    this.#router.initialSync.close();
     this.#self.drain();
-    await this.#servers.handingOver.close();
+    await this.#servers.handover.close();
     await this.#lease.close();
     await this.#served.close();
     await this.clients.close();

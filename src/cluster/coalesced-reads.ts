@@ -1,5 +1,5 @@
 /** Returns the running task of the key, or starts one. */
-export function joined<T>(running: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
+export function singleFlight<T>(running: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
   let task = running.get(key);
   if (task === undefined) running.set(key, (task = begin().finally(() => running.delete(key))));
   return task;

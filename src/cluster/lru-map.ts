@@ -4,7 +4,7 @@
  */
 export class LruMap<Value, Key = string> {
   readonly #max: number;
-  #young = new Map<Key, Value>();
+  #recent = new Map<Key, Value>();
   #old = new Map<Key, Value>();
   /** Entries were dropped: a missing key may have been set before. */
   dropped = false;
@@ -15,8 +15,8 @@ export class LruMap<Value, Key = string> {
   }
 
   get(key: Key): Value | undefined {
-    const young = this.#young.get(key);
-    if (young !== undefined || this.#old.size === 0) return young;
+    const recent = this.#recent.get(key);
+    if (recent !== undefined || this.#old.size === 0) return recent;
     const value = this.#old.get(key);
     if (value === undefined) return undefined;
     this.set(key, value);
@@ -25,37 +25,37 @@ export class LruMap<Value, Key = string> {
 
   /** Does not count as use. */
   peek(key: Key): Value | undefined {
-    return this.#young.get(key) ?? this.#old.get(key);
+    return this.#recent.get(key) ?? this.#old.get(key);
   }
 
   set(key: Key, value: Value): void {
     if (this.#old.size > 0) this.#old.delete(key);
-    this.#young.set(key, value);
-    if (this.#young.size < this.#max) return;
+    this.#recent.set(key, value);
+    if (this.#recent.size < this.#max) return;
     this.dropped ||= this.#old.size > 0;
-    this.#old = this.#young;
-    this.#young = new Map();
+    this.#old = this.#recent;
+    this.#recent = new Map();
   }
 
   delete(key: Key): void {
-    this.#young.delete(key);
+    this.#recent.delete(key);
     this.#old.delete(key);
   }
 
   deleteWhere(matches: (value: Value, key: Key) => boolean): void {
-    for (const half of [this.#old, this.#young]) {
+    for (const half of [this.#old, this.#recent]) {
       for (const [key, value] of half) if (matches(value, key)) half.delete(key);
     }
   }
 
   replace(before: Value, after: Value): void {
-    for (const half of [this.#old, this.#young]) {
+    for (const half of [this.#old, this.#recent]) {
       for (const [key, value] of half) if (value === before) half.set(key, after);
     }
   }
 
   *entries(): Generator<readonly [Key, Value], void> {
     yield* this.#old;
-    yield* this.#young;
+    yield* this.#recent;
   }
 }

@@ -31,13 +31,13 @@ class Bench {
       deps,
       { bucket: 'b', ttlMs: 0 },
       {
-        heard: ({ key, value }) => void known.set(key, value.toString()),
+        received: ({ key, value }) => void known.set(key, value.toString()),
         gone: (key) => void known.delete(key),
         recall: () => null,
       },
     );
-    const others = () => this.#peers.filter((peer) => peer !== bus.peer);
-    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, table, others });
+    const others = () => this.#peers.filter((peer) => peer !== bus.peer).map((peer) => ({ peer }));
+    const everywhere = new ReplicationBarrier({ bus, clock: this.clock, table, nodes: { others } });
     this.#peers.push(bus.peer);
     this.#closing.push(
       () => everywhere.close(),

@@ -1,5 +1,5 @@
-import { pause, within } from '../model/clock.ts';
-import type { ClusterDeps } from './cluster-deps.ts';
+import { pause, withTimeout } from '../model/clock.ts';
+import type { FirstNodeDeps } from './at-first-node.ts';
 import { packFrame, unpackFrame } from './frames/frame.ts';
 import type { SharedTable } from './shared-table.ts';
 
@@ -7,9 +7,8 @@ const NAME = 'trunkline.heard.sessions';
 const MOST_MS = 1_000;
 const LOOK_MS = 5;
 
-interface ReplicationBarrierDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
+interface ReplicationBarrierDeps extends Pick<FirstNodeDeps, 'bus' | 'clock' | 'nodes'> {
   readonly table: SharedTable;
-  readonly others: () => readonly string[];
 }
 
 /** The written record. A node of an earlier version ignores `key` and waits until its watch has reached `revision`. */
@@ -38,18 +37,19 @@ export class ReplicationBarrier {
 
   /** Resolves after at most a second. Never rejects. */
   async put(key: string): Promise<void> {
-    const { bus, clock, table, others } = this.#deps;
+    const { bus, clock, table, nodes } = this.#deps;
     const end = clock.now() + MOST_MS;
     while (table.waiting(key) !== undefined) {
       if (clock.now() >= end) return;
       await pause(clock, LOOK_MS);
     }
     const late = (): null => null;
-    const revision = await within(clock, end - clock.now(), table.read(key).catch(late), late);
+    const revision = await withTimeout(clock, end - clock.now(), table.read(key).catch(late), late);
     if (revision === null) return;
-    const written: WrittenRecord = { key, revision };
+    const frame = packFrame({ key, revision } satisfies WrittenRecord);
     const deadlineMs = end - clock.now();
-    await Promise.all(others().map((to) => bus.call(NAME, packFrame(written), { to, deadlineMs }).outcome));
+    const calls = Array.from(nodes.others(), ({ peer: to }) => bus.call(NAME, frame, { to, deadlineMs }).outcome);
+    await Promise.all(calls);
   }
 
   close(): void {

@@ -4,7 +4,7 @@ import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { openedLate } from '../../test/support/opened-late.ts';
 import { MemorySharedState } from '../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
-import { sealedAnew, sealingOf } from '../model/sealing.ts';
+import { resealOutdated, sealingOf } from '../model/sealing.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { Resealing } from './resealing.ts';
 
@@ -30,10 +30,7 @@ class Bench {
       sealing,
       clock: this.clock,
       logger,
-      reseal: ({ key, value }) => {
-        const sealed = sealedAnew(sealing, key, value.toString());
-        return sealed === null ? null : Buffer.from(sealed);
-      },
+      reseal: ({ key, value }) => resealOutdated(sealing, key, value.toString()),
     });
   }
 

@@ -1,4 +1,5 @@
 import type { Bucket, StateRecord } from '../bus/shared-state.ts';
+import { chunks } from '../model/chunks.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
 /** Long, because nodes with the other secret may still write; the node restarted last finds the remaining records. */
@@ -8,8 +9,8 @@ const MAX_READS = 32;
 
 interface ResealingDeps extends Pick<ClusterDeps, 'sealing' | 'clock' | 'logger'> {
   readonly bucket: Bucket;
-  /** Null if the record is not sealed with a previous secret. */
-  readonly reseal: (record: StateRecord) => Buffer | null;
+  /** Returns the new value as text; null if the record is not sealed with a previous secret. */
+  readonly reseal: (record: StateRecord) => string | null;
 }
 
 /**
@@ -57,12 +58,10 @@ export class Resealing {
       const record = await this.#deps.bucket.get(key);
       const value = record === null ? null : this.#deps.reseal(record);
       if (record === null || value === null) return;
-      if ((await this.#deps.bucket.update(key, value, record.revision)) === null) left++;
+      if ((await this.#deps.bucket.update(key, Buffer.from(value), record.revision)) === null) left++;
       else sealed++;
     };
-    for (let i = 0; i < keys.length && !this.#closed; i += MAX_READS) {
-      await Promise.all(keys.slice(i, i + MAX_READS).map(seal));
-    }
+    for (const some of chunks(keys, MAX_READS)) if (!this.#closed) await Promise.all(some.map(seal));
     return { sealed, left };
   }
 }

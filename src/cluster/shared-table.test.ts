@@ -34,7 +34,7 @@ async function known(count: number, isLost: (at: number) => boolean = () => fals
     { ...ALONE, state: view, clock, logger },
     { bucket: 'records', ttlMs: 0 },
     {
-      heard: ({ key, value }) => events.push(`${key} ${value}`),
+      received: ({ key, value }) => events.push(`${key} ${value}`),
       gone: (key) => events.push(`${key} gone`),
       recall: (key) => {
         recalled.push(key);

@@ -1,7 +1,7 @@
 import type { Bucket, StateRecord, StateWatcher } from '../bus/shared-state.ts';
 import { pause } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import { type FirstNodeDeps, forgettingMarks, MARKS_MS } from './at-first-node.ts';
+import { type FirstNodeDeps, purgeTombstonesPeriodically, TOMBSTONE_RETENTION_MS } from './at-first-node.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
@@ -46,18 +46,18 @@ export class SharedTable {
   readonly #failing = new Set<string>();
   readonly #late = new Map<string, LateChange>();
   /** Revisions that this node wrote since the last listing began and has not received, by key. */
-  readonly #unheard = new Map<string, number>();
+  readonly #unreceivedWrites = new Map<string, number>();
   /** A listing was incomplete, or the owner dropped records. */
-  #lacks = false;
+  #incomplete = false;
   #incarnation = '';
   /** The last listing left out older records of the same bucket: a record that it lacks need not be lost. */
   #older = false;
   /** When a change or a listing was received last. Wall clock, because it runs while the machine is suspended. */
-  #heardAt = 0;
+  #receivedAt = 0;
   #follows = false;
   #followedTo = 0;
   /** The last listing came so late that tombstones may have been removed: records that the bucket lacks are not restored. */
-  #lacksMarks = false;
+  #tombstonesExpired = false;
   /** Number of the listing; revisions of different listings cannot be compared. */
   #listing = 0;
   #restoring = 0;
@@ -76,7 +76,7 @@ export class SharedTable {
     this.#owner = owner;
     this.#unconfirmed = new Set(settings.known);
     this.bucket = deps.state.bucket(settings.bucket, settings);
-    this.#stopForgetting = forgettingMarks(deps, this.bucket);
+    this.#stopForgetting = purgeTombstonesPeriodically(deps, this.bucket);
     void this.#follow();
   }
 
@@ -97,8 +97,8 @@ export class SharedTable {
   }
 
   /** False before the first listing, and once records were left out or dropped. */
-  get whole(): boolean {
-    return !this.#lacks && this.#incarnation !== '';
+  get complete(): boolean {
+    return !this.#incomplete && this.#incarnation !== '';
   }
 
   get unwritten(): number {
@@ -111,16 +111,16 @@ export class SharedTable {
     const record = await this.bucket.get(key);
     if (old && listing !== this.#listing) return this.read(key, old);
     const isNews = listing === this.#listing && (old || (record?.revision ?? 0) > this.#followedTo);
-    if (isNews && record !== null) this.#heard(record);
+    if (isNews && record !== null) this.#onRecord(record);
     return record?.revision ?? null;
   }
 
   /** The owner has evicted the record, until it changes again. */
   drop(key: string): void {
-    this.#lacks = true;
+    this.#incomplete = true;
     this.#received.delete(key);
     this.#unconfirmed.delete(key);
-    this.#unheard.delete(key);
+    this.#unreceivedWrites.delete(key);
   }
 
   /** Waits up to three seconds for pending writes: only this node may know them. */
@@ -142,7 +142,7 @@ export class SharedTable {
     const { bucket, newest } = this.#settings;
     const watcher: StateWatcher = {
       put: (record) => {
-        this.#heard(record);
+        this.#onRecord(record);
         this.#reached(record.revision);
       },
       gone: (key, revision) => {
@@ -150,7 +150,7 @@ export class SharedTable {
         this.#reached(revision);
       },
       onBegin: () => this.#listed(),
-      onReady: (incarnation, whole) => this.#heardAll(incarnation, whole),
+      onReady: (incarnation, whole) => this.#onListingEnd(incarnation, whole),
     };
     try {
       const watch = await this.bucket.watch('>', watcher, newest);
@@ -165,7 +165,7 @@ export class SharedTable {
 
   #reached(revision: number): void {
     this.#followedTo = revision;
-    if (this.#follows) this.#heardAt = this.#deps.clock.wall();
+    if (this.#follows) this.#receivedAt = this.#deps.clock.wall();
   }
 
   #listed(): void {
@@ -176,25 +176,25 @@ export class SharedTable {
     this.#missing.clear();
     this.#failing.clear();
     this.#late.clear();
-    this.#unheard.clear();
+    this.#unreceivedWrites.clear();
     this.#followedTo = 0;
   }
 
-  #heardAll(incarnation: string, whole: boolean): void {
+  #onListingEnd(incarnation: string, whole: boolean): void {
     const same = incarnation === this.#incarnation;
     const now = this.#deps.clock.wall();
     this.#older = !whole && (same || this.#incarnation === '');
-    this.#lacksMarks = same && now - this.#heardAt >= MARKS_MS / 2;
-    this.#heardAt = now;
+    this.#tombstonesExpired = same && now - this.#receivedAt >= TOMBSTONE_RETENTION_MS / 2;
+    this.#receivedAt = now;
     this.#follows = true;
     this.#incarnation = incarnation;
-    this.#lacks ||= !whole;
-    this.#owner.heardAll?.();
+    this.#incomplete ||= !whole;
+    this.#owner.listingEnded?.();
     for (const key of this.#unconfirmed) this.#missing.add(key);
     this.#work();
   }
 
-  #heard(record: StateRecord): void {
+  #onRecord(record: StateRecord): void {
     const { key, revision } = record;
     // A newer revision was read.
     if (revision < (this.#received.get(key) ?? 0)) return;
@@ -202,13 +202,13 @@ export class SharedTable {
     const again = this.#unconfirmed.delete(key);
     if (this.#isOld(key, revision)) return;
     if (this.#writes(key)) this.#late.set(key, { revision, record });
-    else this.#owner.heard(record, again);
+    else this.#owner.received(record, again);
   }
 
   #gone(key: string, revision: number): void {
     const renews = this.#settings.reusesKeys === true && this.#writes(key);
     // Most deletions concern records that this node never received or no longer keeps.
-    if (!this.#isKnown(key) && !this.whole && !renews) this.#owner.gone(key);
+    if (!this.#isKnown(key) && !this.complete && !renews) this.#owner.gone(key);
     if (!this.#isKnown(key) || this.#isOld(key, revision)) return;
     if (renews) this.#late.set(key, { revision, record: null });
     else this.#forget(key);
@@ -216,9 +216,9 @@ export class SharedTable {
 
   /** Whether the revision is older than this node's last write of the record. */
   #isOld(key: string, revision: number): boolean {
-    const written = this.#unheard.get(key);
+    const written = this.#unreceivedWrites.get(key);
     if (written !== undefined && revision < written) return true;
-    this.#unheard.delete(key);
+    this.#unreceivedWrites.delete(key);
     return false;
   }
 
@@ -287,7 +287,7 @@ export class SharedTable {
     else if (comparable) {
       this.#received.set(key, revision);
       this.#unconfirmed.delete(key);
-      this.#unheard.set(key, revision);
+      this.#unreceivedWrites.set(key, revision);
     }
   }
 
@@ -301,7 +301,7 @@ export class SharedTable {
 
   #take(key: string, { record }: LateChange): void {
     if (record === null) this.#forget(key);
-    else this.#owner.heard(record, false);
+    else this.#owner.received(record, false);
   }
 
   /** Returns the revision; `deleted` if another node has deleted the record and keys are not reused. */
@@ -337,8 +337,8 @@ export class SharedTable {
     const concerns = (): boolean => listing === this.#listing && !this.#closed && this.#isMissing(key);
     this.#restoring++;
     try {
-      const older = this.#older || this.#lacksMarks ? await bucket.look(key) : null;
-      if (older === null && this.#lacksMarks) {
+      const older = this.#older || this.#tombstonesExpired ? await bucket.look(key) : null;
+      if (older === null && this.#tombstonesExpired) {
         if (concerns()) this.#forget(key);
       } else if (older === null && (await bucket.restore(key, value)) !== null) this.#restored++;
       else {
@@ -346,7 +346,7 @@ export class SharedTable {
         if (concerns()) {
           if (there === null) throw new Error(`${key} is not found, and cannot be written`);
           if (there === 'deleted') this.#forget(key);
-          else this.#heard(there);
+          else this.#onRecord(there);
         }
       }
     } catch (error) {

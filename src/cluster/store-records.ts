@@ -16,7 +16,7 @@ export function fencingToken(incarnation: string, revision: number): string {
 }
 
 /** Writes over the record that was read, or (null) where there was none. Returns null if the record has changed since. */
-export function writeOver(
+export function compareAndSet(
   bucket: Bucket,
   key: string,
   value: Buffer,

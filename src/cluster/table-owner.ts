@@ -21,10 +21,10 @@ export interface TableOwner {
    * A record was received, written by any node. `again`: it was known before an outage; it may have been lost, and restored by a
    * node with an older value.
    */
-  heard(record: StateRecord, again: boolean): void;
+  received(record: StateRecord, again: boolean): void;
   gone(key: string): void;
   /** A listing has ended, the first or a later one. */
-  heardAll?(): void;
+  listingEnded?(): void;
   /** The value to write again for a record that was not listed; null forgets it. `lost` false: it may be too old for the list. */
   recall(key: string, lost: boolean): Buffer | null;
   /** Merges this node's value with the stored one. */

@@ -74,14 +74,14 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
   extensions: 'goose',
 };
 
-/** The client of a file, by its path, its content (`told`), or its container. */
-export function clientOf(file: string, containers: readonly string[], told: ClientId | null = null): ClientFormat {
+/** The client of a file, by its path, its content (`detected`), or its container. */
+export function clientOf(file: string, containers: readonly string[], detected: ClientId | null = null): ClientFormat {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return formatOf(byPath);
   // Most blocks of Continue are in folders of their own.
-  if (told === 'continue' || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
-  if (told !== null) return formatOf(told);
+  if (detected === 'continue' || /[/\\]\.continue[/\\]/.test(file)) return formatOf('continue');
+  if (detected !== null) return formatOf(detected);
   for (const container of containers) {
     const id = BY_CONTAINER[container];
     if (id !== undefined) return formatOf(id);

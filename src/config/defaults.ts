@@ -35,4 +35,4 @@ export const DEFAULTS = {
 } as const;
 
 /** Maximum of every time: a week. Node's timers overflow after 24.8 days. */
-export const LONGEST_MS = 7 * 24 * 60 * 60 * 1000;
+export const MAX_TIME_MS = 7 * 24 * 60 * 60 * 1000;

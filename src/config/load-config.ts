@@ -1,8 +1,8 @@
 import { dirname, resolve } from 'node:path';
 import type { DesiredState } from '../model/desired-state.ts';
+import { secretsOf } from '../model/sanitized-definition.ts';
 import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
-import { secretsOf } from '../model/swept-definition.ts';
 import { folderOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
 import { answerInputs, type InputPrompt } from './document/inputs.ts';
@@ -10,12 +10,12 @@ import { secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { readSource } from './document/read-source.ts';
-import { checkShape, NOT_YET } from './document/shape.ts';
+import { checkShape, RESERVED_KEYS } from './document/shape.ts';
 import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems, Source, suggest } from './problem/problem.ts';
 import { configJsonSchema } from './schema-json.ts';
 import type { ReadingContext } from './server/field-reader.ts';
-import { leadsBack } from './server/leads-back.ts';
+import { isSelfReference } from './server/is-self-reference.ts';
 import { argvServer, misconfiguredServer } from './server/plain-server.ts';
 import { hasUrl, readServer, serverContext } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
@@ -40,7 +40,7 @@ export interface LoadOptions {
   /** Asks the user for `${input:…}`; absent without a terminal. */
   readonly inputs?: InputPrompt;
   /** Reads the secrets from the store at `place`; called only if the documents refer to `${secret:…}`. */
-  readonly secrets?: (place: SecretsPlace) => Promise<StoredSecrets>;
+  readonly secrets?: (place: SecretStoreSettings) => Promise<StoredSecrets>;
   readonly overrides?: Overrides;
   /** Keep references in the definitions, which are stored elsewhere. */
   readonly keepsReferences?: boolean;
@@ -49,7 +49,7 @@ export interface LoadOptions {
 }
 
 /** The settings that locate the secret store. */
-export type SecretsPlace = Pick<DesiredState, 'dataDir' | 'cluster'>;
+export type SecretStoreSettings = Pick<DesiredState, 'dataDir' | 'cluster'>;
 
 /** A document that a program supplies. */
 interface InlineSource {
@@ -117,7 +117,7 @@ class Load {
     for (const file of this.#files) await this.#file(file);
     for (const { label, text } of inline) await this.#source(new Source(label, text), cwd, cwd, true);
     await this.#askForSecrets();
-    const { listen } = this.#early(() => this.#someSettings());
+    const { listen } = this.#ignoringProblems(() => this.#someSettings());
     for (const document of this.#documents) this.#definitions(document, listen);
     if (argvCommand !== undefined) this.#command(argvCommand);
     return this.#result();
@@ -221,7 +221,10 @@ class Load {
     if (secrets === undefined || !referred) return;
     const setting = this.#settings.get('cluster');
     const reading = { setting, nats: overrides?.nats, env, agents: { has: () => true }, problems: this.#problems };
-    const place = this.#early(() => ({ dataDir: this.#someSettings().dataDir, cluster: readCluster(reading).cluster }));
+    const place = this.#ignoringProblems(() => ({
+      dataDir: this.#someSettings().dataDir,
+      cluster: readCluster(reading).cluster,
+    }));
     for (const [name, value] of await secrets(place)) this.#stored.set(name, value);
   }
 
@@ -231,9 +234,9 @@ class Load {
   }
 
   /** Drops the problems of a reading that `#result` repeats. */
-  #early<T>(read: () => T): T {
+  #ignoringProblems<T>(read: () => T): T {
     let value!: T;
-    this.#problems.apart(() => {
+    this.#problems.capture(() => {
       value = read();
     });
     return value;
@@ -248,10 +251,11 @@ class Load {
     for (const [definition, name] of names) {
       this.#definedNames.add(name);
       let server: Server | null = null;
-      const wrong = problems.apart(() => {
+      const wrong = problems.capture(() => {
         const { folder: own = folder } = definition;
         server = readServer(definition, name, own === folder ? context : { ...context, folder: own });
-        if (server === null || this.#options.keepsReferences === true || !leadsBack(server.transport, listen)) return;
+        if (server === null || this.#options.keepsReferences === true || !isSelfReference(server.transport, listen))
+          return;
         server = null;
         problems.warn('TL1414', source, definition.nameSpan, `${definition.path} is this gateway, and is left out`);
       });
@@ -285,7 +289,7 @@ class Load {
     const context = { source, problems: this.#problems, strict: ours, ignored: new Set<string>() };
     for (const member of root.members) {
       const { key, keySpan, value } = member;
-      if (isContainerKey(key) && !NOT_YET[key]) continue;
+      if (isContainerKey(key) && !RESERVED_KEYS[key]) continue;
       const known = Object.hasOwn(schema.properties ?? {}, key);
       if (client.isSettings && !ours) continue;
       if (!known) {

@@ -1,8 +1,8 @@
-import type { CommandWord } from '../model/command-words.ts';
+import type { CommandWord } from '../model/command-line.ts';
 import type { ListenSettings } from '../model/desired-state.ts';
 import { SERVER_NAME_PATTERN } from '../model/names.ts';
 import { RUN_TIME, type Server } from '../model/server.ts';
-import { type ServerWords, serverWords } from '../model/server-words.ts';
+import { parseServerCommandLine, type ServerCommandLine } from '../model/server-command-line.ts';
 import { type ClientFormat, clientOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
 import { maskSecrets, maskText } from './document/mask-secrets.ts';
@@ -22,17 +22,17 @@ import {
   foldersWithServers,
   isSetting,
   looksLikeServer,
-  type WrittenDefinition,
+  type RawDefinition,
 } from './files/containers.ts';
 import { type ConfigProblem, Problems, Source } from './problem/problem.ts';
-import { asOurs } from './server/as-ours.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { derivedName } from './server/derived-name.ts';
-import { leadsBack } from './server/leads-back.ts';
+import { isSelfReference } from './server/is-self-reference.ts';
 import { type OfferedInput, offeredInputs } from './server/offered-inputs.ts';
 import { readServer, serverContext } from './server/read-server.ts';
 import { nameServers, serverNameOf } from './server/server-names.ts';
 import { targetOf } from './server/target.ts';
+import { toOwnFormat } from './server/to-own-format.ts';
 import { secretNameOf, withoutSecrets } from './server/without-secrets.ts';
 
 /** Text from which the user adds servers. */
@@ -81,7 +81,7 @@ export type OfferResult =
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
 
 interface FoundDefinitions {
-  readonly definitions: readonly WrittenDefinition[];
+  readonly definitions: readonly RawDefinition[];
   /** Keys and references are Trunkline's. */
   readonly ours: boolean;
   readonly client: ClientFormat;
@@ -112,7 +112,7 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
   const lacking = new Map<string, OfferedInput>();
   for (const [written, name] of nameServers(found.definitions, found.ours, source, problems, new Map())) {
     const completed = { ...written, node: withTexts(written.node, inputs.complete) };
-    const definition = found.ours ? completed : asOurs({ ...completed, name }, theirs);
+    const definition = found.ours ? completed : toOwnFormat({ ...completed, name }, theirs);
     if (definition === null) continue;
     const { node, path, nameSpan } = definition;
     if (node.kind === 'object') mayRead(name, readsOf(node));
@@ -127,7 +127,7 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
     if (missing.length > 0) continue;
     const server = readServer({ ...definition, node: withTexts(node, inputs.filled) }, name, reading);
     if (server === null || node.kind !== 'object') continue;
-    if (leadsBack(server.transport, listen)) {
+    if (isSelfReference(server.transport, listen)) {
       problems.warn('TL1414', source, nameSpan, `${path} is this gateway, and is left out`);
       continue;
     }
@@ -159,7 +159,7 @@ function fromCommand(
   problems: Problems,
 ): FoundDefinitions | null {
   maskText(source);
-  const line = serverWords(source.text);
+  const line = parseServerCommandLine(source.text);
   if ('complaint' in line) {
     problems.error('TL1101', source, line.span, line.complaint, line.fix);
     return null;
@@ -196,7 +196,7 @@ function fromCommand(
   return { definitions: [definition], ours: true, client: clientOf(RUN_TIME, []), inputsOf: null };
 }
 
-function definitionOf(line: ServerWords, isUrl: boolean, source: Source, problems: Problems): ObjectNode | null {
+function definitionOf(line: ServerCommandLine, isUrl: boolean, source: Source, problems: Problems): ObjectNode | null {
   const { env, headers, words, type, description } = line;
   const [wrong] = isUrl ? env : headers;
   if (wrong !== undefined) {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { joinCursors } from '../telemetry/journal.ts';
-import type { AskedNode, ClusterPlane, ControlPlane, ForwardedRequest } from './control-plane.ts';
+import type { ClusterPlane, ControlPlane, ForwardedRequest, NodeRequest } from './control-plane.ts';
 import {
   type ApiOperation,
   type ControlAnswer,
@@ -30,7 +30,7 @@ export async function runAtNodes(
   const { cluster } = plane;
   if (cluster !== null && operation.runsAt === 'holder') {
     const holder = cluster.holder(request.name);
-    const answer = holder === null ? null : await askOne(cluster, holder, operation, request);
+    const answer = holder === null ? null : await requestNode(cluster, holder, operation, request);
     if (answer?.status === 200) return answer;
   }
   const own = await operation.run(request, plane);
@@ -41,7 +41,7 @@ export async function runAtNodes(
   }
   if (operation.merge === undefined) return own;
   const others = cluster.others();
-  const answers = await Promise.all(others.map((one) => askOne(cluster, one, operation, request)));
+  const answers = await Promise.all(others.map((one) => requestNode(cluster, one, operation, request)));
   const good = [own, ...answers].filter(({ status }) => status === 200);
   const failed = others.filter((_, at) => answers[at]!.status >= 500);
   const changes = operation.method !== 'GET';
@@ -68,7 +68,7 @@ async function runAtNode(node: string, operation: ApiOperation, request: Control
   if (cluster?.others().includes(node) !== true) {
     return problem(404, 'node_unknown', `there is no other node named ${JSON.stringify(node.slice(0, 64))}`);
   }
-  return (operation.streams === true ? streamOf : askOne)(cluster, node, operation, request);
+  return (operation.streams === true ? streamOf : requestNode)(cluster, node, operation, request);
 }
 
 /** Passes the client's `Last-Event-ID` to the other node as `after`. */
@@ -83,7 +83,7 @@ function withCursor(query: URLSearchParams | string, cursor: string): string {
   return asked.toString();
 }
 
-async function askOne(
+async function requestNode(
   cluster: ClusterPlane,
   node: string,
   operation: ApiOperation,
@@ -135,8 +135,8 @@ function relayed(
   node: string,
   request: ForwardedRequest,
   write: (id: string | null, json: Buffer) => boolean,
-): AskedNode {
-  const asked: AskedNode = cluster.ask(node, request, (id, json) => {
+): NodeRequest {
+  const asked: NodeRequest = cluster.ask(node, request, (id, json) => {
     if (!write(id, json)) asked.pause();
   });
   return asked;
@@ -151,7 +151,7 @@ class StreamOfNodes {
   readonly #cluster: ClusterPlane;
   readonly #request: ForwardedRequest;
   readonly #own: { close(): void };
-  readonly #asked = new Map<string, AskedNode>();
+  readonly #asked = new Map<string, NodeRequest>();
   readonly #timer: NodeJS.Timeout;
   /** Last position of each node. */
   #cursor: string;

@@ -7,7 +7,7 @@ export function digestOf(token: string): Buffer {
 }
 
 /** Whether the bearer token of the request is one of these tokens. Takes the same time for any wrong one. */
-export function carriesOne(context: RequestContext, digests: readonly Buffer[]): boolean {
+export function hasBearerToken(context: RequestContext, digests: readonly Buffer[]): boolean {
   const [, token = ''] = /^Bearer ([\x21-\x7e]+)$/i.exec(context.header('authorization') ?? '') ?? [];
   const shown = digestOf(token);
   return digests.some((digest) => timingSafeEqual(shown, digest));

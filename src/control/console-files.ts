@@ -57,7 +57,7 @@ export class ConsoleFiles {
       return;
     }
     const text = 'This gateway runs from a checkout in which the console is not built. Run: npm run build';
-    own(context);
+    removeApiHeaders(context);
     context.answer(503, PAGE_TYPE, Buffer.from(plainPage('The console is not built', text)), [...HEADERS, ...PAGE]);
   }
 
@@ -68,7 +68,7 @@ export class ConsoleFiles {
       return;
     }
     const { type, bytes, gzip, etag } = file;
-    own(context);
+    removeApiHeaders(context);
     const headers = [...HEADERS, ...cache, 'ETag', etag, 'Vary', 'Accept-Encoding'];
     if (context.header('if-none-match') === etag) context.empty(304, headers);
     else if (gzip !== null && /\bgzip\b/.test(context.header('accept-encoding') ?? '')) {
@@ -93,7 +93,7 @@ export class ConsoleFiles {
 }
 
 /** Removes the headers of API answers. */
-function own(context: RequestContext): void {
+function removeApiHeaders(context: RequestContext): void {
   context.answerHeaders = [];
 }
 

@@ -61,7 +61,7 @@ export class ConsoleLogins {
     const good =
       typeof token === 'string'
         ? this.tokenDigests.some((digest) => timingSafeEqual(digestOf(token), digest))
-        : typeof code === 'string' && this.#used(code);
+        : typeof code === 'string' && this.#redeemCode(code);
     if (!good) return null;
     const now = this.#clock.wall();
     for (const [key, session] of this.#sessions) if (this.#isOver(session)) this.#sessions.delete(key);
@@ -93,7 +93,7 @@ export class ConsoleLogins {
     for (const [key, session] of this.#sessions) if (session === ended) this.#sessions.delete(key);
   }
 
-  #used(code: string): boolean {
+  #redeemCode(code: string): boolean {
     const key = keyOf(code);
     const until = this.#codes.get(key);
     this.#codes.delete(key);

@@ -19,7 +19,7 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/login',
     summary:
       'Opens a session of the console: sets its cookie, and answers with what requests send as `Trunkline-Csrf`.',
-    open: true,
+    unauthenticated: true,
     runsAt: 'this-node',
     body: PROOF,
     maxBodyBytes: MAX_BODY_BYTES,

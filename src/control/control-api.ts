@@ -4,9 +4,9 @@ import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { runAtNodes } from './at-nodes.ts';
-import { carriesOne, digestOf } from './bearer.ts';
+import { digestOf, hasBearerToken } from './bearer.ts';
 import type { ConsoleSession } from './console-logins.ts';
-import type { ControlPlane, TellStep } from './control-plane.ts';
+import type { ControlPlane, SendStep } from './control-plane.ts';
 import type { ApiOperation, StepsAnswer, StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
@@ -71,13 +71,14 @@ export class ControlApi {
   }
 
   #serve(context: RequestContext, operation: ApiOperation, hasCertificate: boolean): void {
-    const proven = operation.open === true || (hasCertificate && !isBrowser(context));
+    const proven = operation.unauthenticated === true || (hasCertificate && !isBrowser(context));
     const caller = proven ? PROGRAM : this.#caller(context);
-    if (caller === null || this.#exec(context) === null) return;
-    const { session } = caller;
-    if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body, session));
+    const exec = caller === null ? null : this.#exec(context);
+    if (caller === null || exec === null) return;
+    const run = (body: Buffer): void => void this.#run(context, operation, body, caller.session, exec);
+    if (operation.body !== undefined) context.readJson(run);
     else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
-    else void this.#run(context, operation, NO_BODY, session);
+    else run(NO_BODY);
   }
 
   async #run(
@@ -85,14 +86,15 @@ export class ControlApi {
     operation: ApiOperation,
     body: Buffer,
     session: ConsoleSession | null,
+    exec: boolean,
   ): Promise<void> {
     const { plane, logger } = this.#deps;
     try {
-      const caller = { exec: this.#exec(context) === true };
+      const caller = { exec };
       const lastEventId = context.header('last-event-id') ?? null;
       const query = new URLSearchParams(context.query);
       const gone = new AbortController();
-      context.whenGone(() => gone.abort());
+      context.onDisconnect(() => gone.abort());
       const { param: name } = context;
       const request = { name, query, body, caller, lastEventId, gone: gone.signal, session, secure: isSecure(context) };
       const answer = await runAtNodes(operation, request, plane);
@@ -105,11 +107,11 @@ export class ControlApi {
         return;
       }
       const status = answer.status === 200 ? (operation.status ?? 200) : answer.status;
-      if (operation.method !== 'GET' && !(operation.open === true && status === 401 && this.#isLogged())) {
+      if (operation.method !== 'GET' && !(operation.unauthenticated === true && status === 401 && this.#isLogged())) {
         logger.info('control', { operation: operation.id, name: context.param, status });
       }
-      // Answers of tools and of operations with `echoes` go to their caller unredacted; all others are redacted.
-      const isCallers = operation.id === 'callTool' || (operation.echoes === true && answer.status === 200);
+      // Answers of tools and of operations with `unredacted` go to their caller unredacted; all others are redacted.
+      const isCallers = operation.id === 'callTool' || (operation.unredacted === true && answer.status === 200);
       const text = isCallers ? answer.body : logger.redactJson(answer.body.toString());
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
     } catch (error) {
@@ -135,8 +137,8 @@ export class ControlApi {
     const writer = context.openSse();
     const release = this.#endWith(session, () => gone.abort());
     try {
-      const tell: TellStep = (json, needed = false) => void writer.event(null, [Buffer.from(json)], !needed);
-      writer.event(null, [await steps(tell)]);
+      const sendStep: SendStep = (json, needed = false) => void writer.event(null, [Buffer.from(json)], !needed);
+      writer.event(null, [await steps(sendStep)]);
     } catch (error) {
       this.#deps.logger.error('control_failed', { operation: context.path, error });
     } finally {
@@ -186,7 +188,7 @@ export class ControlApi {
   /** Authenticates the caller. Refuses an unknown caller and returns null. */
   #caller(context: RequestContext): { readonly session: ConsoleSession | null } | null {
     const { console } = this.#deps.plane;
-    if (carriesOne(context, console.tokenDigests)) return PROGRAM;
+    if (hasBearerToken(context, console.tokenDigests)) return PROGRAM;
     const session = context.header('authorization') === undefined ? console.find(context.header('cookie')) : null;
     if (session === null) context.refuse(UNKNOWN_CALLER);
     else if (!timingSafeEqual(digestOf(context.header(CSRF_HEADER) ?? ''), digestOf(session.csrf))) {

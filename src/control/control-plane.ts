@@ -42,7 +42,7 @@ export interface ToolsPlane {
     server: string | null,
   ): Promise<{ readonly tools: readonly ToolView[]; readonly notOffered: readonly HiddenTool[] }>;
   /** The tools as clients show them that call the gateway `gateway`. `client`: null for all; an unknown one yields none. */
-  asClients(gateway: string, client: string | null): Promise<readonly ShownClient[]>;
+  listForClients(gateway: string, client: string | null): Promise<readonly ShownClient[]>;
 }
 
 /** Pins and drift. Implemented by `app/`. */
@@ -88,12 +88,12 @@ export interface TaskPlane {
 }
 
 /** Sends one step as JSON text. For a client that does not keep up, steps that are not `needed` may be dropped. */
-export type TellStep = (json: string, needed?: boolean) => void;
+export type SendStep = (json: string, needed?: boolean) => void;
 
 /** Calls in the role of a client. Implemented by `app/`; the control API validates the bodies. */
 export interface PlaygroundPlane {
-  /** Passes each step to `tell` but the last, with which it resolves, as JSON text. Never rejects. */
-  run(body: Buffer, gone: AbortSignal, tell: TellStep): Promise<string>;
+  /** Passes each step to `sendStep` but the last, with which it resolves, as JSON text. Never rejects. */
+  run(body: Buffer, gone: AbortSignal, sendStep: SendStep): Promise<string>;
   /** Whether the call waited for this answer; null if there is no such call. */
   answer(run: string, body: Buffer): boolean | null;
 }
@@ -112,8 +112,8 @@ export interface ClusterPlane {
   silent(): readonly AbsentNode[];
   /** A node that has the server if this one does not; otherwise null. */
   holder(server: string): string | null;
-  /** Runs an operation at another node; `tell` gets the events of a stream. */
-  ask(node: string, request: ForwardedRequest, tell?: (id: string | null, json: Buffer) => void): AskedNode;
+  /** Runs an operation at another node; `onEvent` gets the events of a stream. */
+  ask(node: string, request: ForwardedRequest, onEvent?: (id: string | null, json: Buffer) => void): NodeRequest;
 }
 
 /** A node that does not answer; `lostAt` is wall-clock time. */
@@ -130,7 +130,7 @@ export interface ForwardedRequest {
   readonly body: string;
 }
 
-export interface AskedNode {
+export interface NodeRequest {
   /** Rejects with GatewayError if the node does not answer. */
   readonly answer: Promise<{ readonly status: number; readonly body: string | Buffer }>;
   cancel(): void;

@@ -1,6 +1,6 @@
 import { anyObject, described, flag, list, nullable, object, optional, record, text, union } from '../model/schema.ts';
 import { bodyOf } from './json-object.ts';
-import { type ApiOperation, ok, operation, problem, refusable, shownProblem } from './operation.ts';
+import { type ApiOperation, mapRunTimeProblems, ok, operation, problem, shownProblem } from './operation.ts';
 import { DEFINITION_PROBLEM } from './schemas.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -50,7 +50,7 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
     body: OFFER,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: OFFERED,
-    echoes: true,
+    unredacted: true,
     errors: {
       400: 'The body is not what the operation takes.',
       403: 'A definition does more than the control token alone allows (servers:exec).',
@@ -59,7 +59,7 @@ export const DEFINITION_OPERATIONS: readonly ApiOperation[] = [
       422: 'The text is invalid; `problems` says everything that is wrong, with its place in the text.',
     },
     run: ({ body, caller }, { offered }) =>
-      refusable(async () => {
+      mapRunTimeProblems(async () => {
         const offer = bodyOf(OFFER, body);
         if (typeof offer === 'string') return problem(400, 'body_malformed', offer);
         const given = 'document' in offer ? offer : { command: offer.command, name: offer.name ?? null };

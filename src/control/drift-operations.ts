@@ -6,13 +6,13 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  mapRunTimeProblems,
   NO_SUCH_SERVER,
   noSuchServer,
   numberIn,
   ok,
   operation,
   problem,
-  refusable,
 } from './operation.ts';
 import { DRIFT } from './schemas.ts';
 
@@ -128,7 +128,7 @@ function decide<T extends object>(
   return ofServer(request, plane, async () => {
     const decision = bodyOf(schema, request.body);
     if (typeof decision === 'string') return problem(400, 'definitions_malformed', decision);
-    return refusable(async () => {
+    return mapRunTimeProblems(async () => {
       await take(decision);
       return ok(await plane.drift.report(request.name));
     });

@@ -6,8 +6,8 @@ import {
   namesOf,
   numberIn,
   operation,
+  rawJson,
   type StreamAnswer,
-  written,
 } from './operation.ts';
 import * as schemas from './schemas.ts';
 
@@ -51,7 +51,7 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     },
     run({ query }, { logs, calls }) {
       const entries = logs.last(query.get('server'), linesIn(query)).map(({ json }) => loggedBy(calls.node, json));
-      return written(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
+      return rawJson(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
     },
   }),
   operation({
@@ -86,10 +86,10 @@ function reading(
   { query, lastEventId }: ControlRequest,
   journal: Journal,
   from: number,
-  sent = (json: string): string => json,
+  format = (json: string): string => json,
 ): JournalReading {
   const after = lastEventId ?? query.get('after');
-  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after), sent };
+  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after), format };
 }
 
 function loggedBy(node: string | null, json: string): string {

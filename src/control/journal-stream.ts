@@ -10,7 +10,7 @@ export interface JournalReading {
   /** Position to begin at; null if the cursor does not belong to this journal. */
   readonly from: number | null;
   /** Formats an entry for sending. */
-  readonly sent: (json: string) => string;
+  readonly format: (json: string) => string;
 }
 
 /**
@@ -58,13 +58,13 @@ export class JournalStream {
   }
 
   #send(): void {
-    const { journal, topic, sent } = this.#reading;
+    const { journal, topic, format } = this.#reading;
     while (!this.#blocked && !this.#writer.closed) {
       const { end } = journal;
       const { entries, lost } = journal.after(this.#position, topic, AT_ONCE);
       if (lost) this.#gap('older entries were dropped');
       for (const { seq, json } of entries) {
-        this.#event(seq, sent(json));
+        this.#event(seq, format(json));
         // Back-pressure: the position stays here until the writer drains.
         if (this.#blocked) return;
       }

@@ -13,7 +13,7 @@ const ENTRIES_AT_ONCE = 256;
 const NO_CALLS = { calls: 0, errors: 0, p50: null, p95: null, p99: null };
 
 /** What the reader of a live stream selected. */
-interface Asked {
+interface LiveSelection {
   readonly wanted: (call: CallRecord) => boolean;
   /** Server whose log is sent, or `*` for all servers; null for no log. */
   readonly logs: string | null;
@@ -26,7 +26,7 @@ interface Asked {
 export class LiveStream {
   readonly #writer: EventWriter;
   readonly #plane: ControlPlane;
-  readonly #watched: Asked;
+  readonly #watched: LiveSelection;
   readonly #stops: (() => void)[] = [];
   #events: number;
   #logs: number;
@@ -35,7 +35,7 @@ export class LiveStream {
   #active: readonly Recording[] = [];
   #blocked = false;
 
-  constructor(writer: EventWriter, plane: ControlPlane, watched: Asked, ended: () => void) {
+  constructor(writer: EventWriter, plane: ControlPlane, watched: LiveSelection, ended: () => void) {
     this.#writer = writer;
     this.#plane = plane;
     this.#watched = watched;

@@ -1,7 +1,7 @@
 import type { Listener } from '../http/listener/listener.ts';
 import type { RequestContext } from '../http/listener/request-context.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { carriesOne, digestOf } from './bearer.ts';
+import { digestOf, hasBearerToken } from './bearer.ts';
 
 /**
  * `/metrics`. The control tokens read it, as does `metrics.token`, which opens nothing else. On a listener of its own the page
@@ -35,7 +35,7 @@ export class MetricsPage {
   }
 
   #authorized(context: RequestContext): boolean {
-    if (carriesOne(context, this.#own === null ? this.#control : [...this.#control, this.#own])) return true;
+    if (hasBearerToken(context, this.#own === null ? this.#control : [...this.#control, this.#own])) return true;
     context.refuse({
       status: 401,
       code: 'token_required',

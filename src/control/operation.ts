@@ -3,7 +3,7 @@ import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { ConsoleSession } from './console-logins.ts';
-import type { AbsentNode, ControlPlane, TellStep } from './control-plane.ts';
+import type { AbsentNode, ControlPlane, SendStep } from './control-plane.ts';
 
 /** Request to an operation. The caller is authenticated, and the parameters are as the operation declares them. */
 export interface ControlRequest {
@@ -44,9 +44,9 @@ export interface StreamAnswer {
   readonly stream: (writer: EventWriter, ended: () => void) => { close(): void };
 }
 
-/** A finite event stream: `steps` passes each step to `tell` and resolves with the last one, which is never dropped. */
+/** A finite event stream: `steps` passes each step to `sendStep` and resolves with the last one, which is never dropped. */
 export interface StepsAnswer {
-  readonly steps: (tell: TellStep) => Promise<Buffer>;
+  readonly steps: (sendStep: SendStep) => Promise<Buffer>;
 }
 
 /** A query parameter: what it means and which values are valid. */
@@ -77,7 +77,7 @@ export interface ApiOperation<T = unknown> {
   /** Status of a successful answer; 200 by default. */
   readonly status?: 201;
   /** Needs neither token nor session. */
-  readonly open?: true;
+  readonly unauthenticated?: true;
   /**
    * `this-node` refuses `?node=`. Without `?node=`, `holder` forwards to a node that has the server, and `all-nodes` streams from
    * all nodes. By default the operation runs at the node that `?node=` names, else at the one that received the request.
@@ -88,7 +88,7 @@ export interface ApiOperation<T = unknown> {
   /** Schema of a successful answer. */
   readonly schema: Schema<T>;
   /** A successful answer contains texts of its caller, who needs them unchanged: it is not redacted. */
-  readonly echoes?: true;
+  readonly unredacted?: true;
   /**
    * Merges the successful answers of all nodes, this node's first; null if they yield none. `absent`: the nodes without an
    * answer. An operation with `merge` runs at all nodes, unless `?node=` names one.
@@ -112,7 +112,7 @@ export function ok<T>(value: T): ControlAnswer<T> {
 }
 
 /** An answer whose body is JSON already. */
-export function written(body: string | Buffer): ControlAnswer<never> {
+export function rawJson(body: string | Buffer): ControlAnswer<never> {
   return { status: 200, body };
 }
 
@@ -153,7 +153,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
 };
 
 /** Runs `run` and maps a RunTimeProblem to an answer. */
-export async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
+export async function mapRunTimeProblems<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
   } catch (error) {

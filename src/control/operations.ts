@@ -23,7 +23,7 @@ import {
   ok,
   operation,
   problem,
-  written,
+  rawJson,
 } from './operation.ts';
 import { PLAYGROUND_OPERATIONS } from './playground-operations.ts';
 import { RECORDING_OPERATIONS } from './recording-operations.ts';
@@ -186,7 +186,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     async run(request, plane) {
       const { name, query, body } = request;
       return (
-        refuseCall(request, plane) ?? written(await plane.callTool(name, query.get('tool')!, body, limits(request)))
+        refuseCall(request, plane) ?? rawJson(await plane.callTool(name, query.get('tool')!, body, limits(request)))
       );
     },
   }),

@@ -22,7 +22,7 @@ export const PLAYGROUND_OPERATIONS: readonly ApiOperation[] = [
       const play = bodyOf(PLAY, body);
       const wrong = typeof play === 'string' ? play : faultIn(PARAMS, play.params ?? {}, 'params');
       if (wrong !== null) return problem(400, 'play_malformed', wrong);
-      return { steps: async (tell) => Buffer.from(await playground.run(body, gone, tell)) };
+      return { steps: async (sendStep) => Buffer.from(await playground.run(body, gone, sendStep)) };
     },
   }),
   operation({

@@ -43,6 +43,10 @@ const START = object({
   maxEntries: optional(described(limit, 'It stops there. 10 000 by default, at most 100 000.')),
   maxBytes: optional(described(limit, 'It stops there. 8 MiB by default, at most 16 MiB.')),
 });
+const REPLAY_ERRORS = {
+  400: 'The body is malformed, or nothing of the recording can be replayed.',
+  404: 'There is no recording of this id, or no server of this name.',
+};
 const REPLAY_REQUEST = object({
   recording: optional(described(nullable(text), 'Id of a recording that is kept here.')),
   jsonl: optional(described(nullable(text), 'The text of one, in its place.')),
@@ -154,10 +158,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     body: REPLAY_REQUEST,
     maxBodyBytes: MAX_REPLAY_BYTES,
     schema: REPLAY,
-    errors: {
-      400: 'The body is malformed, or nothing of the recording can be replayed.',
-      404: 'There is no recording of this id, or no server of this name.',
-    },
+    errors: REPLAY_ERRORS,
     async run(request, plane) {
       const wanted = await wantedReplay(request, plane);
       if ('status' in wanted) return wanted;
@@ -175,10 +176,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     body: REPLAY_REQUEST,
     maxBodyBytes: MAX_REPLAY_BYTES,
     schema: REPLAY_TEST,
-    errors: {
-      400: 'The body is malformed, or nothing of the recording can be replayed.',
-      404: 'There is no recording of this id, or no server of this name.',
-    },
+    errors: REPLAY_ERRORS,
     async run(request, plane) {
       const wanted = await wantedReplay(request, plane);
       if ('status' in wanted) return wanted;

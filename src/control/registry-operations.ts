@@ -119,9 +119,9 @@ export const REGISTRY_OPERATIONS: readonly ApiOperation[] = [
             choices: input.choices ?? null,
             default: input.default ?? null,
           })),
-          lacking: [...given.lacking.keys()],
+          lacking: [...given.missing.keys()],
           secrets: given.secretNames,
-          definition: given.lacking.size > 0 ? null : { name: given.server, ...definition },
+          definition: given.missing.size > 0 ? null : { name: given.server, ...definition },
         });
       }),
   }),

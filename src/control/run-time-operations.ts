@@ -9,12 +9,12 @@ import {
   type ApiOperation,
   type ControlAnswer,
   type ControlRequest,
+  mapRunTimeProblems,
   NO_SUCH_SERVER,
   numberIn,
   ok,
   operation,
   problem,
-  refusable,
 } from './operation.ts';
 import { REMOVED, SERVER, type ServerView } from './schemas.ts';
 import { serverView } from './server-view.ts';
@@ -25,7 +25,7 @@ const SHORTEST_TTL_MS = 1_000;
 const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** Nodes apply a change in the shared store within three seconds. */
-const FOLLOWED_MS = 5_000;
+const APPLY_TIMEOUT_MS = 5_000;
 const LOOK_MS = 50;
 
 const BAD_REQUEST = 'The body is not one JSON object, or a parameter is invalid.';
@@ -111,7 +111,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     schema: REMOVED,
     errors: pick(400, 404, 409, 503, 507),
     run: ({ name, query }, plane) =>
-      refusable(async () => {
+      mapRunTimeProblems(async () => {
         await plane.runTime.remove(name, numberIn(query, 'revision'));
         return ok({ removed: true });
       }),
@@ -124,7 +124,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     schema: SERVER,
     errors: pick(404, 409, 429, 503, 507),
     run: ({ name }, plane) =>
-      refusable(async () => {
+      mapRunTimeProblems(async () => {
         const before = plane.upstreams.status(name);
         await plane.runTime.suspend(name);
         return plane.desired(name) === null && before !== null ? suspendedElsewhere(plane, before) : shown(plane, name);
@@ -138,7 +138,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
     schema: SERVER,
     errors: { ...pick(404, 503, 507), 409: 'The server is disabled by its own definition.' },
     run: ({ name }, plane) =>
-      refusable(async () => {
+      mapRunTimeProblems(async () => {
         await plane.runTime.resume(name);
         return shown(plane, name);
       }),
@@ -155,7 +155,7 @@ function pick(...statuses: readonly number[]): Readonly<Record<number, string>> 
 }
 
 function withDefinition<T>({ body }: ControlRequest, run: () => Promise<ControlAnswer<T>>) {
-  if (jsonObject(body) !== null) return refusable(run);
+  if (jsonObject(body) !== null) return mapRunTimeProblems(run);
   return problem(400, 'body_malformed', 'the body has to be one JSON object: the definition');
 }
 
@@ -178,7 +178,7 @@ async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<
 /** Waits for the server, since nodes advertise their servers with a delay. A temporary server may have ended already. */
 async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
   const status = () => plane.upstreams.status(name);
-  if (await followed(plane, () => status() !== null)) return ok(serverView(status()!, plane));
+  if (await waitUntilApplied(plane, () => status() !== null)) return ok(serverView(status()!, plane));
   return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it, or no node runs it yet');
 }
 
@@ -186,7 +186,8 @@ async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer<S
 async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Promise<ControlAnswer<ServerView>> {
   const { definition, name } = before;
   const suspended = { ...before, state: 'suspended' as const, definition: { ...definition, enabled: false } };
-  if (await followed(plane, () => plane.upstreams.status(name) === null)) return ok(serverView(suspended, plane));
+  if (await waitUntilApplied(plane, () => plane.upstreams.status(name) === null))
+    return ok(serverView(suspended, plane));
   return problem(
     503,
     'server_unreachable',
@@ -194,8 +195,9 @@ async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Pr
   );
 }
 
-/** Waits while nodes apply a change in the shared store; resolves with whether `came` holds. */
-async function followed(plane: ControlPlane, came: () => boolean): Promise<boolean> {
-  for (let waitedMs = 0; !came() && waitedMs < FOLLOWED_MS; waitedMs += LOOK_MS) await pause(plane.clock, LOOK_MS);
-  return came();
+/** Waits while nodes apply a change in the shared store; resolves with whether `isApplied` holds. */
+async function waitUntilApplied(plane: ControlPlane, isApplied: () => boolean): Promise<boolean> {
+  for (let waitedMs = 0; !isApplied() && waitedMs < APPLY_TIMEOUT_MS; waitedMs += LOOK_MS)
+    await pause(plane.clock, LOOK_MS);
+  return isApplied();
 }

@@ -1,18 +1,16 @@
-import { SECRET, SECRETS } from '../model/credentials.ts';
+import { KEY_OF_CLUSTER, MAX_SECRET_BYTES, SECRET, SECRETS } from '../model/credentials.ts';
 import { SECRET_NAME } from '../model/names.ts';
 import { count, described, object, text } from '../model/schema.ts';
 import { bodyOf } from './json-object.ts';
-import { type ApiOperation, ok, operation, problem, refusable } from './operation.ts';
+import { type ApiOperation, mapRunTimeProblems, ok, operation, problem } from './operation.ts';
 import { REMOVED } from './schemas.ts';
 
-const MAX_VALUE_BYTES = 64 * 1024;
-const MAX_BODY_BYTES = 8 * MAX_VALUE_BYTES;
+const MAX_BODY_BYTES = 8 * MAX_SECRET_BYTES;
 const EXEC = 'It takes the right servers:exec: what is set here may become part of a command.';
 const STORE = {
   503: 'The store cannot be written, or it is not known whether it was written.',
   507: 'The disk is full.',
 };
-const KEY_OF_CLUSTER = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
 
 const PUT = object({ value: described(text, 'At most 64 KiB.') });
 
@@ -26,7 +24,7 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
     summary: 'The names of the stored secrets, and when each was changed.',
     schema: SECRETS,
     errors: STORE,
-    run: (_request, { secrets }) => refusable(async () => ok({ secrets: await secrets.list() })),
+    run: (_request, { secrets }) => mapRunTimeProblems(async () => ok({ secrets: await secrets.list() })),
   }),
   operation({
     id: 'putSecret',
@@ -47,10 +45,10 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
         return problem(400, 'name_malformed', 'the name of a secret is 1 to 128 of: letters, digits, "_", ".", "-"');
       }
       const bytes = value.isWellFormed() && !value.includes('\0') ? Buffer.byteLength(value) : 0;
-      if (bytes === 0 || bytes > MAX_VALUE_BYTES) {
+      if (bytes === 0 || bytes > MAX_SECRET_BYTES) {
         return problem(400, 'value_malformed', 'value has to be a text of 1 byte to 64 KiB without NUL');
       }
-      return refusable(async () => ok(await secrets.put(name, value)));
+      return mapRunTimeProblems(async () => ok(await secrets.put(name, value)));
     },
   }),
   operation({
@@ -64,7 +62,7 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
     errors: { 403: EXEC, 404: 'There is no such secret.', ...STORE },
     run({ name, caller }, { secrets }) {
       if (!caller.exec) return problem(403, 'exec_required', EXEC);
-      return refusable(async () => {
+      return mapRunTimeProblems(async () => {
         if (await secrets.delete(name)) return ok({ removed: true });
         return problem(404, 'secret_unknown', `there is no secret ${JSON.stringify(name.slice(0, 128))}`);
       });
@@ -80,7 +78,7 @@ export const SECRET_OPERATIONS: readonly ApiOperation[] = [
     errors: { 403: EXEC, 409: 'The key comes from the secret of the cluster.', ...STORE },
     run({ caller }, { secrets }) {
       if (!caller.exec) return problem(403, 'exec_required', EXEC);
-      return refusable(async () => {
+      return mapRunTimeProblems(async () => {
         const sealed = await secrets.rotateKey();
         return sealed === null ? problem(409, 'key_of_cluster', KEY_OF_CLUSTER) : ok({ sealed });
       });

@@ -1,6 +1,6 @@
 import { LINKED_NAME } from '../model/names.ts';
 import { text } from '../model/schema.ts';
-import { type ApiOperation, NO_SUCH_SERVER, noSuchServer, ok, operation, problem, written } from './operation.ts';
+import { type ApiOperation, NO_SUCH_SERVER, noSuchServer, ok, operation, problem, rawJson } from './operation.ts';
 import { CLIENT_VIEWS, TOOLS } from './tool-schemas.ts';
 
 /** The tools that clients see. */
@@ -20,7 +20,7 @@ export const TOOL_OPERATIONS: readonly ApiOperation[] = [
       const items = tools.map(
         ({ definition, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"definition":${definition}}`,
       );
-      return written(`{"tools":[${items.join(',')}],"notOffered":${JSON.stringify(notOffered)}}`);
+      return rawJson(`{"tools":[${items.join(',')}],"notOffered":${JSON.stringify(notOffered)}}`);
     },
   }),
   operation({
@@ -40,9 +40,9 @@ export const TOOL_OPERATIONS: readonly ApiOperation[] = [
     errors: { 400: 'The name of the gateway is empty or too long.', 404: 'There is no client of that name.' },
     async run({ query }, plane) {
       const client = query.get('client');
-      const views = await plane.tools.asClients(query.get('gateway') ?? LINKED_NAME, client);
+      const views = await plane.tools.listForClients(query.get('gateway') ?? LINKED_NAME, client);
       if (views.length === 0) {
-        const known = (await plane.tools.asClients(LINKED_NAME, null)).map((view) => view.client).join(', ');
+        const known = (await plane.tools.listForClients(LINKED_NAME, null)).map((view) => view.client).join(', ');
         return problem(404, 'client_unknown', `no client ${JSON.stringify(client?.slice(0, 64))}; known are ${known}`);
       }
       const tool = query.get('tool');

@@ -1,5 +1,5 @@
 import * as oauth from 'oauth4webapi';
-import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
+import { type GuardedFetch, isInternalHost } from '../http/client/guarded-fetch.ts';
 import type { Credential } from './credential.ts';
 import type { Authority } from './discovery.ts';
 import { authorizationEndpoint, registrationEndpoint } from './endpoints.ts';
@@ -68,7 +68,7 @@ export async function userCode(
 }
 
 /** Revokes the tokens if the authorization server supports it (RFC 7009). */
-export async function revoked(fetch: GuardedFetch, { authority, client, tokens }: Credential): Promise<void> {
+export async function revokeTokens(fetch: GuardedFetch, { authority, client, tokens }: Credential): Promise<void> {
   const { metadata } = authority;
   if (tokens === null || metadata.revocation_endpoint === undefined) return;
   const self = { client_id: client.id };
@@ -82,7 +82,7 @@ export async function revoked(fetch: GuardedFetch, { authority, client, tokens }
  * Registers the gateway (RFC 7591). Without oauth4webapi, because many authorization servers answer with little more than the
  * client id, against the standard.
  */
-export async function registered(
+export async function registerClient(
   fetch: GuardedFetch,
   metadata: oauth.AuthorizationServer,
   redirectUri: string | null,
@@ -99,7 +99,7 @@ export async function registered(
     ],
     response_types: redirectUri === null ? [] : ['code'],
     token_endpoint_auth_method: wantedMethod,
-    application_type: redirectUri === null || isInside(new URL(redirectUri)) ? 'native' : 'web',
+    application_type: redirectUri === null || isInternalHost(new URL(redirectUri)) ? 'native' : 'web',
   });
   const headers = { 'content-type': 'application/json', accept: 'application/json' };
   const response = await fetch(endpoint, { method: 'POST', headers, body });

@@ -33,7 +33,7 @@ export function bearerChallenge(header: string | null): BearerChallenge {
 }
 
 /** Sends a request without a token, to get the server's challenge. */
-export function askedWithoutToken(fetch: GuardedFetch, url: string): Promise<Response> {
+export function requestWithoutToken(fetch: GuardedFetch, url: string): Promise<Response> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   return fetch(url, { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
 }

@@ -4,7 +4,7 @@ import type { Applied, RunTimeStore, StoreRecord } from '../store/run-time-store
 /** The part of the run-time store that stores credentials. */
 export type Records = Pick<RunTimeStore, 'list' | 'apply'>;
 
-export interface Kept<T> {
+export interface StoredValue<T> {
   readonly key: string;
   readonly value: T;
   readonly revision: number;
@@ -27,13 +27,13 @@ export class SealedRecords<T> {
     this.#collection = collection;
   }
 
-  async get(key: string): Promise<Kept<T> | null> {
+  async get(key: string): Promise<StoredValue<T> | null> {
     const found = await this.#stored(key);
     return found === undefined ? null : this.#opened(found);
   }
 
-  async all(): Promise<readonly Kept<T>[]> {
-    const all: Kept<T>[] = [];
+  async all(): Promise<readonly StoredValue<T>[]> {
+    const all: StoredValue<T>[] = [];
     const unreadable: string[] = [];
     for await (const record of recordsOf(this.#records, this.#collection)) {
       const kept = this.#opened(record);
@@ -78,7 +78,7 @@ export class SealedRecords<T> {
   }
 
   /** Null if the record was sealed with a key that is no longer known. */
-  #opened({ key, value, revision }: StoreRecord): Kept<T> | null {
+  #opened({ key, value, revision }: StoreRecord): StoredValue<T> | null {
     const text = this.#sealing.open(contextOf(this.#collection, key), value);
     return text === null ? null : { key, value: JSON.parse(text) as T, revision };
   }

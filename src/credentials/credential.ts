@@ -1,6 +1,6 @@
 import type { CredentialView } from '../model/credentials.ts';
 import { ownerOf } from './credential-owner.ts';
-import type { Kept } from './credential-store.ts';
+import type { StoredValue } from './credential-store.ts';
 import type { Authority } from './discovery.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
 
@@ -20,7 +20,10 @@ export interface Credential {
 }
 
 /** The credential as people see it, without secrets. `now`: wall clock. */
-export function credentialView({ key, value }: Pick<Kept<Credential>, 'key' | 'value'>, now: number): CredentialView {
+export function credentialView(
+  { key, value }: Pick<StoredValue<Credential>, 'key' | 'value'>,
+  now: number,
+): CredentialView {
   const { authority, client, scopes, tokens, reason, changedAt } = value;
   const refreshable = tokens?.refresh != null;
   const ended = tokens?.expiresAt != null && tokens.expiresAt <= now && !refreshable;

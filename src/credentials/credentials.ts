@@ -1,5 +1,5 @@
-import { type GuardedFetch, isInside } from '../http/client/guarded-fetch.ts';
-import { type Clock, pause, within } from '../model/clock.ts';
+import { type GuardedFetch, isInternalHost } from '../http/client/guarded-fetch.ts';
+import { type Clock, pause, withTimeout } from '../model/clock.ts';
 import type { AuthSpec, CredentialView } from '../model/credentials.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Random } from '../model/random.ts';
@@ -9,10 +9,10 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
 import { type Credential, credentialView, unreadableView } from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt, ownerOf } from './credential-owner.ts';
-import { type Kept, type Records, SealedRecords } from './credential-store.ts';
+import { type Records, SealedRecords, type StoredValue } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
 import type { ExecCredentials } from './exec-credentials.ts';
-import { errorAnswer, loginRefused, plainly } from './login-errors.ts';
+import { errorAnswer, loginRefused, toGatewayError } from './login-errors.ts';
 import { RETRY_MS, RenewalRetries } from './retries.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient, Tokens } from './token-endpoint.ts';
@@ -32,12 +32,12 @@ export interface CredentialsDeps {
   /** URL of the gateway's client id metadata document; null without one. */
   readonly clientMetadataUrl: () => string | null;
   /** The owner's tokens for a server have changed; `gone`: the credential was revoked. */
-  readonly changed: (of: CredentialOwner, gone: boolean) => void;
+  readonly onChange: (of: CredentialOwner, gone: boolean) => void;
 }
 
 /** Lifetime of a claim. Each request takes at most 5 s; the rest is for a store that is slow or briefly unreachable. */
 const EXCHANGE_MS = 20_000;
-const LEAST_LEFT_MS = 10_000;
+const MIN_REMAINING_MS = 10_000;
 /** How long the end of a login waits for an unreachable store; the credential is then stored later. */
 const LOGIN_STORE_MS = 3_000;
 /** Bound, because a server may request other scopes with every refusal. */
@@ -52,7 +52,7 @@ const LOOK_MS = 100;
 export class ServerCredentials {
   readonly deps: CredentialsDeps;
   readonly #records: SealedRecords<Credential>;
-  readonly #known = new Map<string, Kept<Credential>>();
+  readonly #known = new Map<string, StoredValue<Credential>>();
   /** The last challenges of servers. */
   readonly #challenges = new Map<string, BearerChallenge>();
   readonly #renewals = new Map<string, Promise<boolean>>();
@@ -71,12 +71,13 @@ export class ServerCredentials {
 
   /** Reads all stored credentials: at the start, and when another node has changed something. */
   async refresh(): Promise<void> {
-    let all: readonly Kept<Credential>[] = [];
+    let all: readonly StoredValue<Credential>[] = [];
     // Reads again if a credential changed meanwhile: an older read would bring a deleted credential back.
     for (let taken = -1; taken !== this.#taken; all = await this.#records.all()) taken = this.#taken;
     const there = new Set(all.map(({ key }) => key));
-    for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#take(key, null);
-    for (const kept of all) if (this.#known.get(kept.key)?.revision !== kept.revision) this.#take(kept.key, kept);
+    for (const key of [...this.#known.keys()]) if (!there.has(key)) this.#updateKnown(key, null);
+    for (const kept of all)
+      if (this.#known.get(kept.key)?.revision !== kept.revision) this.#updateKnown(kept.key, kept);
     this.#read = true;
   }
 
@@ -89,7 +90,7 @@ export class ServerCredentials {
     const issuer = definition === undefined ? null : authOf(definition).issuer;
     const anywhere = definition === undefined || !('publicOnly' in definition.transport);
     const named = anywhere ? [url, issuer].flatMap((one) => URL.parse(one ?? '')?.host ?? []) : [];
-    return this.deps.fetch(name, isInside(new URL(url)), named, trace);
+    return this.deps.fetch(name, isInternalHost(new URL(url)), named, trace);
   }
 
   /** The tokens for requests to the server; null without tokens. */
@@ -100,7 +101,7 @@ export class ServerCredentials {
   }
 
   /** Whether tokens have to be fetched before a request is sent. */
-  due(server: Server): boolean {
+  needsRenewal(server: Server): boolean {
     const tokens = this.tokens(server);
     if (tokens === null) return authOf(server).grant !== 'authorization_code';
     const { clock } = this.deps;
@@ -118,7 +119,7 @@ export class ServerCredentials {
   }
 
   /** Stores the challenge of a refused request. */
-  challenged(server: Server, header: string | null): BearerChallenge {
+  recordChallenge(server: Server, header: string | null): BearerChallenge {
     const challenge = bearerChallenge(header);
     this.#challenges.set(keyOf(ownerAt(server)), challenge);
     return challenge;
@@ -176,7 +177,7 @@ export class ServerCredentials {
     const value = { ...credential, exchangeUntil: null, reason: null, changedAt: clock.wall() };
     const key = keyOf(owner);
     this.#challenges.delete(key);
-    await within(clock, LOGIN_STORE_MS, this.#storedLogin(key, value), () => {});
+    await withTimeout(clock, LOGIN_STORE_MS, this.#storedLogin(key, value), () => {});
     return credentialView({ key, value }, clock.wall());
   }
 
@@ -185,7 +186,7 @@ export class ServerCredentials {
     this.#unstored.delete(key);
     const { value } = (await this.#records.get(key)) ?? this.#known.get(key) ?? { value: null };
     await this.#records.delete(key);
-    this.#take(key, null);
+    this.#updateKnown(key, null);
     return value;
   }
 
@@ -235,12 +236,12 @@ export class ServerCredentials {
         const exchangeUntil = clock.wall() + EXCHANGE_MS;
         const claimed = await this.#records.put(key, { ...mine, exchangeUntil }, kept?.revision ?? null);
         // A claim that took long to make may expire before the exchange ends, so it is not used.
-        const inTime = exchangeUntil - clock.wall() >= LEAST_LEFT_MS;
+        const inTime = exchangeUntil - clock.wall() >= MIN_REMAINING_MS;
         if (claimed !== null && inTime) return await this.#exchange(server, mine, claimed);
       }
     } catch (error) {
-      logger.warn('token_not_renewed', { server: name, reason: plainly(name, error).message });
-      this.#retries.later(key, () => this.renew(server, used));
+      logger.warn('token_not_renewed', { server: name, reason: toGatewayError(name, error).message });
+      this.#retries.schedule(key, () => this.renew(server, used));
     }
     return false;
   }
@@ -260,11 +261,11 @@ export class ServerCredentials {
       const scopes = got.scopes.length > 0 ? got.scopes : before.scopes;
       const tokens = { ...got, refresh, scopes };
       const value = { ...before, tokens, exchangeUntil: null, reason: null, changedAt: clock.wall() };
-      this.#retries.over(key);
-      await within(clock, EXCHANGE_MS, this.#stored(key, value, claimed), () => {});
+      this.#retries.clear(key);
+      await withTimeout(clock, EXCHANGE_MS, this.#stored(key, value, claimed), () => {});
       return this.#known.get(key)?.value.tokens?.access === got.access;
     } catch (error) {
-      const { message } = plainly(name, error);
+      const { message } = toGatewayError(name, error);
       const tokens = errorAnswer(error)?.code === 'invalid_grant' ? null : before.tokens;
       const value = { ...before, tokens, exchangeUntil: null, reason: message, changedAt: clock.wall() };
       // Replaces only the claim: a newer credential is never overwritten (fault:F21).
@@ -272,14 +273,14 @@ export class ServerCredentials {
       await this.#reread(key);
       this.#failedAt.set(key, clock.now());
       logger.warn('token_not_renewed', { server: name, reason: message });
-      if (this.#renewable(server, value)) this.#retries.later(key, () => this.renew(server, before.tokens));
+      if (this.#renewable(server, value)) this.#retries.schedule(key, () => this.renew(server, before.tokens));
       return false;
     }
   }
 
   /** Uses the new tokens at once, because the old ones may be void already, and retries until they are stored. */
   async #stored(key: string, value: Credential, claimed: number): Promise<void> {
-    this.#take(key, { key, value, revision: claimed });
+    this.#updateKnown(key, { key, value, revision: claimed });
     for (;;) {
       try {
         await this.#records.put(key, value, claimed);
@@ -294,7 +295,7 @@ export class ServerCredentials {
   /** As `#stored`, over whatever is there. A retry gives way to a revocation and to a later login, of any node. */
   async #storedLogin(key: string, value: Credential): Promise<void> {
     const before = this.#known.get(key)?.revision || null;
-    this.#take(key, { key, value, revision: 0 });
+    this.#updateKnown(key, { key, value, revision: 0 });
     this.#unstored.set(key, value);
     for (let retry = false; this.#unstored.get(key) === value; retry = true) {
       try {
@@ -332,10 +333,10 @@ export class ServerCredentials {
       const parameters = { refresh_token: tokens!.refresh };
       return requestTokens({ ...common, grant: 'refresh_token', parameters });
     }
-    const { idJag, noUserGrant, subjectToken } = await import('./user-less-grants.ts');
+    const { idJag, nonInteractiveGrant, subjectToken } = await import('./non-interactive-grants.ts');
     const subject = await subjectToken(auth);
     const assertion = auth.grant === 'enterprise_managed' ? await idJag(fetch, auth, authority, subject) : subject;
-    const { grant, parameters } = noUserGrant(auth.grant, assertion);
+    const { grant, parameters } = nonInteractiveGrant(auth.grant, assertion);
     return requestTokens({ ...common, grant, parameters: { ...parameters, scope } });
   }
 
@@ -351,13 +352,13 @@ export class ServerCredentials {
     return { ...value, exchangeUntil: null, changedAt: this.deps.clock.wall() };
   }
 
-  async #reread(key: string): Promise<Kept<Credential> | null> {
+  async #reread(key: string): Promise<StoredValue<Credential> | null> {
     const kept = await this.#records.get(key);
-    if (kept?.revision !== this.#known.get(key)?.revision) this.#take(key, kept);
+    if (kept?.revision !== this.#known.get(key)?.revision) this.#updateKnown(key, kept);
     return kept;
   }
 
-  #take(key: string, kept: Kept<Credential> | null): void {
+  #updateKnown(key: string, kept: StoredValue<Credential> | null): void {
     this.#taken++;
     const before = this.#known.get(key)?.value.tokens ?? null;
     if (kept === null) this.#known.delete(key);
@@ -367,8 +368,8 @@ export class ServerCredentials {
       if (secret != null) this.deps.logger.addSecret(secret);
     }
     // Without a valid refresh token, the server refuses the next request itself, and its caller gets the advice.
-    const told = kept === null || now !== null;
-    if (this.#read && told && before?.access !== now?.access) this.deps.changed(ownerOf(key), kept === null);
+    const notify = kept === null || now !== null;
+    if (this.#read && notify && before?.access !== now?.access) this.deps.onChange(ownerOf(key), kept === null);
   }
 }
 
@@ -380,7 +381,7 @@ function isFor(server: Server, { url, authority }: Credential): boolean {
 }
 
 /** Whether a login was revoked or replaced while it was not stored. `before`: the revision known when it ended. */
-function isReplaced(login: Credential, before: number | null, there: Kept<Credential> | null): boolean {
+function isReplaced(login: Credential, before: number | null, there: StoredValue<Credential> | null): boolean {
   if (there === null) return before !== null;
   return there.revision !== before && there.value.changedAt >= login.changedAt;
 }

@@ -3,7 +3,7 @@ import type { CredentialLease, CredentialRefusal, CredentialView, ExecSpec } fro
 import type { DesiredState } from '../model/desired-state.ts';
 import type { ProcessGuard } from '../model/process-guard.ts';
 import { secretForms } from '../model/secret.ts';
-import { digestOfWhole, type Server } from '../model/server.ts';
+import { baseConnectionDigest, type Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { askProgram, type ExecAnswer, ExecFailure } from './exec-program.ts';
 
@@ -17,7 +17,7 @@ export interface ExecCredentialsDeps {
   readonly environment: Readonly<Record<string, string>>;
   readonly desired: { readonly state: Pick<DesiredState, 'servers'> };
   /** A server that refused a request has a new credential now. */
-  readonly renewed: (server: string) => void;
+  readonly onRenewed: (server: string) => void;
 }
 
 /** A credential is renewed this long before it expires, but not before nine tenths of its lifetime. */
@@ -25,8 +25,8 @@ const AHEAD_MS = 30_000;
 /** Minimum interval of requests to a program that returned nothing new. */
 const APART_MS = 5_000;
 /** Retry delays, doubling from the first to the last, after a program failed or returned what the server refuses. */
-const FIRST_AGAIN_MS = 5_000;
-const LAST_AGAIN_MS = 300_000;
+const MIN_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 300_000;
 
 /** Credentials printed by programs, like the helpers of Git and Docker, so that any vault or cloud can be the source. */
 export class ExecCredentials {
@@ -41,7 +41,7 @@ export class ExecCredentials {
   /** The lease is shared by all connections of one definition. */
   lease(server: Server, spec: ExecSpec): CredentialLease {
     let known = this.#known.get(server.name);
-    if (known === undefined || known.digest !== digestOfWhole(server)) {
+    if (known === undefined || known.digest !== baseConnectionDigest(server)) {
       known?.close();
       known = new ExecCredential(this.deps, server, spec);
       this.#known.set(server.name, known);
@@ -69,11 +69,11 @@ class ExecCredential implements CredentialLease {
   #reason: string | null = null;
   #changedAt = 0;
   /** Monotonic time at which the program last returned nothing new. */
-  #barrenAt = Number.NEGATIVE_INFINITY;
+  #lastUnchangedAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | null = null;
   /** A request was refused, or had no credential, since the last new credential. */
   #refused = false;
-  #againMs = FIRST_AGAIN_MS;
+  #retryDelayMs = MIN_RETRY_MS;
   #cancel: (() => void) | null = null;
   readonly #closed = new AbortController();
 
@@ -85,7 +85,7 @@ class ExecCredential implements CredentialLease {
 
   /** The digest of the server, the same for all its callers. */
   get digest(): string {
-    return digestOfWhole(this.server);
+    return baseConnectionDigest(this.server);
   }
 
   get isDesired(): boolean {
@@ -112,7 +112,7 @@ class ExecCredential implements CredentialLease {
     if (status !== 401) return false;
     // Another request has caused a renewal meanwhile.
     if (this.#answer !== null && headers !== null && !sameHeaders(headers, this.#answer)) return true;
-    if (this.#deps.clock.now() - this.#barrenAt >= APART_MS || this.#asking !== null) await this.#ask();
+    if (this.#deps.clock.now() - this.#lastUnchangedAt >= APART_MS || this.#asking !== null) await this.#ask();
     const good = this.#answer !== null && !this.#ended() && !sameHeaders(headers, this.#answer);
     if (!good) {
       this.#refused = true;
@@ -150,7 +150,7 @@ class ExecCredential implements CredentialLease {
   #due(): boolean {
     const { clock } = this.#deps;
     if (this.#answer !== null && (this.#askAt === null || this.#askAt > clock.wall())) return false;
-    return this.#asking !== null || clock.now() - this.#barrenAt >= APART_MS;
+    return this.#asking !== null || clock.now() - this.#lastUnchangedAt >= APART_MS;
   }
 
   /** True also without a credential. */
@@ -182,11 +182,11 @@ class ExecCredential implements CredentialLease {
       const life = answer.expiresAt === null ? 0 : answer.expiresAt - now;
       this.#askAt = answer.expiresAt === null ? null : answer.expiresAt - Math.min(AHEAD_MS, life / 10);
       this.#reason = this.#ended() ? 'its credential program gave a credential that has ended: see "expiresAt"' : null;
-      if (!isNew || this.#ended()) this.#barrenAt = clock.now();
+      if (!isNew || this.#ended()) this.#lastUnchangedAt = clock.now();
       if (isNew) {
         this.#changedAt = now;
         this.#refused = false;
-        this.#againMs = FIRST_AGAIN_MS;
+        this.#retryDelayMs = MIN_RETRY_MS;
         this.#cancel?.();
         this.#cancel = null;
       }
@@ -194,7 +194,7 @@ class ExecCredential implements CredentialLease {
       const words = error instanceof ExecFailure ? error.message : 'its credential program could not be asked';
       this.#reason = logger.redact(words);
       logger.warn('credential_program_failed', { server, reason: this.#reason });
-      this.#barrenAt = clock.now();
+      this.#lastUnchangedAt = clock.now();
       this.#refused ||= this.#ended();
       this.#later();
     }
@@ -203,17 +203,17 @@ class ExecCredential implements CredentialLease {
   /** Asks again after a delay: the server waits for a credential, and nothing else would ask for one. */
   #later(): void {
     if (this.#cancel !== null || this.#closed.signal.aborted || !this.#refused) return;
-    this.#cancel = this.#deps.clock.after(this.#againMs, () => {
+    this.#cancel = this.#deps.clock.after(this.#retryDelayMs, () => {
       this.#cancel = null;
       if (this.#closed.signal.aborted || !this.isDesired) return;
       const before = this.#answer;
       void this.#ask().then(() => {
         if (this.#answer !== null && !sameHeaders(before?.headers ?? null, this.#answer)) {
-          this.#deps.renewed(this.server.name);
+          this.#deps.onRenewed(this.server.name);
         } else this.#later();
       });
     });
-    this.#againMs = Math.min(LAST_AGAIN_MS, this.#againMs * 2);
+    this.#retryDelayMs = Math.min(MAX_RETRY_MS, this.#retryDelayMs * 2);
   }
 }
 

@@ -3,8 +3,8 @@ import type { ExecSpec } from '../model/credentials.ts';
 import { printable } from '../model/printable.ts';
 import type { ProcessGuard } from '../model/process-guard.ts';
 import { headerComplaint } from '../model/request-headers.ts';
+import { SanitizedText } from '../model/sanitized-text.ts';
 import { revealed } from '../model/secret.ts';
-import { SweptText } from '../model/swept-text.ts';
 
 /** The result of a credential program. */
 export interface ExecAnswer {
@@ -108,8 +108,8 @@ function outputOf(
 /** The last line of standard error, without what looks like a secret. */
 function lastLine(stderr: string, secrets: readonly string[]): string {
   const line = stderr.trimEnd().split('\n').at(-1)!.trim();
-  const swept = new SweptText(line, secrets, null, false).words(false).toString();
-  return printable(swept).slice(0, MAX_LINE);
+  const sanitized = new SanitizedText(line, secrets, null, false).words(false).toString();
+  return printable(sanitized).slice(0, MAX_LINE);
 }
 
 function answerIn(output: string): ExecAnswer {

@@ -42,12 +42,12 @@ class Lease implements CredentialLease {
   }
 
   headers(method: string, url: string): Headers | Promise<Headers> {
-    if (this.#credentials.due(this.#server)) return this.#renewed(method, url);
+    if (this.#credentials.needsRenewal(this.#server)) return this.#renewed(method, url);
     return this.#current(method, url);
   }
 
   async refused({ status, challenge, headers }: CredentialRefusal): Promise<boolean> {
-    const said = this.#credentials.challenged(this.#server, challenge);
+    const said = this.#credentials.recordChallenge(this.#server, challenge);
     const used = this.#credentials.tokens(this.#server);
     if (said.error === 'use_dpop_nonce') return this.#nonce !== null;
     // Another request has renewed the token meanwhile, or a user has signed in.

@@ -1,4 +1,4 @@
-import { EgressRefused, NotReached } from '../http/client/guarded-fetch.ts';
+import { EgressRefused, FetchFailed } from '../http/client/guarded-fetch.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { StoreError } from '../store/run-time-store/run-time-store.ts';
 
@@ -13,7 +13,7 @@ export function noLogin(words: string): GatewayError {
 }
 
 /** An error of a login or token request, in words without secrets and with the name of the server. */
-export function plainly(server: string, error: unknown): GatewayError {
+export function toGatewayError(server: string, error: unknown): GatewayError {
   const say = (code: GatewayError['code'], words: string): GatewayError =>
     new GatewayError(code, `${server}: ${words}`, { server, cause: error });
   if (error instanceof GatewayError) return say(error.code, error.message);
@@ -25,7 +25,7 @@ export function plainly(server: string, error: unknown): GatewayError {
   if (error instanceof StoreError)
     return say('NOT_SENT', 'the store of the gateway does not answer; try again in a moment');
   if (error instanceof EgressRefused) return say('AUTH_REQUIRED', error.message);
-  if (error instanceof NotReached) return say('NOT_SENT', error.message);
+  if (error instanceof FetchFailed) return say('NOT_SENT', error.message);
   const { code } = error as { code?: string };
   if (code?.startsWith('OAUTH_') === true)
     return say('AUTH_REQUIRED', `the authorization server is not right: ${clean((error as Error).message)}`);

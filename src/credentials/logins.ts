@@ -6,13 +6,13 @@ import type { Logins } from '../model/credential-ports.ts';
 import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
-import { askedWithoutToken } from './challenge.ts';
+import { requestWithoutToken } from './challenge.ts';
 import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
-import { type Kept, SealedRecords } from './credential-store.ts';
+import { SealedRecords, type StoredValue } from './credential-store.ts';
 import { definedClient, type ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { clientDocument } from './endpoints.ts';
-import { errorAnswer, loginRefused, noLogin, plainly } from './login-errors.ts';
+import { errorAnswer, loginRefused, noLogin, toGatewayError } from './login-errors.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
 import type { OAuthClient } from './token-endpoint.ts';
 
@@ -40,7 +40,7 @@ interface PendingLogin {
 }
 
 /** Called when a login has ended; `reason` says why it produced no credential, null if it did. */
-type LoginOver = (
+type LoginEndListener = (
   server: string,
   end: { readonly principal: string | null; readonly login: string; readonly reason: string | null },
 ) => void;
@@ -67,18 +67,18 @@ export function whyNoLogin(server: Server): string | null {
 export class OAuthLogins implements Logins {
   readonly #credentials: ServerCredentials;
   readonly #trace: SignInTrace;
-  readonly #over: LoginOver;
+  readonly #onEnd: LoginEndListener;
   readonly #pending: SealedRecords<PendingLogin>;
   /** Dynamically registered clients (RFC 7591), by issuer and redirect URI. */
   readonly #clients: SealedRecords<OAuthClient>;
   /** By login, so that each authorization server has one poll at a time. */
   readonly #waiting = new Map<string, Promise<CredentialView>>();
 
-  constructor(credentials: ServerCredentials, trace: SignInTrace, over: LoginOver) {
+  constructor(credentials: ServerCredentials, trace: SignInTrace, onEnd: LoginEndListener) {
     const { records, sealing } = credentials.deps;
     this.#credentials = credentials;
     this.#trace = trace;
-    this.#over = over;
+    this.#onEnd = onEnd;
     this.#pending = new SealedRecords(records, sealing, 'logins');
     this.#clients = new SealedRecords(records, sealing, 'oauth_clients');
   }
@@ -89,7 +89,9 @@ export class OAuthLogins implements Logins {
     principal: string | null,
     browser: string | null = null,
   ): Promise<StartedLogin> {
-    return this.#plainly(server.name, () => this.#begin(this.#ownedBy(server, principal), redirectUri, browser));
+    return this.#withGatewayErrors(server.name, () =>
+      this.#begin(this.#ownedBy(server, principal), redirectUri, browser),
+    );
   }
 
   async #begin(server: Server, redirectUri: string | null, browser: string | null): Promise<StartedLogin> {
@@ -104,7 +106,7 @@ export class OAuthLogins implements Logins {
       throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
     this.#trace.begin(name);
     const fetch = this.#credentials.fetchFor(name, transport.url);
-    if (!this.#credentials.isChallenged(server)) await this.#provoke(server, fetch);
+    if (!this.#credentials.isChallenged(server)) await this.#requestChallenge(server, fetch);
     const authority = await this.#credentials.discover(server, fetch);
     const scopes = this.#credentials.wantedScopes(server, authority);
     const client = definedClient(auth) ?? (await this.#client(fetch, authority, redirectUri));
@@ -129,12 +131,12 @@ export class OAuthLogins implements Logins {
     const id = parameters?.get('state') ?? '';
     if (parameters === undefined || id === '')
       throw noLogin('the login: give the whole address that the browser was sent back to, from http to the end');
-    const pending = await this.#plainly('the login', () => this.#claimed(id, browser));
+    const pending = await this.#withGatewayErrors('the login', () => this.#claimed(id, browser));
     let again = false;
     let reason: string | null = null;
     this.#trace.browser(pending.server, 'redirect', redirected);
     try {
-      return await this.#plainly(pending.server, async () => {
+      return await this.#withGatewayErrors(pending.server, async () => {
         const { codeIn } = await import('./authorization.ts');
         const { authority, client, redirectUri, verifier } = pending;
         const code = codeIn(parameters, authority, client, id);
@@ -148,7 +150,7 @@ export class OAuthLogins implements Logins {
       throw error;
     } finally {
       await (again ? this.#pending.put(id, pending) : this.#pending.delete(id)).catch(() => null);
-      if (!again) this.#tell(id, pending, reason);
+      if (!again) this.#notifyEnd(id, pending, reason);
     }
   }
 
@@ -203,11 +205,14 @@ export class OAuthLogins implements Logins {
       (await this.#credentials.forget({ server, principal })) ?? (own && (await this.#credentials.forget(own)));
     if (credential === null) return false;
     try {
-      const { revoked } = await import('./authorization.ts');
-      await revoked(this.#credentials.fetchFor(server, credential.url), credential);
+      const { revokeTokens } = await import('./authorization.ts');
+      await revokeTokens(this.#credentials.fetchFor(server, credential.url), credential);
     } catch (error) {
       // The credential is deleted; until it expires, only its authorization server could still accept it.
-      this.#credentials.deps.logger.warn('token_not_revoked', { server, reason: plainly(server, error).message });
+      this.#credentials.deps.logger.warn('token_not_revoked', {
+        server,
+        reason: toGatewayError(server, error).message,
+      });
     }
     return true;
   }
@@ -234,12 +239,12 @@ export class OAuthLogins implements Logins {
   }
 
   /** Gets a challenge from the server. The URL is the operator's own, so it may redirect and need not answer. */
-  async #provoke(server: Server, fetch: GuardedFetch): Promise<void> {
+  async #requestChallenge(server: Server, fetch: GuardedFetch): Promise<void> {
     const { transport } = server;
     if (!('url' in transport)) return;
-    const response = await askedWithoutToken(fetch, transport.url).catch(() => null);
+    const response = await requestWithoutToken(fetch, transport.url).catch(() => null);
     const challenge = response?.status === 401 ? response.headers.get('www-authenticate') : null;
-    if (challenge !== null) this.#credentials.challenged(server, challenge);
+    if (challenge !== null) this.#credentials.recordChallenge(server, challenge);
   }
 
   /** The gateway's metadata document if the authorization server supports it, else a registration (proto:T8). */
@@ -249,8 +254,8 @@ export class OAuthLogins implements Logins {
     const key = JSON.stringify([metadata.issuer, redirectUri]);
     const known = await this.#clients.get(key);
     if (known !== null) return known.value;
-    const { registered } = await import('./authorization.ts');
-    const client = await registered(fetch, metadata, redirectUri);
+    const { registerClient } = await import('./authorization.ts');
+    const client = await registerClient(fetch, metadata, redirectUri);
     await this.#clients.put(key, client);
     return client;
   }
@@ -260,21 +265,21 @@ export class OAuthLogins implements Logins {
     try {
       await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
       await this.#pending.delete(id);
-      this.#tell(id, pending, null);
+      this.#notifyEnd(id, pending, null);
       return false;
     } catch (error) {
       const { code } = errorAnswer(error) ?? { code: '' };
       if (code === 'authorization_pending' || code === 'slow_down') return code === 'slow_down';
       await this.#pending.delete(id);
-      const refused = plainly(pending.server, error);
-      this.#tell(id, pending, refused.message);
+      const refused = toGatewayError(pending.server, error);
+      this.#notifyEnd(id, pending, refused.message);
       throw refused;
     }
   }
 
-  #tell(login: string, { server, principal }: CredentialOwner, reason: string | null): void {
+  #notifyEnd(login: string, { server, principal }: CredentialOwner, reason: string | null): void {
     const { logger } = this.#credentials.deps;
-    this.#over(server, { principal, login, reason: reason === null ? null : logger.redact(reason) });
+    this.#onEnd(server, { principal, login, reason: reason === null ? null : logger.redact(reason) });
   }
 
   async #granted(pending: PendingLogin, grant: string, parameters: Readonly<Record<string, string | null>>) {
@@ -288,7 +293,7 @@ export class OAuthLogins implements Logins {
     return this.#credentials.keep(pending, { url, authority, client, scopes, tokens });
   }
 
-  async #open(id: string): Promise<Kept<PendingLogin> | null> {
+  async #open(id: string): Promise<StoredValue<PendingLogin> | null> {
     const found = /^[0-9a-f]{32}$/.test(id) ? await this.#pending.get(id) : null;
     return found !== null && found.value.expiresAt > this.#credentials.deps.clock.wall() ? found : null;
   }
@@ -302,11 +307,11 @@ export class OAuthLogins implements Logins {
     return all.flatMap(({ value }) => (value.expiresAt > now ? [value] : []));
   }
 
-  async #plainly<T>(server: string, work: () => Promise<T>): Promise<T> {
+  async #withGatewayErrors<T>(server: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      throw plainly(server, error);
+      throw toGatewayError(server, error);
     }
   }
 }

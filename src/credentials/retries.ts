@@ -13,7 +13,7 @@ export class RenewalRetries {
     this.#clock = clock;
   }
 
-  later(key: string, renew: () => Promise<boolean>): void {
+  schedule(key: string, renew: () => Promise<boolean>): void {
     const before = this.#failed.get(key);
     if (before?.armed === true) return;
     const retry = { ms: Math.min(before === undefined ? RETRY_MS : before.ms * 2, LONGEST_MS), armed: true };
@@ -25,7 +25,7 @@ export class RenewalRetries {
     });
   }
 
-  over(key: string): void {
+  clear(key: string): void {
     this.#failed.delete(key);
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { SecretView } from '../model/credentials.ts';
+import { OneAtATime } from '../model/one-at-a-time.ts';
 import type { Sealing } from '../model/sealing.ts';
 import { secretForms } from '../model/secret.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -24,7 +25,7 @@ export class Secrets {
   readonly #values = new Map<string, string | null>();
   readonly #deps: SecretsDeps;
   readonly #records: SealedRecords<KeptSecret>;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new OneAtATime();
 
   constructor(deps: SecretsDeps) {
     this.values = this.#values;
@@ -35,9 +36,7 @@ export class Secrets {
   /** Reads the store. Resolves with whether a value has changed. Rejects with StoreError. */
   refresh(): Promise<boolean> {
     // One at a time: of two concurrent reads the older one could be applied last.
-    const refreshed = this.#last.then(() => this.#refresh());
-    this.#last = refreshed.catch(() => false);
-    return refreshed;
+    return this.#queue.run(() => this.#refresh());
   }
 
   async #refresh(): Promise<boolean> {

@@ -30,7 +30,7 @@ test('check:I7 a login that no key opens is shown with what to do, and can be fo
       sealing: new RecordSealing(source, systemRandom),
       fetch: () => fetch,
       clientMetadataUrl: () => null,
-      changed: () => {},
+      onChange: () => {},
     });
     await credentials.refresh();
     return credentials;

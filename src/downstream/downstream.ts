@@ -16,14 +16,14 @@ import type { EventSink, PostAnswer, StreamCopies, StreamPost } from '../model/s
 import type { Wires } from '../model/wire-tap.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { EdgeParts } from './edge-parts.ts';
+import type { ClientTransportDeps } from './client-transport-deps.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
 import { renderRpc } from './endpoints/send.ts';
 import { Gate } from './identity/gate.ts';
 import { PendingInputRequests } from './pending-input/pending-input-requests.ts';
-import { AgeQueue } from './session/age-queue.ts';
 import type { ClientExchange } from './session/client-exchange.ts';
+import { DelayQueue } from './session/delay-queue.ts';
 import type { OtherNodes } from './session/other-nodes.ts';
 import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
 import { SessionTable } from './session/session-table.ts';
@@ -55,7 +55,7 @@ export interface DownstreamDeps {
   /** Whether memory is too low to open another session (F40). */
   readonly memoryScarce: () => boolean;
   /** Called when a client opens or resumes a GET stream of this session. */
-  readonly streaming?: (sessionId: string) => void;
+  readonly onStreamOpened?: (sessionId: string) => void;
   /** The other nodes; absent without a cluster. */
   readonly others?: OtherNodes;
   /** Replicates the events of this node's streams, so that other nodes can serve them after this node fails. */
@@ -78,7 +78,7 @@ export class Downstream implements ClientStreams {
   readonly sessions: SessionTable;
   readonly endpoints: Endpoints;
   readonly #deps: DownstreamDeps;
-  readonly #parts: EdgeParts;
+  readonly #parts: ClientTransportDeps;
   readonly #stateful: StatefulHandler;
   readonly #stateless: StatelessHandler;
   readonly #http: StreamableHttp;
@@ -100,7 +100,7 @@ export class Downstream implements ClientStreams {
     ]);
     this.sessions = new SessionTable({ ...deps, fingerprints, settings, onEnded, durations });
     const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random }));
-    const parts: EdgeParts = {
+    const parts: ClientTransportDeps = {
       ...deps,
       gate: new Gate(deps.authenticator, this.endpoints),
       draining,
@@ -113,9 +113,9 @@ export class Downstream implements ClientStreams {
       prefix: others?.self ?? random.hex(3),
     };
     this.#parts = parts;
-    const statelessPatience = new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS);
+    const statelessPatience = new DelayQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS);
     this.#stateless = new StatelessHandler({ ...parts, patience: statelessPatience });
-    this.#stateful = new StatefulHandler({ ...parts, patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
+    this.#stateful = new StatefulHandler({ ...parts, patience: new DelayQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
     this.#http = new StreamableHttp({
       ...parts,
       logger: deps.logger,
@@ -129,13 +129,13 @@ export class Downstream implements ClientStreams {
   fromElsewhere(sessionId: string, message: Message): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
-    if (message.kind === 'notification') this.#parts.intake.cancelled(session, message);
-    else this.#parts.intake.answered(session, message);
+    if (message.kind === 'notification') this.#parts.intake.cancelLocal(session, message);
+    else this.#parts.intake.answerLocal(session, message);
   }
 
   /** Handles a request that a stateless client sent to another node with a `requestState` of this one. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    return this.#stateless.returned(exchange, endpoint);
+    return this.#stateless.runForwarded(exchange, endpoint);
   }
 
   /** Resumes a stream of this node for a client that reconnected to another node; false if this node has no such stream. */
@@ -145,7 +145,7 @@ export class Downstream implements ClientStreams {
 
   /** Handles a message that the client of an HTTP+SSE stream of this node posted to another node. */
   posted(post: StreamPost): PostAnswer {
-    return this.sse.posted(post);
+    return this.sse.acceptPost(post);
   }
 
   /** Calls in flight of all clients. */
@@ -201,7 +201,9 @@ export class Downstream implements ClientStreams {
   /** Whether the session's client had a stream open at this node, holds none now, and has no request in flight. */
   clientGone(sessionId: string): boolean {
     const session = this.sessions.get(sessionId);
-    return session?.channel instanceof StandaloneStreams && session.channel.left && session.exchanges.size === 0;
+    return (
+      session?.channel instanceof StandaloneStreams && session.channel.disconnected && session.exchanges.size === 0
+    );
   }
 
   /** The sessions whose clients hold a stream open at this node. */
@@ -270,7 +272,7 @@ export class Downstream implements ClientStreams {
     this.#parts.pendingInput.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);
-      if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');
+      if (!session.persistent) this.sessions.end(session, 'the gateway is stopping');
     }
     this.sessions.close();
   }

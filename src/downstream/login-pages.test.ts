@@ -36,7 +36,7 @@ async function pages(
   principal: Principal,
   agents: readonly string[],
   listen: object = {},
-  openOwn: (() => Promise<string | null>) | null = null,
+  openListener: (() => Promise<string | null>) | null = null,
 ) {
   const state = {
     servers: SERVERS,
@@ -50,10 +50,10 @@ async function pages(
     authenticator: new KeyAuthenticator(state),
     random: systemRandom,
     state: () => state,
-    openOwn,
+    openListener,
   });
   made.register(new RouteTable());
-  made.opened(ORIGIN);
+  made.onListening(ORIGIN);
   const found: [string, string | null][] = [];
   for (const name of [...SERVERS.keys(), 'nosuch']) found.push([name, await made.page(name, principal)]);
   return Object.fromEntries(found.filter(([, page]) => page !== null));

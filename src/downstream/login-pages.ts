@@ -30,7 +30,7 @@ interface LoginPagesDeps {
    * Opens a listener for these pages alone and resolves with its origin, or with null if that fails. Null itself if the
    * gateway has listeners; without them the only caller is the program that started this process.
    */
-  readonly openOwn: ((pages: LoginPages) => Promise<string | null>) | null;
+  readonly openListener: ((pages: LoginPages) => Promise<string | null>) | null;
 }
 
 /**
@@ -49,7 +49,7 @@ export class LoginPages implements UserLogins {
 
   constructor(deps: LoginPagesDeps) {
     this.#deps = deps;
-    this.#query = deps.openOwn === null ? '' : deps.random.hex(16);
+    this.#query = deps.openListener === null ? '' : deps.random.hex(16);
   }
 
   register(routes: RouteTable): void {
@@ -64,7 +64,7 @@ export class LoginPages implements UserLogins {
   }
 
   /** Called when the listener for clients is open. `origin`: null if browsers' way to it is not known. */
-  opened(origin: string | null): void {
+  onListening(origin: string | null): void {
     this.#origin = origin;
   }
 
@@ -92,9 +92,9 @@ export class LoginPages implements UserLogins {
   }
 
   async #base(): Promise<string | null> {
-    const { openOwn, state } = this.#deps;
-    if (openOwn === null) return this.#registered ? (state().listen.publicUrl ?? this.#origin) : null;
-    this.#own ??= openOwn(this);
+    const { openListener, state } = this.#deps;
+    if (openListener === null) return this.#registered ? (state().listen.publicUrl ?? this.#origin) : null;
+    this.#own ??= openListener(this);
     const origin = await this.#own;
     if (origin === null) this.#own = null;
     return origin;
@@ -106,7 +106,7 @@ export class LoginPages implements UserLogins {
     const server = servers.get(name);
     if (!server?.enabled || !mayUse(principal, name)) return `There is no server ${name} for this caller.`;
     if (!takesLogin(server)) return `${server.name} takes no login of a user.`;
-    if (this.#deps.openOwn !== null) return null;
+    if (this.#deps.openListener !== null) return null;
     const own = authOf(server).per === 'principal';
     const shared = `All callers share the login of ${server.name}; the operator signs in with: trunkline login ${server.name}`;
     // A caller without a key, such as an agent of a program, cannot identify itself on the page.
@@ -119,7 +119,7 @@ export class LoginPages implements UserLogins {
 
   /** Whether callers authenticate with keys. */
   get #keyed(): boolean {
-    return this.#deps.openOwn === null && this.#deps.state().agents.size > 0;
+    return this.#deps.openListener === null && this.#deps.state().agents.size > 0;
   }
 
   #show(context: RequestContext): void {
@@ -148,7 +148,7 @@ export class LoginPages implements UserLogins {
   }
 
   #ask(context: RequestContext, status: number, text: string): void {
-    const page = formPage(`Sign in to ${context.param}`, text, this.#keyed ? 'Key of the agent' : null, 'Continue');
+    const page = formPage(`Sign in to ${context.param}`, text, this.#keyed ? 'Key of the agent' : null);
     context.answer(status, PAGE_TYPE, Buffer.from(page), FORM_PAGE_HEADERS);
   }
 
@@ -174,7 +174,7 @@ export class LoginPages implements UserLogins {
   }
 
   async #redirectUri(): Promise<string | null> {
-    return this.#deps.openOwn === null ? this.callback : `${await this.#own}${CALLBACK}`;
+    return this.#deps.openListener === null ? this.callback : `${await this.#own}${CALLBACK}`;
   }
 
   /** The caller with this key; null if no agent has it. */

@@ -1,5 +1,5 @@
-import { Paced } from '../model/paced.ts';
 import type { ListKind } from '../model/server-catalog.ts';
+import { ThrottledTask } from '../model/throttled-task.ts';
 import { notification } from '../protocol/compose.ts';
 import type { ListParts } from './list-parts.ts';
 import type { Listens } from './listens.ts';
@@ -9,7 +9,7 @@ import { sees } from './policy/access.ts';
 
 /**
  * Changes within this time cause one notification (three lists of one server, servers starting together). If the comparison of
- * lists takes long, `Paced` extends it.
+ * lists takes long, `ThrottledTask` extends it.
  */
 const COALESCE_MS = 50;
 /** For this long, the gateway does not repeat a notification of a session's own connection, or one for a renewed connection. */
@@ -31,10 +31,10 @@ export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
   /** Recent changes that other nodes may not have yet, by server. */
-  readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
+  readonly #recentChanges = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose recent changes are announced once more. */
   readonly #again = new Set<string>();
-  readonly #flushing: Paced;
+  readonly #flushing: ThrottledTask;
   #disarm: (() => void) | null = null;
   /** When the last pending change arrived. */
   #changedAt = 0;
@@ -44,7 +44,7 @@ export class Announcer {
 
   constructor(deps: AnnouncerDeps) {
     this.#deps = deps;
-    this.#flushing = new Paced(deps.clock, () => this.#flush());
+    this.#flushing = new ThrottledTask(deps.clock, () => this.#flush());
   }
 
   /** Lists of the server changed, for clients of one fingerprint or (null) of all. The caller invalidates the catalogs before. */
@@ -55,9 +55,9 @@ export class Announcer {
     else for (const kind of kinds) change.kinds.add(kind);
     if (key === null) {
       const at = this.#deps.clock.now();
-      const lately = this.#lately.get(server);
+      const lately = this.#recentChanges.get(server);
       const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
-      this.#lately.set(server, { kinds: new Set([...old, ...kinds]), at });
+      this.#recentChanges.set(server, { kinds: new Set([...old, ...kinds]), at });
     }
     this.#arm();
   }
@@ -66,8 +66,8 @@ export class Announcer {
    * Another node now lists the server differently. A client without a session gets changes only by a listen, and may have asked
    * that node too early: recent changes are announced once more.
    */
-  again(server: string): void {
-    const changed = this.#lately.get(server);
+  announceAgain(server: string): void {
+    const changed = this.#recentChanges.get(server);
     if (changed === undefined || this.#deps.clock.now() - changed.at >= SPREAD_MS) return;
     this.#again.add(server);
     this.#arm();
@@ -96,18 +96,18 @@ export class Announcer {
   }
 
   /** Records a notification by the session's own connection. */
-  notified({ heard }: SeenSession, method: string): void {
-    heard.set(method, this.#deps.clock.now());
+  recordServerNotification({ notifiedByServer }: SeenSession, method: string): void {
+    notifiedByServer.set(method, this.#deps.clock.now());
   }
 
   /** Forgets what the session's process announced: the process is gone, and the session gets other lists. */
   stateLost(sessionId: string): void {
-    this.#deps.sessions.get(sessionId)?.heard.clear();
+    this.#deps.sessions.get(sessionId)?.notifiedByServer.clear();
   }
 
   /** Sends pending notifications now, because the streams are about to end. */
   drain(): void {
-    if (this.#disarm === null && !this.#flushing.due) return;
+    if (this.#disarm === null && !this.#flushing.pending) return;
     this.close();
     this.#flushing.run();
   }
@@ -121,10 +121,10 @@ export class Announcer {
   #arm(): void {
     const { clock } = this.#deps;
     this.#changedAt = clock.now();
-    if (this.#disarm !== null || this.#flushing.due) return;
+    if (this.#disarm !== null || this.#flushing.pending) return;
     this.#disarm = clock.after(COALESCE_MS, () => {
       this.#disarm = null;
-      this.#flushing.soon();
+      this.#flushing.schedule();
     });
   }
 
@@ -142,7 +142,7 @@ export class Announcer {
       const decided = changedMethods(
         concerning.filter(({ fingerprint }) => fingerprint === null).flatMap(({ kinds }) => [...kinds]),
       );
-      for (const method of methods) this.#tell(sessionId, method, decided.has(method));
+      for (const method of methods) this.#notify(sessionId, method, decided.has(method));
     }
     const renewed = new Map(this.#renewed);
     this.#renewed.clear();
@@ -150,7 +150,7 @@ export class Announcer {
       for (const sessionId of this.#sessionsOn(server, new Set(keys.keys()))) {
         const seen = this.#deps.sessions.get(sessionId);
         for (const method of this.#renewedFor(server, keys, seen)) {
-          if (!this.#isRecent(seen?.notified.get(method))) this.#tell(sessionId, method);
+          if (!this.#isRecent(seen?.notified.get(method))) this.#notify(sessionId, method);
         }
       }
     }
@@ -167,7 +167,7 @@ export class Announcer {
 
   #latelyFor(server: string, { client, endpoint }: Recipient): ReadonlySet<string> {
     if (!sees(client.principal, server) || (endpoint.kind === 'server' && endpoint.server !== server)) return NONE;
-    return changedMethods(this.#lately.get(server)?.kinds ?? []);
+    return changedMethods(this.#recentChanges.get(server)?.kinds ?? []);
   }
 
   /** The methods that are due to the recipient if one of these connections serves it; none otherwise. */
@@ -218,9 +218,9 @@ export class Announcer {
     return concerned;
   }
 
-  #tell(sessionId: string, method: string, always = false): void {
+  #notify(sessionId: string, method: string, always = false): void {
     const seen = this.#deps.sessions.get(sessionId);
-    if (!always && this.#isRecent(seen?.heard.get(method))) return;
+    if (!always && this.#isRecent(seen?.notifiedByServer.get(method))) return;
     seen?.notified.set(method, this.#deps.clock.now());
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
   }

@@ -3,12 +3,18 @@ import type { ClientProfile, Principal } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { answer, failure, inPlaceOf, isForOneCaller, type Outcome } from '../model/outcome.ts';
-import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
+import { answer, failure, isForOneCaller, type Outcome, replaceAnswer } from '../model/outcome.ts';
+import type {
+  ConnectionChange,
+  StateLoss,
+  SubscribedAgain,
+  SubscribedResource,
+  UpstreamEvents,
+} from '../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
-import { ended } from '../protocol/trace-context.ts';
+import { endSpan } from '../protocol/trace-context.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import type { AccessView } from './access-view.ts';
 import type { Drift } from './drift/drift.ts';
@@ -17,7 +23,6 @@ import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
 import type { HandshakeView } from './resolve/resolver.ts';
 import { updateOf } from './resource-updates.ts';
-import type { Watched } from './subscriptions/resource-watches.ts';
 import type { TaskOversight } from './tasks/task-oversight.ts';
 
 export type { GatewayDeps } from './parts.ts';
@@ -42,7 +47,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   #assembled: Parts | null = null;
   readonly #askingLogin = new Set<string>();
   /** By server, the drift at the last report to `listChanged`. */
-  readonly #driftTold = new Map<string, string>();
+  readonly #reportedDrift = new Map<string, string>();
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -68,22 +73,22 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** Inspects a server that was listed. Resolves when clients may see it; never rejects. */
   async inspect(catalog: ServerCatalog): Promise<void> {
     await this.#parts.drift.inspect(catalog);
-    void this.#tellDrift(catalog.server).catch(() => {});
+    void this.#reportDrift(catalog.server).catch(() => {});
   }
 
   /** Reports drift only if it changed, because servers are listed often. */
-  async #tellDrift(server: string): Promise<void> {
+  async #reportDrift(server: string): Promise<void> {
     const { listChanged } = this.#deps;
     if (listChanged === undefined) return;
     const { waiting, findings } = await this.#parts.drift.report(server);
     const shown = waiting.map(({ list, key, change, digest }) => [list, key, change, digest]);
     const now = JSON.stringify([shown, findings.length]);
-    const before = this.#driftTold.get(server) ?? '[[],0]';
-    this.#driftTold.set(server, now);
+    const before = this.#reportedDrift.get(server) ?? '[[],0]';
+    this.#reportedDrift.set(server, now);
     if (now !== before) listChanged('drift', server);
   }
 
-  /** Assembled at the first use, because the rooms on both sides need the gateway first. */
+  /** Assembled at the first use, because the modules on both sides need the gateway first. */
   get #parts(): Parts {
     this.#assembled ??= assemble(this.#deps, this.#serverInfo);
     return this.#assembled;
@@ -92,7 +97,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const span = this.#record.span(exchange, endpoint);
     const running = this.#run(exchange, endpoint, this.#deps.clock.turnNow());
-    return span === null ? running : ended(span, running);
+    return span === null ? running : endSpan(span, running);
   }
 
   /** Uses one `then` for everything that depends on the outcome, because each one creates a promise for every call. */
@@ -152,8 +157,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   /** Takes over a lost node's subscription for a session that is here now. Never rejects. */
-  subscribeAgain(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
-    return this.#parts.subscriptions.again(client, resource).catch(() => 'later');
+  subscribeAgain(client: ClientProfile, resource: SubscribedResource): Promise<SubscribedAgain> {
+    return this.#parts.subscriptions.resubscribe(client, resource).catch(() => 'later');
   }
 
   /** Notifies the session that the resource of this exposed URI may have changed. */
@@ -239,20 +244,20 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return this.#parts.events.request(server, sessionId, message, key);
   }
 
-  outdated(server: string, notification: Message | null): void {
-    this.#parts.cache.outdated(server, notification);
+  contentChanged(server: string, notification: Message | null): void {
+    this.#parts.cache.invalidate(server, notification);
   }
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
     if (key === null) this.#parts.catalogs.invalidate();
-    else this.#parts.catalogs.setApart(key);
+    else this.#parts.catalogs.setDivergent(key);
     if (lists.length === 0) return;
     this.#parts.announcer.changed(server, fingerprint, lists, key);
     this.#deps.listChanged?.('tools', server);
   }
 
   listedElsewhere(server: string): void {
-    this.#parts.announcer.again(server);
+    this.#parts.announcer.announceAgain(server);
   }
 
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
@@ -281,7 +286,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
     const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.handshake.serverInfo ?? null);
     const named = resultToStateless(outcome.message, request.method, serverInfo, isForOneCaller(request.method));
-    return answer(inPlaceOf(outcome.message, named, request.method));
+    return answer(replaceAnswer(outcome.message, named, request.method));
   }
 
   #defect(exchange: Exchange, cause: unknown): Outcome {

@@ -4,7 +4,7 @@ import type { Era } from '../model/message.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
-import { loginAdvice, PROGRAM_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
+import { DOWN, loginAdvice, PROGRAM_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
 /** The part of `Upstreams` that cannot call a server; only `Dispatch` has more. */
 export type KnownServers = Omit<Upstreams, 'call' | 'restart' | 'statuses'>;
@@ -13,7 +13,7 @@ export type KnownServers = Omit<Upstreams, 'call' | 'restart' | 'statuses'>;
 const CATALOG_WAIT_MS = 2_000;
 
 /** The known catalog of the server; without one, lists the server first. */
-export async function knownSoon(
+export async function knownOrListed(
   upstreams: KnownServers,
   server: string,
   client: ClientProfile,
@@ -28,7 +28,7 @@ export async function knownSoon(
 export function unavailable(upstreams: KnownServers, name: string, client: ClientProfile): GatewayError {
   const status = upstreams.status(name, client);
   if (status?.state === 'auth_required') {
-    const own = upstreams.servers().find((server) => server.name === name)?.apart?.credentials === true;
+    const own = upstreams.servers().find((server) => server.name === name)?.callerSeparation?.credentials === true;
     const needed = loginAdvice(name, undefined, own ? client.principal.id : null);
     const advice = status.reason?.endsWith(PROGRAM_ADVICE) === true ? PROGRAM_ADVICE : needed;
     return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${advice}`, { server: name });
@@ -44,26 +44,16 @@ export function noServer(name: string): GatewayError {
 }
 
 /** States in which requests to the server fail. */
-const DOWN: ReadonlySet<ServerState> = new Set([
-  'stopped',
-  'stopping',
-  'disconnected',
-  'failed',
-  'unreachable',
-  'auth_required',
-  'misconfigured',
-  'defect',
-  'suspended',
-]);
+const NOT_SERVING: ReadonlySet<ServerState> = new Set([...DOWN, 'stopped', 'stopping', 'disconnected', 'suspended']);
 
 /** Whether the gateway also sends call parameters to it in headers (2026-07-28, streamable-http §Custom Headers). */
 export function mirrors({ transport }: Server, era: Era): boolean {
   return transport.type === 'http' && era === 'stateless';
 }
 
-export function isDown(upstreams: KnownServers, server: string, client: ClientProfile): boolean {
+export function isNotServing(upstreams: KnownServers, server: string, client: ClientProfile): boolean {
   const state = upstreams.state(server, client);
-  return state !== null && DOWN.has(state);
+  return state !== null && NOT_SERVING.has(state);
 }
 
 export function isStarted(upstreams: KnownServers, server: string, client: ClientProfile): boolean {

@@ -7,7 +7,7 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { notification } from '../protocol/compose.ts';
 import { declaresTasksExtension } from '../protocol/tasks.ts';
-import { knownSoon } from './known-servers.ts';
+import { knownOrListed } from './known-servers.ts';
 import type { ListParts } from './list-parts.ts';
 import { declaredMethods, type ListChange, methodsDue } from './lists/list-changes.ts';
 import { isResult } from './own-results.ts';
@@ -72,7 +72,7 @@ export class Listens {
     const { upstreams, catalogs } = this.#deps;
     const { client } = exchange;
     const announced = endpoint.kind === 'aggregate' ? catalogs.of(client) : null;
-    const server = endpoint.kind === 'aggregate' ? null : await knownSoon(upstreams, endpoint.server, client);
+    const server = endpoint.kind === 'aggregate' ? null : await knownOrListed(upstreams, endpoint.server, client);
     const mirrored = filter.more && server?.handshake.era === 'stateless';
     const declared = server === null ? null : declaredMethods(server);
     const flags = filter.flags.filter((flag) => declared === null || declared.has(LIST_FLAGS.get(flag)!));
@@ -130,7 +130,7 @@ export class Listens {
     openListen({ dispatch, clock }, listen, endpoint.server, exchange.request, {
       acknowledged: (message) => {
         if (!listen.acknowledged) return listen.acknowledgeWith(message);
-        cache.outdated(endpoint.server, null);
+        cache.invalidate(endpoint.server, null);
         for (const method of listsHonouredBy(message, flags)) listen.send(notification(method, null, 'stateless'));
       },
       received: (message) => listen.send(message),
@@ -182,10 +182,11 @@ export class Listens {
 
   async #relay(listen: Listen, server: string, share: Share): Promise<readonly string[]> {
     const { upstreams, sharedListens } = this.#deps;
-    const known = await knownSoon(upstreams, server, listen.client);
+    const known = await knownOrListed(upstreams, server, listen.client);
     if (!listen.open || known === null) return [];
-    const { era, capabilities } = known.handshake;
-    if (era === 'stateful') return declaredBy(capabilities, era).subscribe ? this.#watched(listen, server, share) : [];
+    const { handshake } = known;
+    if (handshake.era === 'stateful')
+      return declaredBy(handshake).subscribe ? this.#watched(listen, server, share) : [];
     return new Promise((resolve) => {
       const subscriber: Subscriber = {
         client: listen.client,

@@ -6,8 +6,8 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Random } from '../model/random.ts';
-import { declares } from '../protocol/askable.ts';
 import { bodyField } from '../protocol/body.ts';
+import { declares } from '../protocol/client-capabilities.ts';
 import { cancellation, notification, request } from '../protocol/compose.ts';
 import { stringValue } from '../protocol/fields.ts';
 import { takesInput } from '../protocol/stateless/input-required.ts';
@@ -107,7 +107,7 @@ export class LoginRequests {
     const begun = clock.now() + BEGIN_MS;
     while (upstreams.state(server, client) === 'auth_required' && clock.now() < begun) await pause(clock, LOOK_MS);
     // The time that the user took does not count for the call.
-    exchange.begunAt = exchange.triedMs = undefined;
+    exchange.searchStartedAt = exchange.triedMs = undefined;
     return exchange.cancelled === null;
   }
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { undeclared } from '../protocol/askable.ts';
+import { missingCapability } from '../protocol/client-capabilities.ts';
 import { result } from '../protocol/compose.ts';
 import { field, isObject, type Range } from '../protocol/fields.ts';
 import { inputRequest } from '../protocol/stateless/input-required.ts';
@@ -59,7 +59,7 @@ export class OpenQuestions {
   }
 
   /** The server cancels the request with this id. */
-  callOff(serverId: string): void {
+  cancel(serverId: string): void {
     const error = new GatewayError('CANCELLED', 'the server cancelled its request');
     this.#reject((question) => (question.serverId === serverId ? error : null));
   }
@@ -67,7 +67,9 @@ export class OpenQuestions {
   /** Rejects requests that a client with these capabilities does not support. */
   refuseUndeclared(capabilities: string): void {
     this.#reject(({ method, json }) =>
-      undeclared(capabilities, method, json, field(json, 0, json.length, 'params')) === null ? null : missing(method),
+      missingCapability(capabilities, method, json, field(json, 0, json.length, 'params')) === null
+        ? null
+        : missing(method),
     );
   }
 

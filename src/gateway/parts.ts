@@ -51,7 +51,7 @@ export interface GatewayDeps extends ExchangeRecordDeps {
   readonly taskRecords: TaskRecords;
   readonly random: Random;
   readonly logins: UserLogins;
-  /** The rooms on both sides and, in a cluster, the other nodes. Read at the first request or event. */
+  /** The modules on both sides and, in a cluster, the other nodes. Read at the first request or event. */
   readonly upstreams: KnownServers & ServerCalls;
   readonly streams: ClientStreams;
   readonly elsewhere: SubscriptionsElsewhere | null;

@@ -4,13 +4,13 @@ import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { answer, failure, inPlaceOf, type Outcome } from '../model/outcome.ts';
+import { answer, failure, type Outcome, replaceAnswer } from '../model/outcome.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { LISTEN, listMethod } from '../protocol/methods.ts';
 import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
-import { isDown } from './known-servers.ts';
+import { isNotServing } from './known-servers.ts';
 import type { ListParts } from './list-parts.ts';
 import type { Listens } from './listens.ts';
 import { isResult, noCompletion, ownAnswer } from './own-results.ts';
@@ -131,7 +131,7 @@ export class Requests {
     const { dispatch, tasks } = this.#deps;
     const { catalog } = target;
     if (catalog === null) {
-      if (target.asked) return dispatch.call(target, target.request, exchange);
+      if (target.listed) return dispatch.call(target, target.request, exchange);
       return mayBeTask(exchange)
         ? this.#callListed(target, exchange, endpoint)
         : this.#callUnknown(target, exchange, endpoint);
@@ -147,7 +147,7 @@ export class Requests {
 
   async #callListed(target: Target, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { dispatch } = this.#deps;
-    if (!target.asked) await dispatch.listed(target, exchange);
+    if (!target.listed) await dispatch.listed(target, exchange);
     const refused = await dispatch.admit(target, exchange);
     return refused === null ? this.#callTool(target, exchange, endpoint) : failure(refused);
   }
@@ -199,7 +199,7 @@ export class Requests {
     let worst: Outcome | null = null;
     let rank = -1;
     // Servers that are down are asked last, so that they do not delay the others.
-    const down = Map.groupBy(targets, ({ server }) => isDown(upstreams, server, exchange.client));
+    const down = Map.groupBy(targets, ({ server }) => isNotServing(upstreams, server, exchange.client));
     for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
       const outcome = await this.#admit(target, exchange, endpoint);
       if (isResult(outcome)) return outcome;
@@ -219,7 +219,7 @@ function isOne(found: Target | readonly Target[]): found is Target {
 }
 
 function completes({ catalog }: Target): boolean {
-  return catalog !== null && declaredBy(catalog.handshake.capabilities, catalog.handshake.era).completions;
+  return catalog !== null && declaredBy(catalog.handshake).completions;
 }
 
 function saysAbsent(error: Message): boolean {
@@ -235,6 +235,6 @@ function toolResult(outcome: Promise<Outcome>, tool: Capability): Promise<Outcom
   return outcome.then((ended) => {
     if (!isResult(ended)) return ended;
     const translated = resultToStateful(ended.message, 'tools/call', wrapped, true);
-    return answer(inPlaceOf(ended.message, translated, 'tools/call'));
+    return answer(replaceAnswer(ended.message, translated, 'tools/call'));
   });
 }

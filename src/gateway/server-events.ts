@@ -42,8 +42,8 @@ export class ServerEvents {
       this.#updated(server, sessionId, message, key);
       return;
     }
-    if (message.method.startsWith('notifications/tasks')) this.#deps.tasks.heard(server, sessionId, key, message);
-    if (sessionId === null || !this.#mayHear(sessionId, server)) return;
+    if (message.method.startsWith('notifications/tasks')) this.#deps.tasks.received(server, sessionId, key, message);
+    if (sessionId === null || !this.#mayReceive(sessionId, server)) return;
     const seen = this.#deps.sessions.get(sessionId);
     if (listsChangedBy(message.method).length > 0) this.#listChanged(sessionId, seen, message);
     else this.#deps.streams.deliver(sessionId, this.#outward(server, seen, message), server);
@@ -83,7 +83,7 @@ export class ServerEvents {
    */
   #listChanged(sessionId: string, seen: SeenSession | null, message: Message): void {
     if (seen === null || isAggregate(seen)) return;
-    this.#deps.announcer.notified(seen, message.method);
+    this.#deps.announcer.recordServerNotification(seen, message.method);
     this.#deps.streams.deliver(sessionId, message);
   }
 
@@ -95,7 +95,7 @@ export class ServerEvents {
       watches.updated(server, key, uri, message);
       return;
     }
-    if (!this.#mayHear(sessionId, server)) return;
+    if (!this.#mayReceive(sessionId, server)) return;
     const seen = sessions.get(sessionId);
     // Servers may report a part of a subscribed resource, under its own URI.
     const named = watches.exposed(server, key, uri) ?? (seen === null ? uri : this.#nameOf(seen, server, uri));
@@ -109,7 +109,7 @@ export class ServerEvents {
     return isAggregate(seen) ? this.#deps.catalogs.of(seen.client).exposedUri(server, uri) : uri;
   }
 
-  #mayHear(sessionId: string, server: string): boolean {
+  #mayReceive(sessionId: string, server: string): boolean {
     const seen = this.#deps.sessions.get(sessionId);
     return seen === null || sees(seen.client.principal, server);
   }

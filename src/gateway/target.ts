@@ -1,7 +1,7 @@
 import type { Principal } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
+import { type Capability, type ServerCatalog, toolsByName } from '../model/server-catalog.ts';
 import { namedParam } from './params.ts';
 
 /** The kind of a target. `server`: a request that names nothing, or that the gateway does not know. */
@@ -22,7 +22,7 @@ export class Target {
   /** The server's catalog as it is offered; null if not known. */
   catalog: ServerCatalog | null;
   /** Whether the server was listed for this request: it is not listed again. */
-  asked = false;
+  listed = false;
   /** Whether the policies have admitted it. */
   admitted = false;
   #name: string | GatewayError | null;
@@ -64,26 +64,17 @@ export class Target {
     if (this.#definition === undefined) {
       const { name, catalog } = this;
       const known = this.kind === 'tool' && catalog !== null && typeof name === 'string';
-      this.#definition = known ? (toolsOf(catalog).get(name) ?? null) : null;
+      this.#definition = known ? (toolsByName(catalog).get(name) ?? null) : null;
     }
     return this.#definition;
   }
 
   /** Takes over a new listing. The policies are evaluated again, because the definition may have changed. */
   learn(catalog: ServerCatalog | null): void {
-    this.asked = true;
+    this.listed = true;
     this.admitted = false;
     if (catalog === null || catalog === this.catalog) return;
     this.catalog = catalog;
     this.#definition = undefined;
   }
-}
-
-const TOOLS = new WeakMap<ServerCatalog, ReadonlyMap<string, Capability>>();
-
-function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Capability> {
-  let tools = TOOLS.get(catalog);
-  if (tools === undefined)
-    TOOLS.set(catalog, (tools = new Map(catalog.lists.tools.items.map((tool) => [tool.key, tool]))));
-  return tools;
 }

@@ -7,7 +7,7 @@ const OUTBOX_BYTES = 16 * 1024;
 let outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
 
 /** Writes a whole message: a head in latin1 and its parts. A small one is gathered in the shared buffer. */
-export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
+export function writeMessage(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
   // TLS holds the buffers that it is given for a while.
   if (head.length + partsBytes > OUTBOX_BYTES || 'encrypted' in socket) {
     writePiece(socket, head, parts, partsBytes);

@@ -22,10 +22,10 @@ export function plainPage(title: string, text: string, form = ''): string {
 }
 
 /** As `plainPage`, with a form that is posted to its own address; `secret`: the label of its field, null for none. */
-export function formPage(title: string, text: string, secret: string | null, button: string): string {
+export function formPage(title: string, text: string, secret: string | null): string {
   const input = '<input type="password" name="key" autocomplete="off" autofocus>';
   const field = secret === null ? '' : `<p><label>${escaped(secret)} ${input}</label></p>`;
-  return plainPage(title, text, `<form method="post">${field}<p><button>${escaped(button)}</button></p></form>`);
+  return plainPage(title, text, `<form method="post">${field}<p><button>Continue</button></p></form>`);
 }
 
 function escaped(text: string): string {

@@ -1,17 +1,18 @@
+import { secretNameOf } from '../config/server/without-secrets.ts';
 import { SERVER_NAME_PATTERN } from '../model/names.ts';
 import { RegistryError } from './registry-error.ts';
-import { type Given, type Input, literal } from './server-json.ts';
+import { type Input, type InputValues, literal } from './server-json.ts';
 
 type Ask = (name: string, input: Input) => Promise<string | null | undefined>;
 
 /** Values of a server's inputs: the given value, else the default, else the answer of `ask`. Secrets become references. */
-export class GivenInputs implements Given {
+export class GivenInputs implements InputValues {
   readonly server: string;
   /** Values by secret name; the caller stores them before it adds the server. */
   readonly secrets = new Map<string, string>();
   /** Secret names by input name. */
   readonly secretNames: Record<string, string> = {};
-  readonly lacking = new Map<string, Input>();
+  readonly missing = new Map<string, Input>();
   /** The inputs of the server. */
   readonly inputs = new Map<string, Input>();
   readonly #values: ReadonlyMap<string, readonly string[]>;
@@ -50,14 +51,14 @@ export class GivenInputs implements Given {
     if (input.isRequired !== true) return null;
     const answer = await this.#ask(name, input);
     if (answer) return [answer];
-    this.lacking.set(name, input);
+    this.missing.set(name, input);
     return null;
   }
 
   /** Returns a reference to the stored secret; a reference that the user wrote stays unchanged. */
   #secret(name: string, value: string): string {
     if (/^\$\{[^}]+\}$/.test(value)) return value;
-    const secret = `${this.server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');
+    const secret = secretNameOf(this.server, name);
     this.secrets.set(secret, value);
     this.secretNames[name] = secret;
     return `\${secret:${secret}}`;

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { registryOf } from '../config/files/named-in.ts';
+import { registryOf } from '../config/files/read-key.ts';
 import { suggest } from '../config/problem/problem.ts';
 import { RegistryError } from './registry-error.ts';
 import { type ServerJson, viasOf, type Way, waysOf, whyNoWay } from './server-json.ts';
@@ -62,15 +62,15 @@ export class McpRegistry {
 
   /** `name`: as in the registry, or the part after its `/` if only one server has it. `version`: null for the latest. */
   async find(name: string, version: string | null): Promise<RegistryEntry> {
-    const whole = name.includes('/') ? name : await this.#wholeName(name);
+    const fullName = name.includes('/') ? name : await this.#findFullName(name);
     const found = this.#isRemote
-      ? await this.#version(whole, version ?? 'latest')
-      : await this.#document(whole, version);
+      ? await this.#version(fullName, version ?? 'latest')
+      : await this.#document(fullName, version);
     if (found !== null) return found;
-    const near = (await this.search(whole.split('/')[1] ?? whole)).map(({ server }) => server.name);
+    const near = (await this.search(fullName.split('/')[1] ?? fullName)).map(({ server }) => server.name);
     const which = version === null ? 'latest version' : `version ${version}`;
-    if (near.includes(whole)) throw unknown(`${whole} has no ${which} in ${this.source}`);
-    throw this.#noSuch(whole, near);
+    if (near.includes(fullName)) throw unknown(`${fullName} has no ${which} in ${this.source}`);
+    throw this.#noSuch(fullName, near);
   }
 
   /** The server with this name, or name@version, and the way of kind `via`, or its first way. */
@@ -90,7 +90,7 @@ export class McpRegistry {
     return /^https?:\/\//.test(this.source);
   }
 
-  async #wholeName(short: string): Promise<string> {
+  async #findFullName(short: string): Promise<string> {
     const names = (await this.search(short)).map(({ server }) => server.name);
     const same = names.filter((name) => name.split('/')[1] === short);
     if (same.length === 1) return same[0]!;
@@ -115,7 +115,7 @@ export class McpRegistry {
   }
 
   /** `path` is relative to the API, whose version may be at the end of the address. */
-  async #get(path: string, mayLack = false): Promise<unknown> {
+  async #get(path: string, allowMissing = false): Promise<unknown> {
     const base = this.source.replace(/\/+$/, '').replace(/\/v0(\.\d+)?$/, '');
     const url = `${base}/v0.1/${path}`;
     const failed = (why: string, cause?: unknown): RegistryError =>
@@ -131,7 +131,7 @@ export class McpRegistry {
       signal: AbortSignal.timeout(ANSWER_MS),
       headers: { accept: 'application/json' },
     }).catch(notAnswered);
-    if (answer.status === 404 && mayLack) return null;
+    if (answer.status === 404 && allowMissing) return null;
     if (!answer.ok) throw failed(`answers ${answer.status} at ${url}`);
     const text = await textOf(answer).catch(notAnswered);
     if (text === null) throw failed('answers with more than 10 MiB');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   definitionOf,
-  type Given,
+  type InputValues,
   type Package,
   type PackageTransport,
   type ServerJson,
@@ -10,7 +10,7 @@ import {
 } from './server-json.ts';
 
 /** Gives what is there, else the default. */
-function given(values: Readonly<Record<string, readonly string[]>> = {}): Given {
+function given(values: Readonly<Record<string, readonly string[]>> = {}): InputValues {
   return { value: async (name, input) => values[name] ?? (input.default === undefined ? null : [input.default]) };
 }
 

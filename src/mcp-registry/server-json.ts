@@ -132,20 +132,24 @@ export function viasOf(ways: readonly Way[]): readonly string[] {
 }
 
 /** The user's values of inputs, by input name; repeated inputs have several. */
-export interface Given {
+export interface InputValues {
   /** Null if there is no value and none is required. A secret becomes a reference to a stored secret. */
   value(name: string, input: Input): Promise<readonly string[] | null>;
 }
 
 /** The part of a definition that describes how to run the server. */
-export interface Runs {
+export interface LaunchDefinition {
   readonly command?: string | undefined;
   readonly args?: readonly string[];
   readonly url?: string;
 }
 
 /** A definition in the form of a configuration file. */
-export async function definitionOf(way: Way, description: string | undefined, given: Given): Promise<Runs> {
+export async function definitionOf(
+  way: Way,
+  description: string | undefined,
+  given: InputValues,
+): Promise<LaunchDefinition> {
   const about = description === undefined ? {} : { description };
   if ('remote' in way) {
     const { type, url = '', headers = [], variables = {} } = way.remote;
@@ -178,7 +182,7 @@ function withoutEnd(args: readonly string[]): readonly string[] {
   return args.at(-1) === '--' ? args.slice(0, -1) : args;
 }
 
-async function named(inputs: readonly NamedInput[], given: Given): Promise<[string, string][]> {
+async function named(inputs: readonly NamedInput[], given: InputValues): Promise<[string, string][]> {
   const found: [string, string][] = [];
   for (const input of inputs) {
     const [value] = (await valuesOf(input.name, input, given)) ?? [];
@@ -187,7 +191,7 @@ async function named(inputs: readonly NamedInput[], given: Given): Promise<[stri
   return found;
 }
 
-async function words(args: readonly Argument[], given: Given): Promise<string[]> {
+async function words(args: readonly Argument[], given: InputValues): Promise<string[]> {
   const found: string[] = [];
   for (const [index, argument] of args.entries()) {
     const { type, valueHint } = argument;
@@ -204,13 +208,13 @@ async function words(args: readonly Argument[], given: Given): Promise<string[]>
   return found;
 }
 
-async function valuesOf(name: string, input: Input, given: Given): Promise<readonly string[] | null> {
+async function valuesOf(name: string, input: Input, given: InputValues): Promise<readonly string[] | null> {
   if (input.value === undefined) return given.value(name, input);
   return [await filled(input.value, input.variables ?? {}, given)];
 }
 
 /** Fills in variables; `{name}` without a variable stays. The publisher's text cannot contain references of the gateway. */
-async function filled(text: string, variables: Readonly<Record<string, Input>>, given: Given): Promise<string> {
+async function filled(text: string, variables: Readonly<Record<string, Input>>, given: InputValues): Promise<string> {
   let result = '';
   for (const piece of text.split(/(\{[^{}]+\})/)) {
     const name = piece.slice(1, -1);

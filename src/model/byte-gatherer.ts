@@ -1,4 +1,4 @@
-import { letGo, releaseBytes, takeBuffer } from './pooled-buffers.ts';
+import { claimAndReturn, releaseBytes, takeBuffer } from './pooled-buffers.ts';
 
 /** Small pieces are copied into blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
@@ -69,15 +69,15 @@ export class ByteGatherer {
 
   /** Returns all bytes in one buffer, which the caller owns, and empties the gatherer. */
   take(): Buffer {
-    const whole = this.#whole();
+    const bytes = this.#bytes();
     this.#forget();
-    return whole;
+    return bytes;
   }
 
   /** Copies of the first and of the last `count` bytes. */
   edges(count: number): { readonly head: Buffer; readonly tail: Buffer } {
     if (this.#huge !== null) {
-      const all = this.#whole();
+      const all = this.#bytes();
       return { head: Buffer.from(all.subarray(0, count)), tail: Buffer.from(all.subarray(-count)) };
     }
     this.#seal();
@@ -89,13 +89,13 @@ export class ByteGatherer {
   }
 
   clear(): void {
-    if (this.#huge !== null) letGo(this.#huge);
-    if (this.#outgrown !== null) letGo(this.#outgrown);
+    if (this.#huge !== null) claimAndReturn(this.#huge);
+    if (this.#outgrown !== null) claimAndReturn(this.#outgrown);
     for (const piece of this.#pieces) this.#copied(piece);
     this.#forget();
   }
 
-  #whole(): Buffer {
+  #bytes(): Buffer {
     if (this.#huge !== null) {
       this.#move(this.#huge, this.#length);
       return this.#huge.subarray(0, this.#length);
@@ -104,9 +104,9 @@ export class ByteGatherer {
     const [first = NOTHING] = this.#pieces;
     if (this.#pieces.length <= 1) return first;
     // From the pool: if the body is only passed on, its memory can be returned.
-    const whole = takeBuffer(this.#length);
-    this.#move(whole, this.#length);
-    return whole;
+    const bytes = takeBuffer(this.#length);
+    this.#move(bytes, this.#length);
+    return bytes;
   }
 
   #isHuge(piece: Buffer): boolean {
@@ -128,7 +128,7 @@ export class ByteGatherer {
   #outgrow(): void {
     this.#seal();
     if (this.#huge === null) return;
-    this.#pieces = [this.#whole()];
+    this.#pieces = [this.#bytes()];
     this.#moved = 0;
     this.#outgrown = this.#huge;
   }
@@ -144,7 +144,7 @@ export class ByteGatherer {
       else {
         this.#pieces.shift();
         if (this.#outgrown === null) this.#copied(piece);
-        else letGo(this.#outgrown);
+        else claimAndReturn(this.#outgrown);
         this.#outgrown = null;
       }
     }

@@ -52,7 +52,7 @@ export class CallAttempts {
   }
 
   /** Adds the attempts that another node made while it had the call, from `from` on; the last of them was answered. */
-  there(from: number, node: string, attempts: readonly CallAttempt[]): void {
+  addRemote(from: number, node: string, attempts: readonly CallAttempt[]): void {
     const failed = attempts.map(({ atMs, ms, connection, pid, outcome, reason }): FailedAttempt => {
       return { node, connection, pid, from: from + atMs, to: from + atMs + ms, outcome, reason };
     });

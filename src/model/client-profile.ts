@@ -47,8 +47,11 @@ export interface ClientProfile {
  * Which calls may share a connection. Requests of a stateful server name no call, so the gateway knows the session only on
  * a connection of that session. It treats a server of unknown era as stateful.
  */
-export function isolationOf({ isolation, apart }: Pick<Server, 'isolation' | 'apart'>, era: Era | null): Isolation {
-  return isolation ?? (era === 'stateless' && apart === undefined ? 'shared' : 'session');
+export function isolationOf(
+  { isolation, callerSeparation }: Pick<Server, 'isolation' | 'callerSeparation'>,
+  era: Era | null,
+): Isolation {
+  return isolation ?? (era === 'stateless' && callerSeparation === undefined ? 'shared' : 'session');
 }
 
 /** Calls with the same key share a connection and a node. Session ids contain no space, so they differ from composed keys. */
@@ -56,6 +59,11 @@ export function callerKey(client: ClientProfile, isolation: Exclude<Isolation, '
   if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
   const key = `${client.principal.id} ${client.fingerprint}`;
   return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
+}
+
+/** The key of a process of the client's own: by principal if the server asks for that, otherwise by session. */
+export function ownProcessKey({ isolation }: Pick<Server, 'isolation'>, client: ClientProfile): string {
+  return callerKey(client, isolation === 'principal' ? 'principal' : 'session');
 }
 
 /** The handle as one word of a key: a client cannot choose a handle that reads as the words after it. */

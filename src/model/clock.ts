@@ -63,7 +63,7 @@ export interface Clock {
   wall(): number;
   /** Runs `task` once after `delayMs`; the returned function cancels it. Timers do not keep the process alive. */
   after(delayMs: number, task: () => void): () => void;
-  /** The clock for `pause` and `within` if this clock stops running timers when its owner closes: their callers still wait. */
+  /** The clock for `pause` and `withTimeout` if this clock stops running timers when its owner closes: their callers still wait. */
   readonly waits?: Clock;
 }
 
@@ -101,7 +101,7 @@ export function pause(clock: Clock, ms: number): Promise<void> {
 }
 
 /** Resolves with the result of `work`, or of `late` if `work` takes longer; the result of `work` is ignored then. */
-export async function within<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
+export async function withTimeout<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};
   const expired = new Promise<L>((resolve, reject) => {
     disarm = (clock.waits ?? clock).after(ms, () => {

@@ -140,3 +140,8 @@ export const SECRET = named(
 /** A stored secret as people see it, without its value. */
 export type SecretView = Infer<typeof SECRET>;
 export const SECRETS = object({ secrets: list(SECRET) });
+
+export const MAX_SECRET_BYTES = 64 * 1024;
+/** Why the key that seals credentials and secrets cannot be rotated. */
+export const KEY_OF_CLUSTER =
+  'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';

@@ -13,8 +13,12 @@ import {
   wallTime,
 } from './schema.ts';
 
+/** Lists whose items are pinned and withheld one by one. Resources are data that change often and are not pinned. */
+export const PINNED_KINDS = ['tools', 'prompts', 'resourceTemplates'] as const;
+export type PinnedKind = (typeof PINNED_KINDS)[number];
+
 /** The pinned lists, each with its own names. `instructions` has at most one entry, under the empty key. */
-export const PINNED_LISTS = ['tools', 'prompts', 'resourceTemplates', 'instructions'] as const;
+export const PINNED_LISTS = [...PINNED_KINDS, 'instructions'] as const;
 const PINNED_LIST = named('PinnedList', oneOf(PINNED_LISTS));
 export type PinnedList = Infer<typeof PINNED_LIST>;
 
@@ -150,9 +154,6 @@ export const DRIFT_HISTORY = named(
 
 /** Pins of a server, and the handling of definitions that differ from them. Shared types; see docs/drift.md. */
 
-/** Lists whose items are pinned and withheld one by one. Resources are data that change often and are not pinned. */
-export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
-
 export interface Definition extends DefinitionName {
   /** Hexadecimal SHA-256 of the canonical form (`definitionDigest`). */
   readonly digest: string;
@@ -215,7 +216,7 @@ export interface Pins {
   /** Trusts the first listing of a server. Never rejects: what cannot be saved is kept until this process ends. */
   trust(server: string, definitions: readonly Definition[], text: string): Promise<void>;
   /** Whether this kind of client was never listed before; remembered across restarts. */
-  isFirstOf(server: string, kind: string): boolean;
+  isFirstListing(server: string, kind: string): boolean;
   /** Adds to the history only. Never rejects. */
   note(server: string, events: readonly DriftEvent[]): Promise<void>;
   approve(server: string, approved: readonly Definition[], gone: readonly DefinitionName[], by: string): Promise<void>;

@@ -39,7 +39,7 @@ export interface Exchange {
   /** Absent if the call needed one attempt. */
   attempts?: CallAttempts | undefined;
   /** Monotonic time at which the current call began to look for a node; its deadline counts from then. */
-  begunAt?: number | undefined;
+  searchStartedAt?: number | undefined;
   /** The part of that time spent on nodes that failed: the search for a node has a time limit of its own. */
   triedMs?: number | undefined;
   /** The call was counted by the rate limit; further attempts are not counted again. */

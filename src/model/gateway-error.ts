@@ -1,4 +1,5 @@
 import { CATALOGUE, type ErrorCode, type FailureOutcome } from './error-catalogue.ts';
+import { causes } from './thrown.ts';
 
 export interface GatewayErrorData {
   readonly outcome: FailureOutcome;
@@ -16,9 +17,6 @@ export interface GatewayErrorOptions extends Partial<Omit<GatewayErrorData, 'sen
   /** Replaces the message, which is for the operator, in answers to callers; also used by errors that have this one as cause. */
   readonly forCallers?: string;
 }
-
-/** Failures of a start are wrapped a few times before they reach a caller. */
-const MAX_CAUSES = 8;
 
 /** A failure of the gateway or one that it observed; never a server's JSON-RPC error. `protocol/` serialises it. */
 export class GatewayError extends Error {
@@ -49,10 +47,9 @@ export class GatewayError extends Error {
   }
 
   get forCallers(): string {
-    let at: unknown = this;
-    for (let depth = 0; at instanceof GatewayError && depth < MAX_CAUSES; depth++) {
+    for (const at of causes(this)) {
+      if (!(at instanceof GatewayError)) break;
       if (at.#forCallers !== null) return at.#forCallers;
-      at = at.cause;
     }
     return this.message;
   }
@@ -74,17 +71,17 @@ export class GatewayError extends Error {
 }
 
 /** The caller cancelled its call before any byte of it was sent to the server. */
-export function calledOff(server: string, reason: string): GatewayError {
+export function cancelledBeforeSend(server: string, reason: string): GatewayError {
   return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }
 
 /** What starting another process of a server needs: nothing, ending an idle process, or a free place that does not exist. */
-export type Room = 'free' | 'idle' | 'none';
+export type ProcessCapacity = 'free' | 'idle' | 'none';
 
 const RETRY_AFTER_MS = 1_000;
 
 /** The operator's limits allow no further process for the call on this node. It says nothing about the server. */
-export class NoRoom extends GatewayError {
+export class ProcessLimitReached extends GatewayError {
   constructor(server: string, message: string) {
     super('OVERLOADED', message, { server, retryAfterMs: RETRY_AFTER_MS });
   }

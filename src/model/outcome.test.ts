@@ -4,7 +4,7 @@ import { scanMessage } from '../protocol/scan.ts';
 import { resultToStateful } from '../protocol/stateful/to-stateful.ts';
 import { resultToStateless } from '../protocol/stateless/to-stateless.ts';
 import type { Message } from './message.ts';
-import { inPlaceOf } from './outcome.ts';
+import { replaceAnswer } from './outcome.ts';
 import { takeBuffer } from './pooled-buffers.ts';
 
 /** A result that came in lent memory. */
@@ -19,7 +19,7 @@ function came(): Message {
 
 test('a tool’s answer is released once its rewritten form exists', () => {
   const result = came();
-  const translated = inPlaceOf(result, resultToStateless(result, 'tools/call', null), 'tools/call');
+  const translated = replaceAnswer(result, resultToStateless(result, 'tools/call', null), 'tools/call');
   assert.equal(result.bytes.length, 0);
   const { result: body } = JSON.parse(translated.bytes.toString());
   assert.equal(body.resultType, 'complete');
@@ -28,10 +28,10 @@ test('a tool’s answer is released once its rewritten form exists', () => {
 
 test('an answer that may be kept or shared stays, and so does one that was not rewritten', () => {
   const list = came();
-  inPlaceOf(list, resultToStateless(list, 'tools/list', null), 'tools/list');
+  replaceAnswer(list, resultToStateless(list, 'tools/list', null), 'tools/list');
   assert.ok(list.bytes.length > 300_000);
   const same = came();
-  assert.equal(inPlaceOf(same, same, 'tools/call'), same);
+  assert.equal(replaceAnswer(same, same, 'tools/call'), same);
   assert.ok(same.bytes.length > 300_000);
 });
 

@@ -1,6 +1,6 @@
 import type { GatewayError } from './gateway-error.ts';
 import type { Message } from './message.ts';
-import { letGo } from './pooled-buffers.ts';
+import { claimAndReturn } from './pooled-buffers.ts';
 
 /** How a call ended: `answer` is RESULT; `failure` is one of the other three outcomes (`GatewayError.outcome`). */
 export type Outcome =
@@ -29,7 +29,7 @@ export function isPassedOn({ method }: Message, outcome: Outcome): boolean {
 }
 
 /** The translated answer. Releases the memory of the original if the translation has its own and only one caller gets it. */
-export function inPlaceOf(came: Message, translated: Message, method: string): Message {
-  if (isForOneCaller(method) && translated.bytes.buffer !== came.bytes.buffer) letGo(came.bytes);
+export function replaceAnswer(original: Message, translated: Message, method: string): Message {
+  if (isForOneCaller(method) && translated.bytes.buffer !== original.bytes.buffer) claimAndReturn(original.bytes);
   return translated;
 }

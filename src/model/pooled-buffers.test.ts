@@ -3,7 +3,16 @@ import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { claim, dropKept, giveBack, HEADROOM, letGo, reframed, releaseBytes, takeBuffer } from './pooled-buffers.ts';
+import {
+  claim,
+  claimAndReturn,
+  clearPool,
+  HEADROOM,
+  reframed,
+  releaseBytes,
+  returnClaimed,
+  takeBuffer,
+} from './pooled-buffers.ts';
 
 const MIB = 1024 * 1024;
 
@@ -13,17 +22,17 @@ describe('pooled buffers', () => {
     const view = first.subarray(100, 200);
     assert.equal(first.length, MIB);
     first.fill('a');
-    giveBack(view);
+    returnClaimed(view);
     assert.equal(view.length, 100, 'not before somebody has claimed it');
     assert.ok(claim(view));
-    giveBack(view);
+    returnClaimed(view);
     assert.equal(view.length, 0);
     assert.equal(first.length, 0);
     const second = takeBuffer(MIB - 1000);
     assert.equal(second.length, MIB - 1000);
     assert.equal(second.toString('latin1', 0, 3), 'aaa');
     assert.notEqual(takeBuffer(MIB - 1000).toString('latin1', 0, 3), 'aaa');
-    giveBack(first);
+    returnClaimed(first);
     assert.equal(second.toString('latin1', 0, 3), 'aaa');
   });
 
@@ -32,7 +41,7 @@ describe('pooled buffers', () => {
     const own = Buffer.alloc(MIB, 'b');
     for (const bytes of [small, own]) {
       assert.ok(!claim(bytes));
-      giveBack(bytes);
+      returnClaimed(bytes);
       assert.ok(bytes.length > 0);
     }
   });
@@ -40,25 +49,25 @@ describe('pooled buffers', () => {
   test('a buffer is not kept for a body of less than half its size; huge ones are released', () => {
     const huge = takeBuffer(64 * MIB);
     assert.ok(claim(huge));
-    giveBack(huge);
+    returnClaimed(huge);
     assert.equal(huge.length, 0);
     const wide = takeBuffer(3 * MIB);
     wide.fill('c');
     assert.ok(claim(wide));
-    giveBack(wide);
+    returnClaimed(wide);
     assert.notEqual(takeBuffer(MIB).toString('latin1', 0, 3), 'ccc');
   });
 
   test('buffers without use for a while are released', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    dropKept();
+    clearPool();
     const large = takeBuffer(12 * MIB);
     large.fill('d');
-    letGo(large);
+    claimAndReturn(large);
     t.mock.timers.tick(4_000);
     const again = takeBuffer(12 * MIB);
     assert.equal(again.toString('latin1', 0, 3), 'ddd');
-    letGo(again);
+    claimAndReturn(again);
     t.mock.timers.tick(6_000);
     assert.notEqual(takeBuffer(12 * MIB).toString('latin1', 0, 3), 'ddd');
   });
@@ -67,7 +76,7 @@ describe('pooled buffers', () => {
     const both = takeBuffer(MIB);
     assert.ok(claim(both));
     assert.ok(!claim(both.subarray(1)));
-    giveBack(both);
+    returnClaimed(both);
     assert.equal(both.length, MIB);
   });
 });
@@ -85,7 +94,7 @@ describe('another frame around bytes of a pooled buffer', () => {
     assert.equal(whole.toString(), `a longer beginning${'m'.repeat(MIB - 8)}!`);
     assert.equal(body.length, 0);
     assert.ok(claim(whole), 'it is lent as it was');
-    giveBack(whole);
+    returnClaimed(whole);
     assert.equal(whole.length, 0);
   });
 
@@ -110,8 +119,8 @@ const FACTOR = /\[GlobalMemoryController\] factor ([\d.]+)/g;
 async function factorsAfter(what: string): Promise<string[]> {
   const program = `
     import { setFlagsFromString } from 'node:v8';
-    import { collectGarbage, dropKept, letGo, takeBuffer } from ${module('pooled-buffers.ts')};
-    const comesBy = () => letGo(takeBuffer(1024 * 1024));
+    import { collectGarbage, clearPool, claimAndReturn, takeBuffer } from ${module('pooled-buffers.ts')};
+    const comesBy = () => claimAndReturn(takeBuffer(1024 * 1024));
     ${what}
     setFlagsFromString('--trace-gc-verbose');
     for (let i = 0; i < 5; i++) collectGarbage();`;
@@ -125,12 +134,17 @@ async function factorsAfter(what: string): Promise<string[]> {
 test('while large bodies pass, memory may grow to three times before V8 collects the heap', async () => {
   const may = async (what: string): Promise<string> => [...new Set(await factorsAfter(what))].join();
   assert.equal(await may('comesBy();'), '3.0');
-  assert.equal(await may('comesBy(); comesBy(); dropKept(); comesBy();'), '3.0');
+  assert.equal(await may('comesBy(); comesBy(); clearPool(); comesBy();'), '3.0');
 });
 
 test('before large bodies come, and after a while without them, V8 grows the heap by its own rules', async () => {
   // It reckons anew each time: at most four times, and a tenth where few objects are made.
-  for (const what of ['', 'takeBuffer(1024 * 1024);', 'comesBy(); dropKept();', 'comesBy(); dropKept(); dropKept();']) {
+  for (const what of [
+    '',
+    'takeBuffer(1024 * 1024);',
+    'comesBy(); clearPool();',
+    'comesBy(); clearPool(); clearPool();',
+  ]) {
     const factors = await factorsAfter(what);
     assert.ok(
       factors.some((factor) => factor !== '3.0'),

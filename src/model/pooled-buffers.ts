@@ -36,7 +36,7 @@ const pooled = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
 /** Used as a stack: the memory returned last is in the processor caches. */
 const kept: ArrayBuffer[] = [];
 let keptBytes = 0;
-let letGoLater: NodeJS.Timeout | null = null;
+let clearTimer: NodeJS.Timeout | null = null;
 
 /** Memory for one large body. As garbage, a hundred such bodies would cost a collection of the whole heap. */
 export function takeBuffer(bytes: number): Buffer {
@@ -85,24 +85,24 @@ export function claim(view: Buffer): boolean {
 }
 
 /** For the only reader of the view, once it has read it: returns lent memory to the pool at once. */
-export function letGo(view: Buffer): void {
-  if (claim(view)) giveBack(view);
+export function claimAndReturn(view: Buffer): void {
+  if (claim(view)) returnClaimed(view);
 }
 
-export function dropKept(): void {
+export function clearPool(): void {
   kept.length = 0;
   keptBytes = 0;
-  if (letGoLater === null) return;
+  if (clearTimer === null) return;
   letHeapGrow(false);
-  clearTimeout(letGoLater);
-  letGoLater = null;
+  clearTimeout(clearTimer);
+  clearTimer = null;
 }
 
 /**
  * Takes claimed memory back into the pool. Call it when neither this process nor the kernel reads the memory. It detaches
  * all views, so a late reader finds nothing instead of another body.
  */
-export function giveBack(view: Buffer): void {
+export function returnClaimed(view: Buffer): void {
   const memory = view.buffer;
   if (pooled.get(memory) !== 'claimed') return;
   pooled.delete(memory);
@@ -111,11 +111,11 @@ export function giveBack(view: Buffer): void {
   const moved = (memory as ArrayBuffer).transfer(keeps ? size : 0);
   if (!keeps) return;
   // Without this, V8 would walk the whole heap for every few such bodies.
-  if (letGoLater === null) letHeapGrow(true);
+  if (clearTimer === null) letHeapGrow(true);
   kept.push(moved);
   keptBytes += size;
-  if (letGoLater === null) letGoLater = setTimeout(dropKept, KEPT_MS).unref();
-  else letGoLater.refresh();
+  if (clearTimer === null) clearTimer = setTimeout(clearPool, KEPT_MS).unref();
+  else clearTimer.refresh();
 }
 
 /** Frees the memory of a buffer at once and detaches its views. Only for its sole owner; slices of larger buffers stay. */

@@ -28,7 +28,7 @@ export interface Upstreams {
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
   /** Distinguishes clients of one kind that get the lists of different processes; empty for most. */
-  shownFrom?(client: ClientProfile): string;
+  listSourceKey?(client: ClientProfile): string;
   /** The session key of the connection that serves this client, only for comparison. Null while the era is unknown. */
   sessionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has its own connection to the server, so that a list should be requested live. */
@@ -39,7 +39,7 @@ export interface Upstreams {
    * For an unknown name: waits a moment for announced lists and for the lists of other nodes. Resolves with false if neither
    * is pending or the exchange was cancelled; the catalogue then has what was found.
    */
-  foundMeanwhile?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
+  awaitPendingLists?(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean>;
   /** `client`: the status for this client, if the server separates its callers. */
   status(server: string, client?: ClientProfile | null): ServerStatus | null;
   /** Only the state, which is cheap however many connections the server has. */
@@ -61,7 +61,7 @@ export interface UpstreamEvents {
   /** A stateful server's request outside any call. Resolves with the `result` or `error` to answer. */
   request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
   /** Lists or a resource changed; runs before other handlers. Null: perhaps announced while no stream was open. */
-  outdated(server: string, notification: Message | null): void;
+  contentChanged(server: string, notification: Message | null): void;
   /** These lists of the new snapshot differ. `key`: only for clients of that connection's process; null: for all others. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key?: string | null): void;
   /** The server was listed again because of a change that other nodes may not know. */
@@ -88,11 +88,11 @@ export interface UpstreamEvents {
 export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
 
 /** Changes of servers, step by step, for people and programs that watch. Handlers neither block nor throw. */
-export interface ServerNews {
+export interface ServerChangeListener {
   added(server: string): void;
-  moved(server: string, change: StateChange): void;
+  stateChanged(server: string, change: StateChange): void;
   /** A running server turned unhealthy for this reason, or healthy again (null). */
-  healthTurned(server: string, reason: string | null): void;
+  healthChanged(server: string, reason: string | null): void;
   /** A changed definition has replaced the previous one. */
   replaced(server: string): void;
   /** A requested restart begins or ends (S3.10); `reason` says why it failed. */
@@ -116,6 +116,16 @@ export interface ClientStreams {
   /** The ids of the open stateful sessions on an endpoint's path that may use the server; for list_changed. */
   sessionsFor(server: string): Iterable<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }>;
 }
+
+/** A resource of a server that a client has subscribed to; `exposed` is the client's name of it. */
+export interface SubscribedResource {
+  readonly server: string;
+  readonly uri: string;
+  readonly exposed: string;
+}
+
+/** Whether the server accepted a subscription that was made again; `later`: it could not be asked. */
+export type SubscribedAgain = 'agreed' | 'refused' | 'later';
 
 /** Last known catalogues, kept across restarts. The key is opaque to the store. */
 export interface KnownCatalogs {
@@ -273,46 +283,50 @@ export interface SharedTasks {
   readonly nodes: number;
   /** How many tasks of other nodes a node keeps in memory. */
   readonly maxTasks: number;
-  /** Tasks in memory, and those of them that this node began. The follower counts them. */
-  readonly atHand: TaskSizes;
+  /** Tasks in memory, and those of them that this node began. The observer counts them. */
+  readonly inMemory: TaskSizes;
   readonly own: TaskSizes;
-  /** Sets the only follower of other nodes' tasks and of the records written on this node. */
-  follow(follower: TaskFollower): void;
+  /** Sets the only observer of other nodes' tasks and of the records written on this node. */
+  setObserver(observer: TaskObserver): void;
   /** Drops another node's task from memory. It stays in the store. */
   forget(key: string): void;
-  /** Reads the tasks of the route that are not in memory and passes them to the follower. Rejects with GatewayError NOT_SENT. */
+  /** Reads the tasks of the route that are not in memory and passes them to the observer. Rejects with GatewayError NOT_SENT. */
   read(route: Pick<TaskRecord, 'server' | 'taskId'>): Promise<void>;
   /** The sum of what the nodes last published; 0 while all tasks are in memory. `principal` null: of all callers. */
-  counted(what: TaskMeasure, principal: string | null): number;
+  publishedTotal(what: TaskMeasure, principal: string | null): number;
 }
 
 /** Receives the tasks of all nodes. Handlers neither block nor throw. */
-export interface TaskFollower {
+export interface TaskObserver {
   /** The record that this node has in memory. */
   get(key: string): TaskRecord | null;
-  heard(record: TaskRecord): void;
-  gone(key: string): void;
+  received(record: TaskRecord): void;
+  removed(key: string): void;
   /** Whether the task must stay in memory: this node began it, or a request on this node waits for it. */
-  keeps(key: string): boolean;
+  mustKeep(key: string): boolean;
 }
 
 /** Decides which processes this node may run if only one node may. Implemented by `cluster/`; absent without a cluster. */
 export interface Ownership {
   /** Call before starting a process. `whose`: the owner of the process. Rejects with GatewayError NOT_SENT. */
-  own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;
+  acquire(
+    server: Server,
+    client: ClientProfile,
+    whose: 'spare' | 'shared' | 'session' | 'principal',
+  ): Promise<OwnedProcess>;
   /** Whether a spare process may become this client's: not if an earlier owner of the client is newer than the process. */
   mayAdopt(server: Server, client: ClientProfile): boolean;
   /** Runs it once, when this node next has its lease; the returned function cancels that. Null if it has a lease now. */
-  whenHeld(run: () => void): (() => void) | null;
+  onLeaseAcquired(run: () => void): (() => void) | null;
 }
 
-export interface Owned {
+export interface OwnedProcess {
   /** The fencing token, `incarnation.revision`; empty for a shared process of a node without a lease. */
   readonly epoch: string;
   /** Whether this node owns the process now, by the monotonic clock. If not, the caller must not send to it. */
-  readonly stillMine: boolean;
+  readonly isHeld: boolean;
   /** Gives the spare process to this client, or (null) to all clients. */
-  adopted(client: ClientProfile | null): void;
+  assignTo(client: ClientProfile | null): void;
   /** From now on the process accepts calls … */
   ready(): void;
   /** … and from now on it does not. */
@@ -322,7 +336,7 @@ export interface Owned {
 }
 
 /** Identifies an upstream HTTP session: a definition of a server, and the digest of a session key. */
-export interface SessionPlace {
+export interface UpstreamSessionRef {
   readonly server: string;
   /** The connection digest of the definition. */
   readonly identity: string;
@@ -351,11 +365,11 @@ export interface SessionMember {
   /** Whether it opened the session and so listens already: it receives what the server sends because of the first call. */
   readonly listens: boolean;
   /** The unchanged session has this generation from now on. */
-  renamed(generation: string): void;
+  generationChanged(generation: string): void;
   /** Listens to the server's stream after this event (null: unknown). `gap`: messages may have been missed. */
   listen(after: string | null, gap: boolean): void;
   /** Stops listening. Returns the id of the last event that it received; null without one. */
-  silence(): string | null;
+  stopListening(): string | null;
   /** After a partition, another node's session has taken the place of this one. */
   replaced(): void;
 }
@@ -366,14 +380,18 @@ export interface SharedUpstreamSessions {
    * Resolves with the open session, or with the lock to open it. `gone`: the generation that the server no longer knows.
    * Waits for another opener while `wanted`. Rejects with GatewayError NOT_SENT.
    */
-  enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock>;
+  acquire(
+    place: UpstreamSessionRef,
+    rejected: string | null,
+    wanted: () => boolean,
+  ): Promise<OpenedSession | SessionLock>;
   /** Whether the session is open. Never rejects. */
-  known(place: SessionPlace): Promise<boolean>;
-  join(place: SessionPlace, member: SessionMember): void;
-  leave(place: SessionPlace, member: SessionMember): void;
+  isOpen(place: UpstreamSessionRef): Promise<boolean>;
+  join(place: UpstreamSessionRef, member: SessionMember): void;
+  leave(place: UpstreamSessionRef, member: SessionMember): void;
   /**
    * Ends this generation, or any (null). One caller gets the record and ends the session at the server; others get null.
    * `withServer`: the server is removed from this node. Never rejects.
    */
-  end(place: SessionPlace, generation: string | null, withServer: boolean): Promise<UpstreamSessionRecord | null>;
+  end(place: UpstreamSessionRef, generation: string | null, withServer: boolean): Promise<UpstreamSessionRecord | null>;
 }

@@ -112,8 +112,8 @@ export function faultIn(schema: Schema, value: unknown, path = ''): string | nul
   if (!isOfKind(schema, value)) return `${path || 'it'} has to be ${kindOf(schema)}`;
   if (typeof value !== 'object' || value === null) return null;
   const at = (key: string): string => `${path === '' ? '' : `${path}.`}${key.slice(0, 64)}`;
-  const lacking = required.find((key) => !Object.hasOwn(value, key));
-  if (lacking !== undefined) return `${at(lacking)} is missing`;
+  const missing = required.find((key) => !Object.hasOwn(value, key));
+  if (missing !== undefined) return `${at(missing)} is missing`;
   for (const [key, one] of Object.entries(value)) {
     const listed = Array.isArray(value) ? items : additionalProperties;
     const part = Object.hasOwn(properties, key) ? properties[key] : listed;

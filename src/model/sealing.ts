@@ -8,7 +8,7 @@ export interface Sealing {
 }
 
 /** The text sealed with the current key; null if that key sealed it already, or no key opens it. */
-export function sealedAnew(sealing: Sealing, context: string, sealed: string): string | null {
+export function resealOutdated(sealing: Sealing, context: string, sealed: string): string | null {
   const text = sealing.outdated?.(context, sealed) === true ? sealing.open(context, sealed) : null;
   return text === null ? null : sealing.seal(context, text);
 }

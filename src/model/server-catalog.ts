@@ -45,6 +45,9 @@ export interface CachedList {
   readonly cacheScope: 'public' | 'private';
 }
 
+/** A list that the server lacks. */
+export const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
+
 /** Immutable snapshot of a server's lists per upstream identity and fingerprint. Lists that the server lacks are empty. */
 export interface ServerCatalog {
   readonly server: string;
@@ -65,4 +68,14 @@ export interface ServerCatalog {
 interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string, string>>> {
   /** The only names that may be used; null if names that the server does not list may be used too. */
   readonly only: Readonly<Record<PinnedKind, ReadonlySet<string>>> | null;
+}
+
+const TOOLS = new WeakMap<ServerCatalog, ReadonlyMap<string, Capability>>();
+
+/** The listed tools by name. Made once per catalog. */
+export function toolsByName(catalog: ServerCatalog): ReadonlyMap<string, Capability> {
+  let tools = TOOLS.get(catalog);
+  if (tools === undefined)
+    TOOLS.set(catalog, (tools = new Map(catalog.lists.tools.items.map((tool) => [tool.key, tool]))));
+  return tools;
 }

@@ -48,6 +48,7 @@ export const TRANSPORT = named('Transport', oneOf(TRANSPORT_KINDS));
 /** Servers in these states take calls. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
+/** Something is wrong with the server, unlike in states that an operator asked for, such as `stopped`. */
 export const DOWN: ReadonlySet<ServerState> = new Set([
   'failed',
   'unreachable',

@@ -150,14 +150,14 @@ export interface ToolFilter {
 }
 
 /** How a server separates its callers: by credentials of their own, or by headers of their requests. */
-export interface CallersApart {
+export interface CallerSeparation {
   readonly credentials: boolean;
   /** Header names at the server, by the lower-case name in callers' requests. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /** The callers that one part of such a server serves. */
-export interface CallerPart {
+export interface CallerPartition {
   /** Short, and reveals none of the values. */
   readonly digest: string;
   /** Id of the principal whose credentials are used; null: the gateway's credentials. */
@@ -178,9 +178,9 @@ export interface Server {
   /** Request header whose value isolates stateless clients from each other; null without one. */
   readonly isolationHeader: string | null;
   /** Absent if the server treats all callers alike. */
-  readonly apart?: CallersApart | undefined;
+  readonly callerSeparation?: CallerSeparation | undefined;
   /** The callers that this definition serves; absent: all callers that are not separated. */
-  readonly caller?: CallerPart;
+  readonly caller?: CallerPartition;
   /** Deadline of a call. Default 60 000. */
   readonly timeoutMs: number;
   readonly toolTimeoutMs: ReadonlyMap<string, number>;
@@ -210,7 +210,10 @@ export interface Server {
 }
 
 /** `connectionDigest` of the whole server, for whichever callers the definition is. */
-export function digestOfWhole({ caller, connectionDigest }: Pick<Server, 'caller' | 'connectionDigest'>): string {
+export function baseConnectionDigest({
+  caller,
+  connectionDigest,
+}: Pick<Server, 'caller' | 'connectionDigest'>): string {
   return caller?.of ?? connectionDigest;
 }
 
@@ -240,17 +243,17 @@ export function transportFacts(transport: TransportSpec): unknown {
       const { command, args, env, inheritEnv, cwd, ssh = null, runAs = null } = transport;
       const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
       const elsewhere = [...(ssh === null ? [] : [ssh]), ...(runAs === null ? [] : [{ runAs }])];
-      return ['stdio', command, args, sorted(revealed(env)), inherited, cwd, ...elsewhere];
+      return ['stdio', command, args, sortedEntries(revealed(env)), inherited, cwd, ...elsewhere];
     }
     case 'docker':
-      return ['docker', transport.target, sorted(revealed(transport.env)), transport.engine];
+      return ['docker', transport.target, sortedEntries(revealed(transport.env)), transport.engine];
     default: {
       const { type, url, sseFallback = false, headers, tls } = transport;
       const lowered = Object.entries(revealed(headers)).map(([name, value]) => [name.toLowerCase(), value]);
-      const named = sorted(Object.fromEntries(lowered));
+      const named = sortedEntries(Object.fromEntries(lowered));
       const auth = transport.auth === undefined ? [] : [authFacts(transport.auth)];
       const forwarded =
-        transport.forwardHeaders === undefined ? [] : [{ forwardHeaders: sorted(transport.forwardHeaders) }];
+        transport.forwardHeaders === undefined ? [] : [{ forwardHeaders: sortedEntries(transport.forwardHeaders) }];
       return [
         type,
         url,
@@ -269,9 +272,10 @@ export function transportFacts(transport: TransportSpec): unknown {
 function authFacts(auth: AuthSpec): unknown {
   const { exec, ...others } = auth;
   const said = Object.entries(others).map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
-  return exec === null ? said : [...said, { ...exec, env: sorted(revealed(exec.env)) }];
+  return exec === null ? said : [...said, { ...exec, env: sortedEntries(revealed(exec.env)) }];
 }
 
-function sorted(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+/** The members of the object, by name. */
+export function sortedEntries(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
   return Object.entries(map).sort(([a], [b]) => (a < b ? -1 : 1));
 }

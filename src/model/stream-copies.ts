@@ -1,5 +1,5 @@
 /** A request whose answer a stream still has to deliver. */
-export interface OwedAnswer {
+export interface UnansweredRequest {
   readonly id: string;
   readonly method: string;
   /** As the client wrote it, without long parameters; absent if it is still too long. */
@@ -12,13 +12,13 @@ export interface CopiedStream {
   /** `Principal.id` of the session's owner. */
   readonly principal: string;
   /** The unanswered requests at this moment; called for every write. Empty for a session's own stream. */
-  readonly owed: () => readonly OwedAnswer[];
+  readonly unanswered: () => readonly UnansweredRequest[];
 }
 
 /** The copy of one stream. It neither blocks nor throws; events to the client do not wait for it. */
 export interface StreamCopy {
   /** Adds an event that this node logged. `answers`: the request that it answers. */
-  add(eventId: string, message: Buffer, answers: OwedAnswer | null): void;
+  add(eventId: string, message: Buffer, answers: UnansweredRequest | null): void;
   end(): void;
 }
 
@@ -28,23 +28,23 @@ export interface StreamCopies {
 }
 
 /** An event of a departed node. */
-export interface LeftEvent {
+export interface OrphanedEvent {
   /** Null if it stands for several lost events. */
   readonly eventId: string | null;
   /** Null if it was dropped, or was too large to be copied. */
   readonly message: Buffer | null;
   /** The request that the event answered, if its message is missing. */
-  readonly answers: OwedAnswer | null;
+  readonly answers: UnansweredRequest | null;
 }
 
 /** What a departed node had sent on a stream. */
-export interface LeftStream {
+export interface OrphanedStream {
   readonly name: string;
   readonly sessionId: string;
   readonly principal: string;
   /** The events after the requested one, in order. */
-  readonly events: readonly LeftEvent[];
-  readonly owed: readonly OwedAnswer[];
+  readonly events: readonly OrphanedEvent[];
+  readonly unanswered: readonly UnansweredRequest[];
   /** The event of another stream that continues this one; null while no node has taken it over. */
   readonly next: string | null;
   /** Position in the copy up to which it was read, for `takeOver`. */
@@ -63,9 +63,9 @@ export interface StreamsElsewhere {
   /** As `resume`, through any node that has the event in its log. */
   resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
   /** What a departed node left for this session and caller; null if nothing is known. Never rejects. */
-  left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null>;
+  findOrphaned(sessionId: string, principal: string, afterId: string): Promise<OrphanedStream | null>;
   /** Makes this event of a stream of this node its continuation; false if another node was first. Never rejects. */
-  takeOver(left: LeftStream, asEventId: string): Promise<boolean>;
+  takeOver(left: OrphanedStream, asEventId: string): Promise<boolean>;
 }
 
 /** The connection under an SSE stream, as `SseWriter` offers it. */

@@ -26,13 +26,13 @@ export function errorCode(message: Message): number {
 /** The progress token as written: of a request the sender's, of `notifications/progress` the one that it reports on. */
 export function progressToken(message: Message): Range | null {
   const { bytes, bodyStart, bodyEnd, kind, method } = message;
-  if (!mayName(message, TOKEN)) return null;
+  if (!mayHaveMember(message, TOKEN)) return null;
   if (kind === 'request') return fieldAt(bytes, bodyStart, bodyEnd, REQUEST_TOKEN);
   return method === 'notifications/progress' ? field(bytes, bodyStart, bodyEnd, 'progressToken') : null;
 }
 
 /** False if no member of the body has this name: a native search, cheaper than a scan. An escape could hide the name. */
-export function mayName({ bytes, bodyStart }: Message, name: Buffer): boolean {
+export function mayHaveMember({ bytes, bodyStart }: Message, name: Buffer): boolean {
   return bodyStart >= 0 && (bytes.includes(name, bodyStart) || bytes.includes(BACKSLASH, bodyStart));
 }
 

@@ -42,7 +42,6 @@ export interface StatelessInbound {
 /** A message that must not be served: the HTTP status, and the JSON-RPC error for the body. */
 export interface Rejection {
   readonly reject: number;
-  readonly code: ErrorCode;
   readonly answer: Message;
 }
 
@@ -58,17 +57,12 @@ export function isRejection(inbound: Inbound): inbound is Rejection {
   return 'reject' in inbound;
 }
 
-/** `supported`: versions for an unsupported-version error; a subset of those in `server/discover` of the endpoint. */
-export function classify(
-  headers: WireHeaders,
-  message: Message,
-  supported: readonly string[] = STATELESS_REVISIONS,
-): Inbound {
+export function classify(headers: WireHeaders, message: Message): Inbound {
   const version = headerValue(headers, VERSION_HEADER);
   const stateless = version !== null && isStateless(version);
   if (message.kind === 'result' || message.kind === 'error') {
     if (stateless) return reject(400, 'INVALID_REQUEST', message, 'answers are not taken in this revision');
-    return stateful(headers, version, message, supported);
+    return stateful(headers, version, message);
   }
   const meta = bodyField(message, '_meta');
   const keys = meta === null ? NO_KEYS : fields(message.bytes, meta.start, meta.end, META_KEYS);
@@ -81,13 +75,13 @@ export function classify(
     }
     // A client may name its session's revision too; the message still belongs to the session.
     const inSession = message.method === 'initialize' || headerValue(headers, SESSION_HEADER) !== null;
-    if (isStateful(claimed) && inSession) return stateful(headers, claimed, message, supported);
-    if (!isStateless(claimed)) return unsupported(message, claimed, supported);
+    if (isStateful(claimed) && inSession) return stateful(headers, claimed, message);
+    if (!isStateless(claimed)) return unsupported(message, claimed, STATELESS_REVISIONS);
     return inStateless(headers, version, message, keys, claimed);
   }
-  if (message.method === 'initialize') return stateful(headers, null, message, supported);
+  if (message.method === 'initialize') return stateful(headers, null, message);
   const mustBeStateless = stateless || (message.method === 'server/discover' && !isStateful(version));
-  if (!mustBeStateless) return stateful(headers, version, message, supported);
+  if (!mustBeStateless) return stateful(headers, version, message);
   if (message.kind === 'request') return rejectMeta(message, PROTOCOL_VERSION_KEY, 'is missing');
   return inStateless(headers, version, message, keys, version ?? STATELESS_REVISIONS[0]!);
 }
@@ -110,12 +104,12 @@ function ofSession(headers: WireHeaders, version: string | null): Omit<StatefulI
 export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejection {
   const version = headerValue(headers, VERSION_HEADER);
   const era = version !== null && isStateless(version) ? 'stateless' : 'stateful';
-  const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, scanWords(failure), null, era);
+  const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, scanFailureText(failure), null, era);
   // A stateful client reads the errors of its requests from an answer with HTTP status 200.
-  return { reject: failure.code === 'INVALID_PARAMS' && era === 'stateful' ? 200 : 400, code: failure.code, answer };
+  return { reject: failure.code === 'INVALID_PARAMS' && era === 'stateful' ? 200 : 400, answer };
 }
 
-export function scanWords({ code, reason }: ScanFailure): string {
+export function scanFailureText({ code, reason }: ScanFailure): string {
   if (code === 'INVALID_PARAMS') return `Invalid params: ${reason}`;
   return `${code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request'}: ${reason}`;
 }
@@ -173,13 +167,8 @@ function standardHeadersFault(headers: WireHeaders, message: Message): string | 
   return decoded === name ? null : `the header Mcp-Name differs from the body's params.${member}`;
 }
 
-function stateful(
-  headers: WireHeaders,
-  version: string | null,
-  message: Message,
-  supported: readonly string[],
-): StatefulInbound | Rejection {
-  if (version !== null && !isStateful(version)) return unsupported(message, version, supported);
+function stateful(headers: WireHeaders, version: string | null, message: Message): StatefulInbound | Rejection {
+  if (version !== null && !isStateful(version)) return unsupported(message, version, STATELESS_REVISIONS);
   return { message: inEra(message, 'stateful'), ...ofSession(headers, version) };
 }
 
@@ -218,5 +207,5 @@ function reject(
   data: string | null = null,
 ): Rejection {
   const id = message?.kind === 'request' ? message.id : '';
-  return { reject: status, code, answer: errorAnswer(id, CATALOGUE[code].rpc, words, data, 'stateless') };
+  return { reject: status, answer: errorAnswer(id, CATALOGUE[code].rpc, words, data, 'stateless') };
 }

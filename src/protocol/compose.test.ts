@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { errorAnswer, failureAnswer, notification, request, result, toolFailure, withoutPlaces } from './compose.ts';
+import { errorAnswer, failureAnswer, notification, request, result, toolFailure, withoutAddresses } from './compose.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
 
 /** What is composed must read the same as if it had come over the wire. */
@@ -70,11 +70,11 @@ test('addresses and folders are removed from texts of the servers’ side, and o
     ['and/or 1/2 of application/json, 2026-07-28', 'and/or 1/2 of application/json, 2026-07-28'],
     ["Server 's' is failed: exit code 1", "Server 's' is failed: exit code 1"],
   ] as const)
-    assert.equal(withoutPlaces('NOT_SENT', words), left);
-  assert.equal(withoutPlaces('INVALID_PARAMS', 'Unknown tool: /a/b'), 'Unknown tool: /a/b');
+    assert.equal(withoutAddresses('NOT_SENT', words), left);
+  assert.equal(withoutAddresses('INVALID_PARAMS', 'Unknown tool: /a/b'), 'Unknown tool: /a/b');
 });
 
 test('long words made of slashes take little time', () => {
   for (const words of ['/'.repeat(100_000), '/a'.repeat(100_000), `a${'/'.repeat(100_000)}`, 'a:/'.repeat(50_000)])
-    assert.ok(withoutPlaces('UNKNOWN', words.slice(0, 1_000)).length <= 1_000);
+    assert.ok(withoutAddresses('UNKNOWN', words.slice(0, 1_000)).length <= 1_000);
 });

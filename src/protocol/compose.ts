@@ -6,7 +6,7 @@ import { type Era, Message, type MessageKind } from '../model/message.ts';
 
 const HEAD = '{"jsonrpc":"2.0"';
 /** Errors repeat names that clients chose; a part of a very long one is enough. */
-const MAX_WORDS = 1_000;
+const MAX_MESSAGE_LENGTH = 1_000;
 
 export function request(method: string, idLexeme: string, paramsJson: string | Buffer | null, era: Era): Message {
   return compose('request', era, method, idLexeme, 'params', paramsJson);
@@ -48,21 +48,20 @@ export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
 /** The failure as a JSON-RPC error. Codes of the gateway carry data (outcome, retryable, …), others only `dataJson`. */
 export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
   const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
-  const words = withoutPlaces(error.code, bounded(error.forCallers));
+  const words = withoutAddresses(error.code, bounded(error.forCallers));
   return errorAnswer(idLexeme, error.rpcCode, words, dataJson ?? own, era);
 }
 
 /** The failure as a tool result that a model can read (S2.31), with its data under `_meta["trunkline/error"]`. */
-export function toolFailure(idLexeme: string, error: GatewayError, text: string, era: Era = 'stateful'): Message {
-  const type = era === 'stateless' ? '"resultType":"complete",' : '';
-  const words = JSON.stringify(withoutPlaces(error.code, bounded(text)));
+export function toolFailure(idLexeme: string, error: GatewayError, text: string): Message {
+  const words = JSON.stringify(withoutAddresses(error.code, bounded(text)));
   const content = `"content":[{"type":"text","text":${words}}],"isError":true`;
   const meta = JSON.stringify({ code: error.code, ...error.data });
-  return result(idLexeme, `{${type}${content},"_meta":{"trunkline/error":${meta}}}`, era);
+  return result(idLexeme, `{${content},"_meta":{"trunkline/error":${meta}}}`, 'stateful');
 }
 
 function bounded(words: string): string {
-  return words.length <= MAX_WORDS ? words : `${words.slice(0, MAX_WORDS)}…`;
+  return words.length <= MAX_MESSAGE_LENGTH ? words : `${words.slice(0, MAX_MESSAGE_LENGTH)}…`;
 }
 
 function compose(
@@ -93,8 +92,11 @@ function compose(
 
 const CLOSE = Buffer.from('}');
 
+/** The gateway's ping of a stateful server. */
+export const PING = request('ping', '0', null, 'stateful');
+
 /** Failures whose texts come from the side of the servers: from starting, connecting, and parsing. */
-const FROM_BEHIND: ReadonlySet<ErrorCode> = new Set([
+const SERVER_SIDE_CODES: ReadonlySet<ErrorCode> = new Set([
   'NOT_SENT',
   'UNKNOWN',
   'TIMEOUT',
@@ -107,6 +109,6 @@ const ADDRESS = /\b[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'`()<>]+/gi;
 const PATH = /(?<![\w./:~-])(?:~|\.{1,2})?\/(?:[^\s"'`()<>,;:/]+\/)*([^\s"'`()<>,;:/]+)/g;
 
 /** The message for clients: addresses and folders are only for the operator's status. The last part of a path stays. */
-export function withoutPlaces(code: ErrorCode, words: string): string {
-  return FROM_BEHIND.has(code) ? words.replace(ADDRESS, '[address]').replace(PATH, '$1') : words;
+export function withoutAddresses(code: ErrorCode, words: string): string {
+  return SERVER_SIDE_CODES.has(code) ? words.replace(ADDRESS, '[address]').replace(PATH, '$1') : words;
 }

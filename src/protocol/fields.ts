@@ -16,7 +16,7 @@ export interface Entry {
   readonly valueEnd: number;
 }
 
-export function whole(bytes: Buffer): Range {
+export function fullRange(bytes: Buffer): Range {
   return { start: 0, end: bytes.length };
 }
 

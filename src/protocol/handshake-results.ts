@@ -10,29 +10,15 @@ import {
   field,
   fieldAt,
   fields,
+  fullRange,
   isObject,
   stringValue,
   text,
-  whole,
 } from './fields.ts';
 import { SERVER_INFO_KEY } from './meta-keys.ts';
 import { type Change, editObject, metaChange } from './splice.ts';
 import { clientMeta } from './stateless/to-stateless.ts';
 import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks.ts';
-
-/** What replaces the server's own members in a handshake result. JSON texts, except for `instructions`. */
-export interface HandshakeOverrides {
-  readonly serverInfo?: string;
-  readonly capabilities?: string;
-  /** Decoded text; null removes them. */
-  readonly instructions?: string | null;
-}
-
-interface DiscoverOverrides extends HandshakeOverrides {
-  readonly supportedVersions?: readonly string[];
-  readonly ttlMs?: number;
-  readonly cacheScope?: 'public' | 'private';
-}
 
 /** For peers that must be named and did not name themselves. */
 const UNNAMED = '{"name":"unknown","version":"0"}';
@@ -92,57 +78,36 @@ function handshakeOf(
   };
 }
 
-/** The `server/discover` result for a stateless client. Changes only members of the other era. */
+/** The `server/discover` result for a stateless client. Names the versions that the gateway serves, not those of the server. */
 export function discoverResult(
-  { result, era, ...handshake }: HandshakeResult,
-  overrides: DiscoverOverrides = {},
+  { result, era, capabilities, serverInfo }: HandshakeResult,
+  { ttlMs, cacheScope }: { readonly ttlMs: number; readonly cacheScope: 'public' | 'private' },
 ): Buffer {
-  const changes: Change[] = [];
-  let serverInfo = overrides.serverInfo ?? null;
+  const changes: Change[] = era === 'stateful' ? [['resultType', '"complete"']] : [];
+  changes.push(['supportedVersions', JSON.stringify(STATELESS_REVISIONS)]);
+  changes.push(['ttlMs', String(ttlMs)], ['cacheScope', `"${cacheScope}"`]);
   if (era === 'stateful') {
-    serverInfo ??= handshake.serverInfo;
-    changes.push(['resultType', '"complete"'], ['supportedVersions', JSON.stringify(STATELESS_REVISIONS)]);
-    changes.push(['ttlMs', '0'], ['cacheScope', '"private"'], ['protocolVersion', null], ['serverInfo', null]);
-    changes.push(['capabilities', tasksToStateless(handshake.capabilities)]);
+    changes.push(['protocolVersion', null], ['serverInfo', null], ['capabilities', tasksToStateless(capabilities)]);
+    const meta = serverInfo === null ? null : metaChange(result, fullRange(result), [[SERVER_INFO_KEY, serverInfo]]);
+    if (meta !== null) changes.push(meta);
   }
-  const meta = serverInfo === null ? null : metaChange(result, whole(result), [[SERVER_INFO_KEY, serverInfo]]);
-  if (meta !== null) changes.push(meta);
-  changes.push(...overridden(overrides));
-  const { supportedVersions, ttlMs, cacheScope } = overrides;
-  if (supportedVersions !== undefined) changes.push(['supportedVersions', JSON.stringify(supportedVersions)]);
-  if (ttlMs !== undefined) changes.push(['ttlMs', String(ttlMs)]);
-  if (cacheScope !== undefined) changes.push(['cacheScope', `"${cacheScope}"`]);
-  // Later changes of a member replace earlier ones.
-  return editObject(result, whole(result), [...new Map(changes.map((change) => [change[0], change])).values()]);
+  return editObject(result, fullRange(result), changes);
 }
 
 /** The `initialize` result for a stateful client in its revision. Changes only members of the other era. */
 export function initializeResult(
-  handshake: HandshakeResult,
+  { result, era, capabilities, serverInfo }: HandshakeResult,
   revision: Revision,
-  overrides: HandshakeOverrides = {},
 ): Buffer {
-  const { result } = handshake;
   const changes: Change[] = [['protocolVersion', JSON.stringify(revision)]];
-  if (handshake.era === 'stateful') {
-    if (overrides.serverInfo !== undefined) changes.push(['serverInfo', overrides.serverInfo]);
-  } else {
-    changes.push(['serverInfo', overrides.serverInfo ?? handshake.serverInfo ?? UNNAMED]);
+  if (era === 'stateless') {
+    changes.push(['serverInfo', serverInfo ?? UNNAMED]);
     changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
-    const meta = metaChange(result, whole(result), [[SERVER_INFO_KEY, null]]);
+    const meta = metaChange(result, fullRange(result), [[SERVER_INFO_KEY, null]]);
     if (meta !== null) changes.push(meta);
-    if (overrides.capabilities === undefined)
-      changes.push(['capabilities', withExperimental(tasksToStateful(handshake.capabilities))]);
+    changes.push(['capabilities', withExperimental(tasksToStateful(capabilities))]);
   }
-  changes.push(...overridden(overrides));
-  return editObject(result, whole(result), changes);
-}
-
-/** The changes for the overrides; the caller places `serverInfo`, which depends on the era. */
-function overridden({ capabilities, instructions }: HandshakeOverrides): Change[] {
-  const changes: Change[] = capabilities === undefined ? [] : [['capabilities', capabilities]];
-  if (instructions === undefined) return changes;
-  return [...changes, ['instructions', instructions === null ? null : JSON.stringify(instructions)]];
+  return editObject(result, fullRange(result), changes);
 }
 
 /** These revisions have extensions only under `experimental`. They also stay in their own place. */
@@ -159,5 +124,7 @@ function withExperimental(capabilities: string): Buffer {
     added.push([key, bytes.subarray(valueStart, valueEnd)]);
   }
   if (added.length === 0) return bytes;
-  return editObject(bytes, whole(bytes), [['experimental', editObject(experimental, whole(experimental), added)]]);
+  return editObject(bytes, fullRange(bytes), [
+    ['experimental', editObject(experimental, fullRange(experimental), added)],
+  ]);
 }

@@ -80,7 +80,7 @@ export type HeaderParams =
   /** The declaration is invalid: the tool is not offered to Streamable HTTP clients and servers. */
   | { readonly ok: false; readonly reason: string };
 
-const HEADER_ANNOTATION = 'x-mcp-header';
+export const HEADER_ANNOTATION = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
 const NONE: HeaderParams = { ok: true, declared: [] };

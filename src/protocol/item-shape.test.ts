@@ -4,7 +4,7 @@ import * as stateless from '@modelcontextprotocol/core';
 import * as stateful from '@modelcontextprotocol/sdk/types.js';
 import type { Era } from '../model/message.ts';
 import type { ListKind } from '../model/server-catalog.ts';
-import { faultOfItem, hardToRead, soundPage } from './list-page.ts';
+import { faultOfItem, portabilityFault, sanitizePage } from './list-page.ts';
 import { listOf } from './methods.ts';
 import { toolToStateful } from './stateful/to-stateful.ts';
 
@@ -89,7 +89,7 @@ describe('every member of every kind of item, with every kind of value', () => {
           const item = changed(FULL[kind], path, json);
           for (const era of ['stateful', 'stateless'] as const) {
             const bytes = Buffer.from(item);
-            const huge = hardToRead(bytes);
+            const huge = portabilityFault(bytes);
             const fault = faultOfItem(list, bytes, era) || huge;
             const what = `${era} ${place} ${json}: ${fault}`;
             if (fault === '') {
@@ -122,7 +122,7 @@ describe('every member of every kind of item, with every kind of value', () => {
       for (const place of required) {
         const item = changed(FULL[kind], place.split('.'), null);
         for (const era of ['stateful', 'stateless'] as const) {
-          const { page, invalid } = soundPage(listOf(kind), Buffer.from(`{"${kind}":[${item}]}`), era);
+          const { page, invalid } = sanitizePage(listOf(kind), Buffer.from(`{"${kind}":[${item}]}`), era);
           assert.equal(page.toString(), `{"${kind}":[]}`, `${kind} ${place}`);
           assert.match(invalid[0]!.reason, /^"[^"]+" is missing$/);
           assert.ok(invalid[0]!.reason.includes(place.replace('.0', '[0]')), invalid[0]!.reason);
@@ -136,6 +136,6 @@ describe('every member of every kind of item, with every kind of value', () => {
       '{"name":"t","inputSchema":{"type":"object","properties":{"n":{"maximum":1E400}}},"_meta":{"n":-1e999}}';
     const page = Buffer.from(`{"tools":[${tool}],"ttlMs":1E400}`);
     for (const era of ['stateful', 'stateless'] as const)
-      assert.equal(soundPage(listOf('tools'), page, era).page, page);
+      assert.equal(sanitizePage(listOf('tools'), page, era).page, page);
   });
 });

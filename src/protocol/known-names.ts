@@ -52,6 +52,6 @@ export class KnownNames {
 }
 
 /** The text of a refusal of such a key. */
-export function confusion(bytes: Buffer, keyStart: number, keyEnd: number, name: string): string {
+export function confusableKeyMessage(bytes: Buffer, keyStart: number, keyEnd: number, name: string): string {
   return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${name}", for which servers may take it`;
 }

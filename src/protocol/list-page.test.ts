@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as client from '@modelcontextprotocol/sdk/types.js';
 import { LIST_KINDS } from '../model/server-catalog.ts';
-import { hardToRead, soundPage } from './list-page.ts';
+import { portabilityFault, sanitizePage } from './list-page.ts';
 import { listOf } from './methods.ts';
 
 const TOOLS = listOf('tools');
@@ -42,7 +42,7 @@ const MALFORMED: Readonly<Record<string, string | Buffer>> = {
 
 test('one malformed item is left out and reported with its place, and the others stay', () => {
   for (const [what, item] of Object.entries(MALFORMED)) {
-    const { page: sound, invalid } = soundPage(
+    const { page: sound, invalid } = sanitizePage(
       TOOLS,
       page(tool('a'), item, tool('b', ',"n":1.0,"big":12345678901234567890')),
       'stateful',
@@ -56,7 +56,7 @@ test('one malformed item is left out and reported with its place, and the others
 
 test('a list that is no array counts as empty, and is reported', () => {
   for (const value of ['null', '{}', '"x"', `{"0":${tool('a')}}`]) {
-    const { page: sound, invalid } = soundPage(TOOLS, Buffer.from(`{"tools":${value},"ttlMs":1}`), 'stateful');
+    const { page: sound, invalid } = sanitizePage(TOOLS, Buffer.from(`{"tools":${value},"ttlMs":1}`), 'stateful');
     assert.equal(sound.toString(), '{"tools":[],"ttlMs":1}', value);
     assert.deepEqual(invalid, [{ index: 0, item: null, reason: '"tools" is no array' }], value);
   }
@@ -66,10 +66,10 @@ test('a page without faults is passed as it is, in any spelling', () => {
   const odd =
     '{ "description":"\\ud83d\\ude00 \\\\ud800", "x":{"a":1,"a":2}, "inputSchema" : {"type":"object"},"name":"x" }';
   for (const bytes of [page(), page(odd), page(tool('a'), odd)])
-    assert.equal(soundPage(TOOLS, bytes, 'stateful').page, bytes);
+    assert.equal(sanitizePage(TOOLS, bytes, 'stateful').page, bytes);
   for (const kind of LIST_KINDS) {
     const bytes = Buffer.from(`{"${listOf(kind).resultKey}":[]}`);
-    assert.equal(soundPage(listOf(kind), bytes, 'stateless').page, bytes);
+    assert.equal(sanitizePage(listOf(kind), bytes, 'stateless').page, bytes);
   }
 });
 
@@ -80,7 +80,7 @@ test('faults around the items are left out of the page, and so is a second list 
     [`{"tools":[${tool('a')}],"Tools":[${tool('b')}],"ttlMs":1}`, `{"tools":[${tool('a')}],"ttlMs":1}`],
     [`{"tools":[${tool('a')}],"tools":[${tool('b')}]}`, `{"tools":[${tool('a')}]}`],
   ] as const) {
-    assert.equal(soundPage(TOOLS, Buffer.from(written), 'stateful').page.toString(), expected);
+    assert.equal(sanitizePage(TOOLS, Buffer.from(written), 'stateful').page.toString(), expected);
   }
 });
 
@@ -95,7 +95,7 @@ test('prompts, resources and templates with members of another type than clients
     const list = listOf(kind);
     const written = `{"${list.resultKey}":[${item}]}`;
     assert.ok(!schema.safeParse(JSON.parse(written)).success, `the official client takes ${written}`);
-    const { page: sound, invalid } = soundPage(list, Buffer.from(written), 'stateful');
+    const { page: sound, invalid } = sanitizePage(list, Buffer.from(written), 'stateful');
     assert.equal(sound.toString(), `{"${list.resultKey}":[]}`);
     assert.equal(invalid.length, 1);
   }
@@ -103,10 +103,10 @@ test('prompts, resources and templates with members of another type than clients
 
 test('half a surrogate pair is found, and nothing that only resembles one', () => {
   for (const text of ['\\ud83d', '\\ude00', '\\ude00\\ud83d', '\\ud83d \\ude00', '\\\\\\uD800x']) {
-    assert.match(hardToRead(Buffer.from(`"${text}"`)), /surrogate/, text);
+    assert.match(portabilityFault(Buffer.from(`"${text}"`)), /surrogate/, text);
   }
   for (const text of ['\\ud83d\\ude00', '\\\\ud800', '\\u00e9', 'ud800']) {
-    assert.equal(hardToRead(Buffer.from(`"${text}"`)), '', text);
+    assert.equal(portabilityFault(Buffer.from(`"${text}"`)), '', text);
   }
 });
 
@@ -118,16 +118,16 @@ test('a number that no double holds is found, and nothing that only resembles on
     `{"a":${'9'.repeat(300)}e9}`,
     '["1",2.5e+308]',
   ]) {
-    assert.match(hardToRead(Buffer.from(text)), /number/, text);
+    assert.match(portabilityFault(Buffer.from(text)), /number/, text);
   }
   for (const text of ['["1E400"]', '{"1E400":1}', '[1e308]', '[1e-400]', '["\\"1E400"]', `[0.${'9'.repeat(400)}]`]) {
-    assert.equal(hardToRead(Buffer.from(text)), '', text);
+    assert.equal(portabilityFault(Buffer.from(text)), '', text);
   }
 });
 
 test('S2.11 20,000 items of a page are read, valid or not, and the rest is left out', () => {
   const page = (items: readonly string[]) =>
-    soundPage(TOOLS, Buffer.from(`{"tools":[${items.join(',')}],"nextCursor":"x"}`), 'stateful');
+    sanitizePage(TOOLS, Buffer.from(`{"tools":[${items.join(',')}],"nextCursor":"x"}`), 'stateful');
   const full = page(Array.from({ length: 20_000 }, (_, i) => tool(`t${i}`)));
   assert.ok(!full.cut);
   const mixed = page(Array.from({ length: 30_000 }, (_, i) => (i % 2 === 0 ? tool(`t${i}`) : '1')));

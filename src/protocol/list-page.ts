@@ -151,7 +151,7 @@ function typeOf(first: number): Type | 'null' {
 /** Most items of one page that are checked and kept; checking an item costs a hundred times what sending it costs. */
 export const MAX_PAGE_ITEMS = 20_000;
 
-export interface SoundPage {
+export interface SanitizedPage {
   /** The page itself if nothing was wrong with it. */
   readonly page: Buffer;
   /** The page had more items than are checked: the rest is left out. */
@@ -163,8 +163,8 @@ export interface SoundPage {
  * Removes the items with which clients could not use the whole list: invalid JSON (RFC 8259, UTF-8), or not of the
  * specified shape. A list that is not an array is empty. Returns a valid page as the same buffer.
  */
-export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
-  const sound = isSound(page);
+export function sanitizePage(list: ListMethod, page: Buffer, era: Era): SanitizedPage {
+  const isValid = isValidJson(page);
   const array = field(page, 0, page.length, list.resultKey);
   const invalid: Omit<InvalidItem, 'list' | 'page'>[] = [];
   const kept: Buffer[] = [];
@@ -183,14 +183,14 @@ export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
       index++;
     }
   }
-  const twice = confusedPage(page, list);
-  const whole = sound && invalid.length === 0 && !twice && !cut;
+  const twice = hasConfusableMembers(page, list);
+  const whole = isValid && invalid.length === 0 && !twice && !cut;
   return { page: whole ? page : rebuilt(list, page, kept), cut, invalid };
 }
 
 /** Why clients could not use a list with this item, or could take the item for another one; empty if they can. */
 export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): string {
-  if (!isSound(bytes)) return 'it is no valid JSON';
+  if (!isValidJson(bytes)) return 'it is no valid JSON';
   if (bytes[0] !== 0x7b) return 'it is no object';
   const twice = duplicateKey(bytes, 0, bytes.length);
   if (twice !== null) return `"${twice.slice(0, 200)}" appears twice`;
@@ -204,14 +204,14 @@ export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): stri
 }
 
 /** Whether the bytes are well-formed JSON without anything behind it. */
-function isSound(bytes: Buffer): boolean {
+function isValidJson(bytes: Buffer): boolean {
   if (!isUtf8(bytes)) return false;
   const end = validValue(bytes, skipSpace(bytes, 0), 0);
   return end >= 0 && skipSpace(bytes, end) === bytes.length;
 }
 
 /** A member that other readers take for the list itself could show the removed items. */
-function confusedPage(page: Buffer, { resultKey }: ListMethod): boolean {
+function hasConfusableMembers(page: Buffer, { resultKey }: ListMethod): boolean {
   const names = new KnownNames([resultKey, 'nextCursor']);
   const seen = new Set<number>();
   for (const { keyStart, keyEnd } of entries(page, 0, page.length)) {
@@ -234,7 +234,7 @@ function rebuilt({ resultKey }: ListMethod, page: Buffer, kept: readonly Buffer[
     listed ||= isList;
     const value = isList ? list : page.subarray(valueStart, valueEnd);
     const key = page.subarray(keyStart, keyEnd);
-    if (isList || (isSound(value) && isUtf8(key))) members.push(Buffer.concat([key, Buffer.from(':'), value]));
+    if (isList || (isValidJson(value) && isUtf8(key))) members.push(Buffer.concat([key, Buffer.from(':'), value]));
   }
   return Buffer.concat([Buffer.from('{'), ...joined(members), Buffer.from('}')]);
 }
@@ -248,7 +248,7 @@ function nameOf({ itemKey }: ListMethod, bytes: Buffer): string | null {
 }
 
 /** Why a merged list leaves out a valid item: parsers of several languages reject it. Empty for no reason. */
-export function hardToRead(bytes: Buffer): string {
+export function portabilityFault(bytes: Buffer): string {
   if (hasLoneSurrogate(bytes)) return 'it contains half a surrogate pair';
   return hasHugeNumber(bytes) ? 'it contains a number that is larger than any double' : '';
 }

@@ -1,6 +1,6 @@
 import { duplicateKey, entries } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
-import { confusion, KnownNames } from './known-names.ts';
+import { confusableKeyMessage, KnownNames } from './known-names.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
   CLIENT_INFO_KEY,
@@ -61,7 +61,7 @@ export function validParams(bytes: Buffer, start: number): number {
 export function confusedParams(bytes: Buffer, start: number, end: number, { names, nested } = PARAMS): string {
   for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, start, end)) {
     const found = names.find(bytes, keyStart, keyEnd);
-    if (found < -1) return confusion(bytes, keyStart, keyEnd, names.nameOf(found));
+    if (found < -1) return confusableKeyMessage(bytes, keyStart, keyEnd, names.nameOf(found));
     const inner = nested[found];
     const fault = inner === undefined ? '' : confusedParams(bytes, valueStart, valueEnd, inner);
     if (fault !== '') return fault;
@@ -87,7 +87,7 @@ function validMembers(bytes: Buffer, start: number, level: number, { names, nest
     if ((signatures & signature) !== 0 || hasEscape(bytes, keyStart, keyEnd)) suspicious = true;
     signatures |= signature;
     const found = names.find(bytes, keyStart, keyEnd);
-    if (found < -1) lastParams.fault ||= confusion(bytes, keyStart, keyEnd, names.nameOf(found));
+    if (found < -1) lastParams.fault ||= confusableKeyMessage(bytes, keyStart, keyEnd, names.nameOf(found));
     const value = skipSpace(bytes, at + 1);
     if (names === PARAMS.names) {
       if (found === NAME) lastParams.name = bytes[value] ?? 0;

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
 import { decodeString, elements, keyIs } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
-import { confusion, KnownNames } from './known-names.ts';
+import { confusableKeyMessage, KnownNames } from './known-names.ts';
 import { confusedParams, lastParams, validParams } from './params-grammar.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
@@ -201,7 +201,7 @@ function envelopeMember(bytes: Buffer, start: number, end: number): number {
 
 function confusedMember(bytes: Buffer, start: number, end: number): string {
   const found = ENVELOPE_NAMES.find(bytes, start, end);
-  return found < -1 ? confusion(bytes, start, end, ENVELOPE_NAMES.nameOf(found)) : '';
+  return found < -1 ? confusableKeyMessage(bytes, start, end, ENVELOPE_NAMES.nameOf(found)) : '';
 }
 
 /** Why the params that were validated last cannot be a call of any MCP server (server/tools §Calling Tools). */

@@ -1,8 +1,8 @@
 /** Edits of byte ranges; all other bytes stay unchanged. Edits of members keep the commas correct. */
 
 import { type Era, Message } from '../model/message.ts';
-import { letGo, reframed, takeBuffer } from '../model/pooled-buffers.ts';
-import { elements, entries, field, isObject, keyIs, type Range, whole } from './fields.ts';
+import { claimAndReturn, reframed, takeBuffer } from '../model/pooled-buffers.ts';
+import { elements, entries, field, fullRange, isObject, keyIs, type Range } from './fields.ts';
 import { scanMessage } from './scan.ts';
 import { skipSpace } from './skip.ts';
 
@@ -75,7 +75,7 @@ function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
     if (inPlace !== null) return inPlace;
   }
   const out = splice(bytes, edits);
-  letGo(bytes);
+  claimAndReturn(bytes);
   return out;
 }
 
@@ -239,7 +239,7 @@ export type Change = readonly [key: string, json: string | Buffer | null];
 /** The object with the changes, its other members unchanged; the same bytes (a view) without changes. */
 export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
   const own = bytes.subarray(object.start, object.end);
-  return splice(own, editMembers(own, whole(own), changes));
+  return splice(own, editMembers(own, fullRange(own), changes));
 }
 
 /** The message with the changes in its body, which is an object; `era` and `own` as in `spliceMessage`. */
@@ -253,7 +253,7 @@ export function metaChange(bytes: Buffer, object: Range, changes: readonly Chang
   const meta = field(bytes, object.start, object.end, '_meta');
   if (!isObject(bytes, meta)) {
     const set = changes.filter(([, json]) => json !== null);
-    return set.length === 0 ? null : ['_meta', editObject(EMPTY_OBJECT, whole(EMPTY_OBJECT), set)];
+    return set.length === 0 ? null : ['_meta', editObject(EMPTY_OBJECT, fullRange(EMPTY_OBJECT), set)];
   }
   const after = editObject(bytes, meta, changes);
   if (after.equals(bytes.subarray(meta.start, meta.end))) return null;

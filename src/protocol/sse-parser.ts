@@ -23,7 +23,6 @@ const NEWLINE = Buffer.from('\n');
 export class SseParser {
   readonly #maxEventBytes: number;
   readonly #onEvent: (event: SseEvent) => void;
-  readonly #onComment: (() => void) | undefined;
   /** Earlier pieces of the current line. */
   readonly #pieces = new ByteGatherer();
   /** Length of the current line so far, of an oversize event. */
@@ -41,10 +40,9 @@ export class SseParser {
   #afterCr = false;
   #atStart = true;
 
-  constructor(maxEventBytes: number, onEvent: (event: SseEvent) => void, onComment?: () => void) {
+  constructor(maxEventBytes: number, onEvent: (event: SseEvent) => void) {
     this.#maxEventBytes = maxEventBytes;
     this.#onEvent = onEvent;
-    this.#onComment = onComment;
   }
 
   /** Returns false if an event in this chunk exceeded the limit and is dropped. */
@@ -123,8 +121,8 @@ export class SseParser {
         return true;
       }
     }
-    if (line[start] === COLON) this.#onComment?.();
-    else this.#field(line, start, end);
+    // Not a comment.
+    if (line[start] !== COLON) this.#field(line, start, end);
     return true;
   }
 

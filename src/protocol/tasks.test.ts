@@ -9,7 +9,7 @@ import {
   declaresTasks,
   declaringTasks,
   describedTask,
-  missesTasks,
+  isTasksRequiredError,
   REQUIRES_TASKS,
   readTask,
   statefulTask,
@@ -125,9 +125,11 @@ describe('declared capabilities', () => {
     assert.equal(taskSupport(Buffer.from('{"name":"a","execution":{"taskSupport":"required"}}')), 'required');
     assert.equal(taskSupport(Buffer.from('{"taskSupport":"required"}')), 'forbidden');
     assert.equal(taskSupport(toolWithTasks(Buffer.from('{"name":"a","n":1.0}'))), 'optional');
-    assert.ok(missesTasks(errorAnswer('1', -32021, 'no', REQUIRES_TASKS, 'stateless')));
-    assert.ok(!missesTasks(errorAnswer('1', -32021, 'no', '{"requiredCapabilities":{"roots":{}}}', 'stateless')));
-    assert.ok(!missesTasks(errorAnswer('1', -32603, 'no', REQUIRES_TASKS, 'stateless')));
+    assert.ok(isTasksRequiredError(errorAnswer('1', -32021, 'no', REQUIRES_TASKS, 'stateless')));
+    assert.ok(
+      !isTasksRequiredError(errorAnswer('1', -32021, 'no', '{"requiredCapabilities":{"roots":{}}}', 'stateless')),
+    );
+    assert.ok(!isTasksRequiredError(errorAnswer('1', -32603, 'no', REQUIRES_TASKS, 'stateless')));
   });
 });
 

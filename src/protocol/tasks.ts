@@ -2,7 +2,7 @@ import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Era, Message } from '../model/message.ts';
 import type { TaskStatus } from '../model/task-status.ts';
 import { errorCode } from './body.ts';
-import { field, fieldAt, isObject, type Range, stringValue, text, whole } from './fields.ts';
+import { field, fieldAt, fullRange, isObject, type Range, stringValue, text } from './fields.ts';
 import { CLIENT_CAPABILITIES_KEY } from './meta-keys.ts';
 import { type Change, editObject, spliceMessage } from './splice.ts';
 
@@ -48,16 +48,16 @@ export function describedTask(bytes: Buffer, task: Range): Buffer {
 export function statefulTask(task: Buffer, taskId: string, status: TaskStatus): Buffer {
   const changes = idAndStatus(taskId, status);
   if (field(task, 0, task.length, 'ttl') === null) changes.push(['ttl', 'null']);
-  return editObject(task, whole(task), changes);
+  return editObject(task, fullRange(task), changes);
 }
 
 /** As `statefulTask`, for a stateless client. `more`: further members of the answer, such as type, result and questions. */
 export function statelessTask(task: Buffer, taskId: string, status: TaskStatus, more: readonly Change[]): Buffer {
   const changes = idAndStatus(taskId, status);
-  rename(task, whole(task), 'ttl', 'ttlMs', changes);
-  rename(task, whole(task), 'pollInterval', 'pollIntervalMs', changes);
+  rename(task, fullRange(task), 'ttl', 'ttlMs', changes);
+  rename(task, fullRange(task), 'pollInterval', 'pollIntervalMs', changes);
   if (field(task, 0, task.length, 'ttl') === null) changes.push(['ttlMs', 'null']);
-  return editObject(task, whole(task), [...changes, ...more]);
+  return editObject(task, fullRange(task), [...changes, ...more]);
 }
 
 function idAndStatus(taskId: string, status: TaskStatus): Change[] {
@@ -132,12 +132,12 @@ export function declaringTasks(request: Message): Message {
   const declared = fieldAt(bytes, bodyStart, bodyEnd, ['_meta', CLIENT_CAPABILITIES_KEY]);
   if (!isObject(bytes, declared)) return request;
   const own = bytes.subarray(declared.start, declared.end);
-  const insert = editObject(own, whole(own), withExtension(own));
+  const insert = editObject(own, fullRange(own), withExtension(own));
   return spliceMessage(request, [{ ...declared, insert }]);
 }
 
 /** Whether the error says that the server requires a client that accepts tasks. */
-export function missesTasks(error: Message): boolean {
+export function isTasksRequiredError(error: Message): boolean {
   if (error.kind !== 'error' || errorCode(error) !== CATALOGUE.MISSING_CAPABILITY.rpc) return false;
   const { bytes, bodyStart, bodyEnd } = error;
   const path = ['data', 'requiredCapabilities', 'extensions', TASKS_EXTENSION];
@@ -153,7 +153,7 @@ export function taskSupport(tool: Buffer): 'required' | 'optional' | 'forbidden'
 
 /** A tool of a stateless server with the extension, for stateful clients: they may request a task. */
 export function toolWithTasks(tool: Buffer): Buffer {
-  return editObject(tool, whole(tool), [['execution', '{"taskSupport":"optional"}']]);
+  return editObject(tool, fullRange(tool), [['execution', '{"taskSupport":"optional"}']]);
 }
 
 function withExtension(bytes: Buffer): Change[] {
@@ -171,5 +171,5 @@ function withoutExtension(bytes: Buffer): Change[] {
 
 function edited(json: string, changes: (bytes: Buffer) => readonly Change[]): string {
   const bytes = Buffer.from(json);
-  return editObject(bytes, whole(bytes), changes(bytes)).toString();
+  return editObject(bytes, fullRange(bytes), changes(bytes)).toString();
 }

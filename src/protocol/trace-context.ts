@@ -2,7 +2,7 @@ import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { bodyField, bodyLexeme, bodyString, mayName } from './body.ts';
+import { bodyField, bodyLexeme, bodyString, mayHaveMember } from './body.ts';
 import { field, stringValue } from './fields.ts';
 import { skipSpace } from './skip.ts';
 import { spliceMessage, withBody } from './splice.ts';
@@ -15,7 +15,7 @@ const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
 /** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null if it has none. */
 export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 'traceparent'): string | null {
-  if (!mayName(request, NAMES[key])) return null;
+  if (!mayHaveMember(request, NAMES[key])) return null;
   const meta = bodyField(request, '_meta');
   return meta === null ? null : stringValue(request.bytes, field(request.bytes, meta.start, meta.end, key));
 }
@@ -86,17 +86,20 @@ function mayBeToolError({ bytes }: Message): boolean {
 }
 
 /** Ends the span with the outcome, and returns the same outcome. */
-export function ended(span: { end(error: string | null): void }, outcome: Promise<Outcome>): Promise<Outcome> {
+export function endSpan(span: { end(error: string | null): void }, outcome: Promise<Outcome>): Promise<Outcome> {
   return outcome.then((result) => {
     span.end(errorTypeOf(result));
     return result;
   });
 }
 
-/** As `ended`, for a request of a server that its client answers. */
-export function endedByAnswer(span: { end(error: string | null): void }, given: Promise<Message>): Promise<Message> {
+/** As `endSpan`, for a request of a server that its client answers. */
+export function endSpanWithAnswer(
+  span: { end(error: string | null): void },
+  given: Promise<Message>,
+): Promise<Message> {
   const failed = (error: unknown): Outcome => failure(error instanceof GatewayError ? error : UNEXPECTED);
-  void ended(span, given.then(answer, failed));
+  void endSpan(span, given.then(answer, failed));
   return given;
 }
 

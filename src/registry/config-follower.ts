@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { ConfigWatch, FilesAnswer, type WatchOptions } from '../config/files/watch-config.ts';
+import { ConfigWatch, FileSystemProbe, type WatchOptions } from '../config/files/watch-config.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { type ConfigProblem, problemAt, Source } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -32,7 +32,7 @@ export interface FilesPlan {
 export class ConfigFollower {
   readonly #deps: FollowerDeps;
   readonly #watch: ConfigWatch;
-  readonly #answers = new FilesAnswer();
+  readonly #answers = new FileSystemProbe();
   /** The files on which the last reading depended. */
   #watched: readonly string[];
   #problems: readonly ConfigProblem[] = [];
@@ -73,7 +73,7 @@ export class ConfigFollower {
     const { warnings, secrets } = result;
     if (!result.ok) return { problems: result.problems, warnings, secrets, change: null };
     const { misconfigured } = result;
-    const change = registry.plan(withGoodBefore(result.state, registry.files).files);
+    const change = registry.plan(keepValidDefinitions(result.state, registry.files).files);
     return { problems: misconfigured, warnings, secrets, change };
   }
 
@@ -94,7 +94,7 @@ export class ConfigFollower {
 
   /** As `reload`, but first waits until the files are accessible, possibly for ever: reading them would block the process. */
   async reread(): Promise<Reload> {
-    await this.#answers.answered(this.#watched);
+    await this.#answers.waitUntilResponsive(this.#watched);
     return this.reload();
   }
 
@@ -134,7 +134,7 @@ export class ConfigFollower {
     }
     const { misconfigured } = result;
     const { registry } = this.#deps;
-    const { files, refused } = withGoodBefore(result.state, registry.files);
+    const { files, refused } = keepValidDefinitions(result.state, registry.files);
     const kind = registry.differs(files) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, misconfigured, warnings, secrets };
     this.#problems = misconfigured;
@@ -174,7 +174,7 @@ const NOTHING: Reload = { kind: 'unchanged', misconfigured: [], warnings: [], se
  * Keeps the previous definition of a server whose present one is invalid, except if it lacks a secret: the operator removed the
  * secret so that nothing uses it. `refused`: the problems by server that keeps its previous definition.
  */
-function withGoodBefore(state: DesiredState, before: DesiredState) {
+function keepValidDefinitions(state: DesiredState, before: DesiredState) {
   const servers = new Map(state.servers);
   const refused = new Map<string, string>();
   for (const [name, { misconfigured }] of servers) {

@@ -16,14 +16,14 @@ export function placeOf({ origin: { file, line } }: Server): string {
   return line > 0 ? `${file}:${line}` : file;
 }
 
-export function whose(name: string, by: string): string {
+export function shadowReason(name: string, by: string): string {
   return by === name
     ? 'a file has a server of this name, which wins'
     : `clients would confuse it with ${by}, which wins`;
 }
 
 /** The servers of the other nodes of a cluster, as this node knows them. */
-export interface ServersElsewhere {
+export interface PeerServers {
   /** A server that this node lacks, and the names of the nodes that have it; null if there is none. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null;
   /** The nodes that have a different server under its name, or under a name that clients would confuse with it. */

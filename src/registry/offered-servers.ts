@@ -7,7 +7,7 @@ import type { Server } from '../model/server.ts';
 import { isSameServer } from '../model/servers-diff.ts';
 import { placeOf } from './merged-desire.ts';
 import type { Registry } from './registry.ts';
-import { type Caller, nameTaken, RunTimeProblem, refuseBeyondRights } from './run-time-problem.ts';
+import { type Caller, definitionInvalid, nameTaken, refuseBeyondRights } from './run-time-problem.ts';
 import type { RunTimeServers } from './run-time-servers.ts';
 import { type DefinitionSources, withinPublic } from './stored-definitions.ts';
 
@@ -60,10 +60,7 @@ export class OfferedServers {
       keepsSecrets: caller.exec,
       mayRead: (name, needs) => refuseBeyondRights(needs, caller, allowedCommands, name),
     });
-    if (!result.ok) {
-      const message = result.problems.map((problem) => problem.message).join('; ');
-      throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
-    }
+    if (!result.ok) throw definitionInvalid(result.problems);
     const servers = result.servers.map(({ definition, secrets, server }) => {
       const { name } = server;
       return {

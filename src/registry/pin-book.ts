@@ -13,6 +13,7 @@ import {
   pinKey,
   type ServerPins,
 } from '../model/drift.ts';
+import { OneAtATime } from '../model/one-at-a-time.ts';
 import { messageOf } from '../model/thrown.ts';
 import type { PinRecords } from '../store/run-time-store/stored-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -58,7 +59,7 @@ export class PinBook implements Pins {
   readonly #servers = new Map<string, ServerPins>();
   /** Servers whose trust is not on disk yet. */
   readonly #unsaved = new Set<string>();
-  #changing: Promise<unknown> = Promise.resolve();
+  readonly #queue = new OneAtATime();
   #problem: string | null = null;
 
   /** Rejects if the pins cannot be read: then nothing may be trusted. */
@@ -74,7 +75,7 @@ export class PinBook implements Pins {
 
   /** Reads what another node may have decided. Rejects if that fails; the previous pins stay in force. */
   reload(): Promise<void> {
-    return this.#alone(() => this.#load());
+    return this.#queue.run(() => this.#load());
   }
 
   get problem(): string | null {
@@ -89,7 +90,7 @@ export class PinBook implements Pins {
     return this.of(server).trustedAt === null && this.#deps.marks.has(server);
   }
 
-  isFirstOf(server: string, kind: string): boolean {
+  isFirstListing(server: string, kind: string): boolean {
     const mark = `${server} ${kind}`;
     if (this.#deps.marks.has(mark)) return false;
     this.#deps.marks.add(mark);
@@ -97,27 +98,27 @@ export class PinBook implements Pins {
   }
 
   async trust(server: string, definitions: readonly Definition[], text: string): Promise<void> {
-    await this.#alone(async () => {
+    await this.#queue.run(async () => {
       const before = this.of(server);
       if (before.trustedAt !== null) return;
       if (this.isLost(server)) this.#deps.logger.error('pins_lost', { server });
       const marked = this.#deps.marks.has(server);
       this.#deps.marks.add(server);
-      await this.#makeRoom();
+      await this.#evictUndesired();
       const at = this.#deps.clock.wall();
       const pins = pinnable(definitions).map((one) => withOne(pinIn(before, one), one, 'first use', at));
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
       const change = { trustedAt: at, pins, removed: [], events: [event], inParts: true } as const;
       try {
         if (await this.#saved(server, change)) {
-          this.#take(server, change);
+          this.#apply(server, change);
         } else {
           // Another node trusted the server first: only the mark of that node may report lost pins.
           if (!marked) this.#deps.marks.delete(server);
           await this.#load();
         }
       } catch (error) {
-        this.#take(server, change);
+        this.#apply(server, change);
         this.#unsaved.add(server);
         this.#failed(error);
       }
@@ -126,7 +127,7 @@ export class PinBook implements Pins {
 
   async note(server: string, events: readonly DriftEvent[]): Promise<void> {
     if (events.length === 0) return;
-    await this.#alone(async () => {
+    await this.#queue.run(async () => {
       try {
         await this.#saveTrust(server);
         await this.#saved(server, { pins: [], removed: [], events });
@@ -167,12 +168,12 @@ export class PinBook implements Pins {
   }
 
   #changed(server: string, change: (before: ServerPins, at: number) => PinsChange): Promise<void> {
-    return this.#alone(async () => {
+    return this.#queue.run(async () => {
       for (let attempt = 1; ; attempt++) {
         await this.#saveTrust(server);
         const next = change(this.of(server), this.#deps.clock.wall());
         if (await this.#saved(server, next)) {
-          this.#take(server, next);
+          this.#apply(server, next);
           return;
         }
         await this.#reload(server, attempt);
@@ -208,7 +209,7 @@ export class PinBook implements Pins {
     await this.#load();
   }
 
-  #take(server: string, change: PinsChange): void {
+  #apply(server: string, change: PinsChange): void {
     const before = this.of(server);
     const pins = new Map(before.pins);
     for (const name of change.removed) pins.delete(pinKey(name));
@@ -239,7 +240,7 @@ export class PinBook implements Pins {
    * Forgets the pins of servers that are gone; of shared pins only those that this node trusted, because other nodes may
    * still have the server. Never rejects.
    */
-  async #makeRoom(): Promise<void> {
+  async #evictUndesired(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;
     const desired = this.#deps.desired();
     if (desired === null) return;
@@ -263,12 +264,6 @@ export class PinBook implements Pins {
   #failed(error: unknown): void {
     this.#problem = `pins are not saved: ${messageOf(error)}`;
     this.#deps.logger.error('pins_not_saved', { error });
-  }
-
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#changing.then(work);
-    this.#changing = done.catch(() => {});
-    return done;
   }
 }
 

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigurationField, ServerChange } from '../model/configuration.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { sanitizedDefinition, sanitizedDescription } from '../model/sanitized-definition.ts';
 import type { Server } from '../model/server.ts';
 import type { ServersDiff } from '../model/servers-diff.ts';
-import { sweptDefinition, sweptDescription } from '../model/swept-definition.ts';
 
 type Names = Omit<ServersDiff, 'same'>;
 type Shown = Readonly<Record<string, unknown>>;
@@ -35,12 +35,12 @@ function shown(server: Server | undefined): Shown {
   if (server === undefined) return {};
   const { transport, timeoutMs, toolTimeoutMs, tools, description, enabled, start, isolation, replicas } = server;
   const { singleton, startupTimeoutMs, retry, trusted, cache, probeMs, drift, limits, misconfigured } = server;
-  const { secrets, ...definition } = sweptDefinition(transport);
+  const { secrets, ...definition } = sanitizedDefinition(transport);
   const filter = { includeTools: tools.include && [...tools.include], excludeTools: [...tools.exclude] };
   const all = {
     type: transport.type,
     ...definition,
-    description: description && sweptDescription(description, transport),
+    description: description && sanitizedDescription(description, transport),
     ...{ enabled, start, isolation, replicas, singleton, timeoutMs, startupTimeoutMs, retry, trusted, cache, probeMs },
     ...{ drift, limits, misconfigured, ...filter },
     toolTimeoutMs: Object.fromEntries(toolTimeoutMs),

@@ -1,4 +1,4 @@
-import { type Clock, within } from '../model/clock.ts';
+import { type Clock, withTimeout } from '../model/clock.ts';
 import { messageOf } from '../model/thrown.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics, Series } from '../telemetry/metrics.ts';
@@ -81,7 +81,7 @@ export class Reconciler {
   async #run(): Promise<void> {
     const { clock, sources, logger } = this.#deps;
     for (const source of sources) {
-      await within(clock, READ_MS, this.#reading(source), () =>
+      await withTimeout(clock, READ_MS, this.#reading(source), () =>
         this.#failed(source.name, new Error(`no answer within ${READ_MS / 1_000} s`)),
       );
     }

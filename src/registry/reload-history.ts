@@ -26,8 +26,8 @@ export class ReloadHistory {
     return this.#records.toReversed();
   }
 
-  /** Records a reading whose problems differ from the last record's, and returns whether it did. Applied ones go to `changed`. */
-  read(reload: Reload): boolean {
+  /** Records a reading whose problems differ from the last record's; returns whether it did. `recordChange` gets applied ones. */
+  recordReading(reload: Reload): boolean {
     if (reload.kind === 'applied') return false;
     const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;
     if (isDeepStrictEqual(this.#records.at(-1)?.problems, problems)) return false;
@@ -35,7 +35,7 @@ export class ReloadHistory {
     return true;
   }
 
-  changed({ version, state, servers, settings }: RegistryChange, problems: ConfigurationRecord['problems']): void {
+  recordChange({ version, state, servers, settings }: RegistryChange, problems: ConfigurationRecord['problems']): void {
     this.#version = version;
     this.#push({ result: 'applied', servers: serverChanges(this.#before, state, servers), settings, problems });
     this.#before = state;

@@ -37,7 +37,7 @@ export function reloadReport(logger: Logger, metrics: Metrics, first: Findings):
         logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
       logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
     } else {
-      tellMisconfigured(reload.misconfigured, logger);
+      logMisconfigured(reload.misconfigured, logger);
       logWarnings(reload.warnings, logger);
     }
   };
@@ -50,7 +50,7 @@ export function logWarnings(warnings: readonly ConfigProblem[], logger: Logger):
 }
 
 /** Each problem names its server; the other servers start or continue. */
-export function tellMisconfigured(problems: readonly ConfigProblem[], logger: Logger): void {
+export function logMisconfigured(problems: readonly ConfigProblem[], logger: Logger): void {
   for (const problem of problems) {
     logger.error('server_misconfigured', { code: problem.code, problem: renderProblem(problem) });
   }

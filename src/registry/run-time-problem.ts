@@ -46,6 +46,10 @@ export class RunTimeProblem extends Error {
   }
 }
 
+export function definitionInvalid(problems: readonly ConfigProblem[]): RunTimeProblem {
+  return new RunTimeProblem('definition_invalid', problems.map(({ message }) => message).join('; '), { problems });
+}
+
 /** An error of the store as the refusal of a change; any other error unchanged. */
 export function storeProblem(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;

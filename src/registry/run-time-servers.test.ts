@@ -6,7 +6,7 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { type RunTimeStore, StoreError, type StoreSnapshot } from '../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
-import type { ServersElsewhere } from './merged-desire.ts';
+import type { PeerServers } from './merged-desire.ts';
 import { Registry } from './registry.ts';
 import { RunTimeServers } from './run-time-servers.ts';
 import { StoredServers } from './stored-definitions.ts';
@@ -32,7 +32,7 @@ class CountingRegistry extends Registry {
 }
 
 /** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
-async function rig(env: Record<string, string> = {}, others: ServersElsewhere | null = null) {
+async function rig(env: Record<string, string> = {}, others: PeerServers | null = null) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
@@ -298,7 +298,7 @@ test('a server added here does not replace another node’s server of that name'
 });
 
 test('a server of another node can be suspended through the shared store, and changed only at that node', async () => {
-  const there = async (more: object): Promise<ServersElsewhere> => {
+  const there = async (more: object): Promise<PeerServers> => {
     const server = { ...(await filesOf('theirs')).servers.get('theirs')!, ...more };
     return { server: (name) => (name === 'theirs' ? { server, nodes: ['b'] } : null), against: () => [] };
   };

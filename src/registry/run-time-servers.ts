@@ -3,21 +3,17 @@ import type { Need } from '../config/server/definition-needs.ts';
 import { type Clock, pause } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { foldedName } from '../model/names.ts';
+import { OneAtATime } from '../model/one-at-a-time.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, StoreError } from '../store/run-time-store/run-time-store.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import {
-  mergeDesired,
-  type Provenance,
-  placeOf,
-  type ServersElsewhere,
-  type Shadowed,
-  whose,
-} from './merged-desire.ts';
+import type { PeerServers, Provenance, Shadowed } from './merged-desire.ts';
+import { mergeDesired, placeOf, shadowReason } from './merged-desire.ts';
 import type { Registry } from './registry.ts';
 import { logWarnings } from './reload-report.ts';
 import {
   type Caller,
+  definitionInvalid,
   nameTaken,
   noServer,
   RunTimeProblem,
@@ -31,7 +27,7 @@ import {
   type StoredEntry,
   type StoredServers,
 } from './stored-definitions.ts';
-import { asTemporary, type KeptTemporary, type Lifetime, TemporaryServers } from './temporary-servers.ts';
+import { asTemporary, type Lifetime, type TemporaryEntry, TemporaryServers } from './temporary-servers.ts';
 
 interface RunTimeServersDeps extends DefinitionSources {
   readonly stored: StoredServers;
@@ -46,7 +42,7 @@ interface RunTimeServersDeps extends DefinitionSources {
   /** The desired state in force, which has these servers as a layer. */
   readonly desired: Pick<Registry, 'state' | 'addLayer' | 'refresh'>;
   /** The servers of other nodes, read with each change. Null or absent for a lone gateway. */
-  readonly others?: ServersElsewhere | null;
+  readonly others?: PeerServers | null;
 }
 
 interface DefinitionInput {
@@ -65,7 +61,7 @@ const MAX_SUSPENDED = 2_000;
 /** Well below the maximum size of a stored record. */
 const MAX_TEXT_BYTES = 64 * 1024;
 /** Within this time other nodes follow a change in the shared store. */
-const FOLLOWED_MS = 3_500;
+const APPLY_TIMEOUT_MS = 3_500;
 const LOOK_MS = 100;
 
 /**
@@ -84,28 +80,28 @@ export class RunTimeServers {
   #adding = 0;
   /** Sessions that ended while servers were being added. */
   readonly #ended = new Set<string>();
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new OneAtATime();
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
     this.#definitions = new StoredDefinitions(deps);
     this.#temporary = new TemporaryServers(deps);
-    deps.desired.addLayer((files) => this.#over(files));
+    deps.desired.addLayer((files) => this.#overlay(files));
   }
 
   /** Reads the store again; true if the desired servers have changed. Rejects with StoreError, without a change. */
   refresh(): Promise<boolean> {
-    return this.#exclusively(() => this.#follow());
+    return this.#queue.run(() => this.#reloadStore());
   }
 
   /** Rejects with RunTimeProblem, as all following methods do. */
   add(definition: DefinitionInput, caller: Caller, lifetime: Lifetime | null = null): Promise<WrittenServer> {
     this.#adding++;
     const added = this.#changing(async () => {
-      const { text, folder, rights, result } = await this.#readGood(definition, caller);
+      const { text, folder, rights, result } = await this.#readValid(definition, caller);
       const { server, warnings } = result;
       this.#refuseTaken(server.name);
-      await this.#refuseMeantOtherwise(server);
+      await this.#refuseConflicting(server);
       if (lifetime !== null) {
         this.#refuseMore(this.#temporary.size, MAX_TEMPORARY, 'temporary servers');
         const { sessionId } = lifetime;
@@ -138,7 +134,7 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#temporary.get(name);
       const entry = temporary === undefined ? this.#entry(name, revision) : null;
-      const { text, folder, rights, result } = await this.#readGood({ ...definition, name }, caller);
+      const { text, folder, rights, result } = await this.#readValid({ ...definition, name }, caller);
       const { server, warnings } = result;
       if (entry !== null) {
         const { addedAt, revision: found } = entry.stored;
@@ -207,7 +203,7 @@ export class RunTimeServers {
     this.#temporary.close();
   }
 
-  async #readGood({ text, name, folder: given }: DefinitionInput, caller: Caller) {
+  async #readValid({ text, name, folder: given }: DefinitionInput, caller: Caller) {
     if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
@@ -217,20 +213,17 @@ export class RunTimeServers {
     // Checked before reading: the problems of the definition would reveal the contents of files and variables.
     const rights = caller.exec ? {} : { publicOnly: true };
     const result = await this.#definitions.read({ text, folder, ...rights }, name, allowed);
-    if (!result.ok) {
-      const message = result.problems.map((problem) => problem.message).join('; ');
-      throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
-    }
+    if (!result.ok) throw definitionInvalid(result.problems);
     allowed(result.needs);
     logWarnings(result.warnings, this.#deps.logger);
     return { text, folder, rights, result };
   }
 
   /** Refuses a server that another node defines differently. Waits, because a removed one may be announced for a moment. */
-  async #refuseMeantOtherwise(server: Server): Promise<void> {
+  async #refuseConflicting(server: Server): Promise<void> {
     const { clock, others } = this.#deps;
     if (others == null) return;
-    const end = clock.now() + FOLLOWED_MS;
+    const end = clock.now() + APPLY_TIMEOUT_MS;
     let nodes = others.against(server);
     for (; nodes.length > 0 && clock.now() < end; nodes = others.against(server)) await pause(clock, LOOK_MS);
     if (nodes.length === 0) return;
@@ -265,9 +258,9 @@ export class RunTimeServers {
 
   /** Runs a change on the present content of the store; it is in force when this resolves. */
   #changing<T>(task: () => Promise<T>): Promise<T> {
-    return this.#exclusively(async () => {
+    return this.#queue.run(async () => {
       if (this.#deps.shared === true) {
-        const changed = await this.#follow().catch((error: unknown) => {
+        const changed = await this.#reloadStore().catch((error: unknown) => {
           throw storeProblem(error);
         });
         if (changed) this.#deps.desired.refresh();
@@ -278,29 +271,24 @@ export class RunTimeServers {
     });
   }
 
-  #exclusively<T>(task: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(task);
-    this.#last = result.catch(() => {});
-    return result;
-  }
-
   /** Stored servers that do not run, with the reason; empty if all run. */
   get problems(): readonly string[] {
     const unread = [...this.#definitions.entries.values()].flatMap(({ stored, problems }) =>
       problems.map((problem) => `the stored server ${stored.name} cannot be read: ${renderProblem(problem)}`),
     );
-    const hidden = this.#shadowed.map(({ name, by }) => `the stored server ${name} does not run: ${whose(name, by)}`);
-    return [...unread, ...hidden];
+    return unread.concat(
+      this.#shadowed.map(({ name, by }) => `the stored server ${name} does not run: ${shadowReason(name, by)}`),
+    );
   }
 
   /** Adds these servers to the state of the files. */
-  #over(files: DesiredState): DesiredState {
+  #overlay(files: DesiredState): DesiredState {
     this.#files = files;
     const added = [...this.#definitions.entries.values(), ...this.#temporary.values()].map(({ server }) => server);
     const { state, shadowed } = mergeDesired(files, added, (name) => this.#isSuspended(name));
     for (const { name, by } of shadowed) {
       if (this.#shadowed.some((known) => known.name === name && known.by === by)) continue;
-      this.#deps.logger.warn('server_shadowed', { server: name, reason: whose(name, by) });
+      this.#deps.logger.warn('server_shadowed', { server: name, reason: shadowReason(name, by) });
     }
     this.#shadowed = shadowed;
     return state;
@@ -324,20 +312,20 @@ export class RunTimeServers {
   }
 
   /** Undefined if a file's server of the same name hides it: decisions then concern that server. */
-  #temporaryInForce(name: string): KeptTemporary | undefined {
+  #temporaryInForce(name: string): TemporaryEntry | undefined {
     return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
   }
 
   /** Also true if only another node has the server: suspending it there works through the shared store. */
   #isKnown(name: string): boolean {
     if (this.#deps.desired.state.servers.has(name) || this.#definitions.entries.has(name)) return true;
-    const there = this.#elsewhere(name);
+    const there = this.#peerServer(name);
     return there !== null && there.server.temporary !== true;
   }
 
   /** Why a server that this node lacks cannot be changed here. */
   #unknown(name: string): RunTimeProblem {
-    const there = this.#elsewhere(name);
+    const there = this.#peerServer(name);
     if (there === null) return noServer(name, this.#deps.desired.state.servers.keys());
     const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
     return new RunTimeProblem('not_added_here', text);
@@ -367,7 +355,7 @@ export class RunTimeServers {
   }
 
   /** Takes over the content of the store; true if the desired servers have changed. Rejects with StoreError, without a change. */
-  async #follow(): Promise<boolean> {
+  async #reloadStore(): Promise<boolean> {
     const desire = await this.#deps.stored.read();
     // Revisions only increase: a lower one belongs to another store, and an empty store does not mean "no servers".
     if (desire.revision < this.#revision) {
@@ -381,7 +369,7 @@ export class RunTimeServers {
     return others || this.#fingerprint() !== before;
   }
 
-  #elsewhere(name: string): ReturnType<ServersElsewhere['server']> {
+  #peerServer(name: string): ReturnType<PeerServers['server']> {
     return this.#deps.others?.server(name) ?? null;
   }
 

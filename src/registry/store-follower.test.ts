@@ -12,11 +12,11 @@ test('changes of another node are read within 2 s, once, and again after a failu
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
   let read = 0;
   let fails = false;
-  const changed = async (): Promise<void> => {
+  const onChange = async (): Promise<void> => {
     if (fails) throw new StoreError('unavailable', 'away');
     read++;
   };
-  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  const follower = new StoreFollower({ runTimeStore, clock, logger, onChange });
   follower.start();
   await clock.advance(2_000);
   assert.equal(read, 1, 'what was written before it began to look');
@@ -41,11 +41,11 @@ test('S0.17 check:H6 a hint is followed at once, several of them once, and one d
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
   const revisions: number[] = [];
   let duringLook = (): void => {};
-  const changed = async (): Promise<void> => {
+  const onChange = async (): Promise<void> => {
     duringLook();
     revisions.push((await runTimeStore.read([])).revision);
   };
-  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  const follower = new StoreFollower({ runTimeStore, clock, logger, onChange });
   const write = (key: string) => runTimeStore.apply([{ kind: 'put', collection: 'c', key, value: '1' }]);
   follower.start();
   await write('a');
@@ -79,11 +79,11 @@ test('reads that take long take no more than a twentieth of the time, and none c
   const runTimeStore = new SqliteRunTimeStore({ path: ':memory:', clock, logger });
   let takesMs = 50;
   let read = 0;
-  const changed = async (): Promise<void> => {
+  const onChange = async (): Promise<void> => {
     read++;
     clock.skip(takesMs);
   };
-  const follower = new StoreFollower({ runTimeStore, clock, logger, changed });
+  const follower = new StoreFollower({ runTimeStore, clock, logger, onChange });
   const changedElsewhere = async (): Promise<void> => {
     await runTimeStore.apply([{ kind: 'put', collection: 'c', key: 'k', value: String(read) }]);
     follower.hint();

@@ -14,7 +14,7 @@ interface StoreFollowerDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   /** The store has changed: read it again. If it rejects, it is called again. */
-  readonly changed: () => Promise<void>;
+  readonly onChange: () => Promise<void>;
 }
 
 /**
@@ -59,25 +59,25 @@ export class StoreFollower {
 
   #later(ms: number): void {
     this.#cancel();
-    if (!this.#closed) this.#cancel = this.#deps.clock.after(ms, () => void this.#lookAndGoOn());
+    if (!this.#closed) this.#cancel = this.#deps.clock.after(ms, () => void this.#pollAndReschedule());
   }
 
-  async #lookAndGoOn(): Promise<void> {
+  async #pollAndReschedule(): Promise<void> {
     const { clock } = this.#deps;
-    const begun = clock.now();
+    const startedAt = clock.now();
     this.#looking = true;
     this.#hinted = false;
     await this.#look();
     this.#looking = false;
-    this.#apartMs = Math.min(Math.max(APART_MS, PAUSE * (clock.now() - begun)), EVERY_MS);
+    this.#apartMs = Math.min(Math.max(APART_MS, PAUSE * (clock.now() - startedAt)), EVERY_MS);
     this.#later(this.#hinted ? this.#apartMs : EVERY_MS);
   }
 
   async #look(): Promise<void> {
-    const { runTimeStore, changed, logger } = this.#deps;
+    const { runTimeStore, onChange, logger } = this.#deps;
     try {
       const { revision } = await runTimeStore.read([]);
-      if (revision !== this.#revision) await changed();
+      if (revision !== this.#revision) await onChange();
       this.#revision = revision;
       if (this.#problem !== null) logger.info('store_reached_again', {});
       this.#problem = null;

@@ -8,7 +8,7 @@ import type { Applied, RunTimeStore } from '../store/run-time-store/run-time-sto
 import type { Logger } from '../telemetry/logger.ts';
 
 /** The definition of a server that was added at run time, as it was written. */
-export interface WrittenText {
+export interface SubmittedDefinition {
   /** JSON text as received: references stay references, and are resolved at every start. */
   readonly text: string;
   /** Base folder of its relative paths. */
@@ -17,7 +17,7 @@ export interface WrittenText {
   readonly publicOnly?: boolean;
 }
 
-interface StoredRecord extends WrittenText {
+interface StoredRecord extends SubmittedDefinition {
   readonly name: string;
   /** Wall-clock milliseconds. */
   readonly addedAt: number;
@@ -25,7 +25,7 @@ interface StoredRecord extends WrittenText {
 }
 
 /** The desired servers in the store, at one instant. */
-interface StoredDesire {
+interface StoredState {
   /** Revision of the last change in any collection; never lower in a later reading. */
   readonly revision: number;
   readonly servers: ReadonlyMap<string, StoredRecord & { readonly revision: number }>;
@@ -44,7 +44,7 @@ export class StoredServers {
     this.#runTimeStore = runTimeStore;
   }
 
-  async read(): Promise<StoredDesire> {
+  async read(): Promise<StoredState> {
     const { revision, records } = await this.#runTimeStore.read([SERVERS, SUSPENDED]);
     const servers = new Map<string, StoredRecord & { readonly revision: number }>();
     for (const [name, record] of records.get(SERVERS)!) {
@@ -125,7 +125,7 @@ export class StoredDefinitions {
 
   /** `mayRead` as in `loadDefinition`. */
   async read(
-    { text, folder, publicOnly }: WrittenText,
+    { text, folder, publicOnly }: SubmittedDefinition,
     name: string | null,
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {
@@ -137,7 +137,7 @@ export class StoredDefinitions {
   }
 
   /** Takes over the content of the store; unchanged definitions are not read again. */
-  async follow(desire: StoredDesire): Promise<void> {
+  async follow(desire: StoredState): Promise<void> {
     const entries = new Map<string, StoredEntry>();
     let count = 0;
     for (const stored of desire.servers.values()) {

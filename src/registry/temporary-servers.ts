@@ -2,7 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Registry } from './registry.ts';
-import { type StoredDefinitions, serverOf, type WrittenText } from './stored-definitions.ts';
+import { type StoredDefinitions, type SubmittedDefinition, serverOf } from './stored-definitions.ts';
 
 /** What ends a temporary server: a time, a session, or both. */
 export interface Lifetime {
@@ -11,10 +11,10 @@ export interface Lifetime {
   readonly sessionId: string | null;
 }
 
-export interface KeptTemporary extends Lifetime {
+export interface TemporaryEntry extends Lifetime {
   readonly server: Server;
   /** The definition as written: its secrets may change. */
-  readonly definition: WrittenText;
+  readonly definition: SubmittedDefinition;
   readonly suspended: boolean;
   /** Cancels the timer of `expiresAt`. */
   readonly cancel: () => void;
@@ -36,7 +36,7 @@ interface TemporaryServersDeps {
 }
 
 /** Servers that last for a session or a time (check:A14), only in memory: the end of the process removes them. */
-export class TemporaryServers extends Map<string, KeptTemporary> {
+export class TemporaryServers extends Map<string, TemporaryEntry> {
   readonly #deps: TemporaryServersDeps;
 
   constructor(deps: TemporaryServersDeps) {
@@ -45,7 +45,7 @@ export class TemporaryServers extends Map<string, KeptTemporary> {
   }
 
   /** Replaces a server of the same name and keeps its suspension; its remaining time changes only with another `expiresAt`. */
-  put(server: Server, definition: WrittenText, { expiresAt, sessionId }: Lifetime): void {
+  put(server: Server, definition: SubmittedDefinition, { expiresAt, sessionId }: Lifetime): void {
     const { name } = server;
     const before = this.get(name);
     before?.cancel();

@@ -21,14 +21,14 @@ test('the key is made once, for its user only; whoever has the folder open follo
   const [one, two] = [keysAt(path), keysAt(path)];
   const [first] = hex(one);
   assert.deepEqual([hex(two), statSync(path).mode & 0o777], [[first], 0o600]);
-  one.begin();
+  one.beginRotation();
   const [second, ...old] = hex(two);
   assert.notEqual(second, first);
   assert.deepEqual(old, [first]);
   // As after a crash: the next change keeps all that may have sealed something.
-  keysAt(path).begin();
+  keysAt(path).beginRotation();
   assert.deepEqual(hex(two).slice(1), [second, first]);
-  one.settle();
+  one.finishRotation();
   assert.equal(hex(two).length, 1);
   assert.ok(![first, second].includes(hex(two)[0]));
   assert.deepEqual([statSync(path).mode & 0o777, readdirSync(join(path, '..'))], [0o600, ['credentials.key']]);

@@ -22,33 +22,29 @@ export class CredentialKeys {
     this.#make = make;
   }
 
-  get exists(): boolean {
-    return fs.existsSync(this.#path);
-  }
-
   /** Creates the file if it is missing. Throws FolderUnusable if it cannot be read or holds something else. */
   get keys(): readonly Buffer[] {
-    const stamp = this.#look();
+    const stamp = this.#fileStamp();
     if (stamp !== null && stamp === this.#stamp) return this.#keys;
     if (stamp === null) this.#create();
     // Taken before reading: if the file is replaced meanwhile, the next use reads the new one.
-    this.#stamp = this.#look() ?? '';
+    this.#stamp = this.#fileStamp() ?? '';
     this.#keys = this.#read();
     return this.#keys;
   }
 
-  /** Puts a new key in force; older seals can be opened until `settle`. */
-  begin(): void {
+  /** Puts a new key in force; older seals can be opened until `finishRotation`. */
+  beginRotation(): void {
     this.#replace([this.#make(), ...this.keys.map((key) => key.toString('hex'))]);
   }
 
   /** Removes all keys except the current one. */
-  settle(): void {
+  finishRotation(): void {
     const [inForce] = this.keys;
     this.#replace([inForce!.toString('hex')]);
   }
 
-  #look(): string | null {
+  #fileStamp(): string | null {
     const found = fs.statSync(this.#path, { throwIfNoEntry: false, bigint: true });
     return found === undefined ? null : `${found.ino} ${found.mtimeNs} ${found.size}`;
   }

@@ -53,7 +53,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TRUNKLINE_DATA_DIR or data.dir';
 /** Files that control the gateway: a user who could write one of them would be its operator. */
-const DECISIVE = [
+const CONTROL_FILES = [
   'lock.db',
   'control.token',
   'exec.token',
@@ -69,7 +69,7 @@ const WRITE_BY_OTHERS = 0o022;
 const WRITABLE = fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK;
 
 /** A process that only checks the lock holds it for an instant; `acquire` waits this long for it. */
-const GLANCE_MS = 100;
+const LOCK_WAIT_MS = 100;
 
 /** As `mkdir -p`. With `recursive`, Node loops for ever in a folder, such as /proc, that accepts no new entries. */
 function makeFolder(path: string): void {
@@ -154,7 +154,7 @@ export class DataFolder {
 
   #refuseOthers(): void {
     this.#refuseShared(this.path, fs.statSync(this.path), 'the data folder', 'chmod 700');
-    for (const name of DECISIVE) {
+    for (const name of CONTROL_FILES) {
       const file = this.file(name);
       const found = fs.lstatSync(file, { throwIfNoEntry: false });
       if (found !== undefined) this.#refuseShared(file, found, 'the file', 'chmod 600');
@@ -207,19 +207,19 @@ export class DataFolder {
   }
 
   /** Returns null if another process holds the lock. Throws FolderUnusable if the lock file is unusable. */
-  #tryLock(mends = true): DatabaseSync | null {
+  #tryLock(repairs = true): DatabaseSync | null {
     const file = this.file('lock.db');
     let lock: DatabaseSync | null = null;
     try {
       fs.closeSync(fs.openSync(file, 'a', 0o600));
       fs.chmodSync(file, 0o600);
       lock = new DatabaseSync(file);
-      lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
+      lock.exec(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
       return lock;
     } catch (error) {
       lock?.close();
       if (isBusy(error)) return null;
-      if (!mends || !isDamaged(error)) throw this.#unusable(error);
+      if (!repairs || !isDamaged(error)) throw this.#unusable(error);
     }
     // Truncated in place: it holds no data, and two processes that do so still contend for the same file.
     try {
@@ -234,15 +234,15 @@ export class DataFolder {
   #unusable(cause: unknown): FolderUnusable {
     const code = codeOf(cause) === FULL ? 'ENOSPC' : ((cause as NodeJS.ErrnoException).code ?? '');
     if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause, code);
-    const words = messageOf(cause);
-    const text = `the lock ${this.file('lock.db')} cannot be used: ${words}`;
+    const reason = messageOf(cause);
+    const text = `the lock ${this.file('lock.db')} cannot be used: ${reason}`;
     return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
   }
 
   /** The running gateway of this folder; null without one or before it has published itself. The lock decides, not the file. */
   instance(): Instance | null {
     try {
-      if (!this.#taken()) return null;
+      if (!this.#isLocked()) return null;
       return JSON.parse(fs.readFileSync(this.file('instance.json'), 'utf8')) as Instance;
     } catch {
       return null;
@@ -278,7 +278,7 @@ export class DataFolder {
   }
 
   /** Whether a process holds the lock. Throws if there is no folder or lock file yet. */
-  #taken(): boolean {
+  #isLocked(): boolean {
     if (this.#lock !== null) return true;
     const lock = new DatabaseSync(this.file('lock.db'), { readOnly: true });
     try {

@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
 import { EventMemory, type LoggedMessage } from './event-memory.ts';
 import { eventSum } from './open-state.ts';
-import type { LaterWrite, StateFile } from './state-file.ts';
+import type { QueuedWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
 /** Over all sessions: streams are short-lived and many, so a bound per stream bounds nothing (G16). */
@@ -26,7 +26,7 @@ interface Stream {
  * One logged message, in its stream and in the list of all entries, and its pending write to disk. If the entry is dropped
  * before the write, it releases its message and is never written.
  */
-class Entry implements LaterWrite, LoggedMessage {
+class Entry implements QueuedWrite, LoggedMessage {
   readonly seq: number;
   readonly at: number;
   readonly stream: Stream;
@@ -108,7 +108,7 @@ export class SqliteEventLog implements EventLog {
     // Without its client, a session is never loaded, so nothing else trims what an earlier process logged for it.
     const expired = state.prepare('DELETE FROM events WHERE at < ?');
     const before = clock.wall() - MAX_AGE_MS;
-    state.later({ bytes: 0, run: () => void expired.run(before) });
+    state.enqueue({ bytes: 0, run: () => void expired.run(before) });
     this.#cancelSweep = clock.after(SWEEP_MS, () => this.#sweep());
   }
 
@@ -116,7 +116,7 @@ export class SqliteEventLog implements EventLog {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
     const stream = this.#stream(this.#load(sessionId), sessionId, streamName);
-    this.#state.later(this.#add(stream, seq, at, message, false));
+    this.#state.enqueue(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
     return `${streamName}~${seq.toString(36)}`;
@@ -141,7 +141,7 @@ export class SqliteEventLog implements EventLog {
   forget(sessionId: string): void {
     for (const stream of this.#sessions.get(sessionId)?.values() ?? []) this.#drop(stream, stream.entries.length);
     this.#sessions.delete(sessionId);
-    this.#state.later({ bytes: 0, run: () => void this.#forget.run(sessionId) });
+    this.#state.enqueue({ bytes: 0, run: () => void this.#forget.run(sessionId) });
   }
 
   close(): void {
@@ -235,7 +235,7 @@ export class SqliteEventLog implements EventLog {
     const { sessionId, name } = stream;
     const onDisk = this.#drop(stream, count).findLast((entry) => entry.written);
     if (onDisk === undefined) return;
-    this.#state.later({ bytes: 0, run: () => void this.#trim.run(sessionId, name, onDisk.seq) });
+    this.#state.enqueue({ bytes: 0, run: () => void this.#trim.run(sessionId, name, onDisk.seq) });
   }
 
   /** Frees streams without new entries. */

@@ -72,7 +72,7 @@ export class EventMemory {
   put(kept: LoggedMessage, message: Buffer): void {
     if (message.length === 0) return;
     if (message.length > LARGE_BYTES) new Segment(message.length, true).add(kept, message);
-    else this.#withRoom(message.length).add(kept, message);
+    else this.#segmentWithCapacity(message.length).add(kept, message);
   }
 
   /** A view, valid only until the next message is put in. */
@@ -101,7 +101,7 @@ export class EventMemory {
     }
   }
 
-  #withRoom(bytes: number): Segment {
+  #segmentWithCapacity(bytes: number): Segment {
     const current = this.#current;
     if (current !== null && current.used + bytes <= SEGMENT_BYTES) return current;
     if (current !== null && current.live === 0) this.#free.push(current);

@@ -10,7 +10,7 @@ import type { Sealing } from '../model/sealing.ts';
 import type { StateFile } from './state-file.ts';
 
 /** A small bucket held completely in memory, for synchronous look-ups; written behind, and sealed if there is a key. */
-class RememberedTable<V> {
+class WriteBehindTable<V> {
   readonly #state: StateFile;
   readonly #bucket: string;
   readonly #sealing: Sealing | null;
@@ -52,7 +52,7 @@ class RememberedTable<V> {
   }
 }
 
-export class SqliteEraVerdicts extends RememberedTable<EraVerdict> implements EraVerdicts {
+export class SqliteEraVerdicts extends WriteBehindTable<EraVerdict> implements EraVerdicts {
   constructor(state: StateFile) {
     super(state, 'era');
   }
@@ -60,10 +60,10 @@ export class SqliteEraVerdicts extends RememberedTable<EraVerdict> implements Er
 
 /** Upstream HTTP sessions in `state.db`, by server and session key; sealed, because a session id alone grants access. */
 export class SqliteUpstreamSessions implements UpstreamSessions {
-  readonly #table: RememberedTable<UpstreamSessionRecord>;
+  readonly #table: WriteBehindTable<UpstreamSessionRecord>;
 
   constructor(state: StateFile, sealing: Sealing) {
-    this.#table = new RememberedTable(state, 'upstream-session', sealing);
+    this.#table = new WriteBehindTable(state, 'upstream-session', sealing);
   }
 
   get(server: string, sessionKey: string): UpstreamSessionRecord | null {

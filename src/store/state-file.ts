@@ -16,7 +16,7 @@ const RETRY_MS = 1_000;
 const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
 /** A record value that is serialised when it is written or read, so that a record deleted before then costs nothing. */
-export interface LaterValue {
+export interface LazyValue {
   /** Approximate memory that it holds until then. */
   readonly length: number;
   bytes(): Buffer;
@@ -25,7 +25,7 @@ export interface LaterValue {
 type Read<T> = (value: Buffer, key: string) => T | null;
 
 /** A queued write of a table other than `records`. It makes its data only when it runs. */
-export interface LaterWrite {
+export interface QueuedWrite {
   /** Memory that it holds until then; may shrink while it waits. */
   readonly bytes: number;
   run(): void;
@@ -44,11 +44,11 @@ export class StateFile {
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
-  #records = new Map<string, Buffer | LaterValue | null>();
+  #records = new Map<string, Buffer | LazyValue | null>();
   /** Keys of queued records that are not in the file: if they are deleted before the write, nothing is written. */
   readonly #unwritten = new Set<string>();
   /** Queued writes of other tables, in order. */
-  #others: LaterWrite[] = [];
+  #others: QueuedWrite[] = [];
   #cancelFlush: (() => void) | null = null;
   #writable = true;
   #closed = false;
@@ -77,7 +77,7 @@ export class StateFile {
   }
 
   /** `isNew`: the caller knows that there was no such record before. */
-  put(bucket: string, key: string, value: Buffer | LaterValue, isNew = false): void {
+  put(bucket: string, key: string, value: Buffer | LazyValue, isNew = false): void {
     const queuedKey = `${bucket}\0${key}`;
     if (isNew && !this.#records.has(queuedKey)) this.#unwritten.add(queuedKey);
     this.#records.set(queuedKey, value);
@@ -131,7 +131,7 @@ export class StateFile {
     return this.#db.prepare(sql);
   }
 
-  later(write: LaterWrite): void {
+  enqueue(write: QueuedWrite): void {
     this.#others.push(write);
     this.#schedule();
   }
@@ -228,7 +228,7 @@ function takeFirst<K, V>(map: Map<K, V>, count: number): [K, V][] {
   return taken;
 }
 
-function bytesOf(value: Buffer | LaterValue | null): Buffer | null {
+function bytesOf(value: Buffer | LazyValue | null): Buffer | null {
   return value === null || Buffer.isBuffer(value) ? value : value.bytes();
 }
 

@@ -18,8 +18,6 @@ export interface EndedCall
 /** The calls after a position in the log, oldest first. */
 interface CallsPart {
   readonly calls: readonly CallRecord[];
-  /** The position after them. */
-  readonly end: number;
   /** Whether calls after the position were dropped from the log. */
   readonly lost: boolean;
 }
@@ -106,7 +104,7 @@ export class CallLog {
     return position === null || position <= this.#first ? null : this.#record(position);
   }
 
-  /** At most `max` calls after the position that `wanted` accepts; if there are more, `end` is before the rest. */
+  /** At most `max` calls after the position that `wanted` accepts. */
   after(position: number, max: number, wanted: (call: CallRecord) => boolean = () => true): CallsPart {
     const first = this.#first;
     const calls: CallRecord[] = [];
@@ -115,18 +113,18 @@ export class CallLog {
       const call = this.#record(++at);
       if (wanted(call)) calls.push(call);
     }
-    return { calls, end: at, lost: position < first };
+    return { calls, lost: position < first };
   }
 
-  /** Calls `tell` for each logged call after the position, without building records; returns the new position. */
-  visit(position: number, tell: CallVisitor): number {
+  /** Calls `visitor` for each logged call after the position, without building records; returns the new position. */
+  visit(position: number, visitor: CallVisitor): number {
     const texts = this.#texts;
     for (let at = Math.max(position, this.#first); at < this.#end; at++) {
       const slot = at % this.#kept;
       const from = slot * TEXTS;
       const ms = this.#numbers[slot * NUMBERS + AT.ms]!;
       const failed = texts[from + AT.error] !== null;
-      tell(texts[from + AT.server]!, texts[from + AT.info]!, texts[from + AT.revision]!, ms, failed);
+      visitor(texts[from + AT.server]!, texts[from + AT.info]!, texts[from + AT.revision]!, ms, failed);
     }
     return this.#end;
   }

@@ -10,7 +10,7 @@ interface LoggerOptions {
 }
 
 /** Receives every entry at `info` or above, whatever is written, and redacts what it keeps. Must not throw. */
-type LogKeeper = (entry: LogEntry) => void;
+type LogSubscriber = (entry: LogEntry) => void;
 
 /** What a logger and its children share. */
 interface LoggerCore {
@@ -19,8 +19,8 @@ interface LoggerCore {
   readonly format: LogFormat;
   readonly now: () => number;
   readonly scrubber: Scrubber;
-  /** `true`: the keeper also gets one line per call. */
-  readonly keepers: Map<LogKeeper, boolean>;
+  /** `true`: the subscriber also gets one line per call. */
+  readonly subscribers: Map<LogSubscriber, boolean>;
 }
 
 /**
@@ -32,7 +32,7 @@ export class Logger {
   readonly #fields: LogFields;
 
   constructor(options: LoggerOptions | LoggerCore, fields: LogFields = {}) {
-    const own = { scrubber: new Scrubber(), keepers: new Map<LogKeeper, boolean>() };
+    const own = { scrubber: new Scrubber(), subscribers: new Map<LogSubscriber, boolean>() };
     this.#shared = 'scrubber' in options ? options : { format: formatJson, now: Date.now, ...options, ...own };
     this.#fields = fields;
   }
@@ -72,28 +72,28 @@ export class Logger {
     return this.#shared.scrubber.scrubJson(json);
   }
 
-  /** Passes the entries of this logger, its parents and children to a keeper. The returned function ends that. */
-  keptBy(keeper: LogKeeper, calls = false): () => void {
-    const { keepers } = this.#shared;
-    keepers.set(keeper, calls);
-    return () => void keepers.delete(keeper);
+  /** Passes the entries of this logger, its parents and children to a subscriber. The returned function ends that. */
+  subscribe(subscriber: LogSubscriber, calls = false): () => void {
+    const { subscribers } = this.#shared;
+    subscribers.set(subscriber, calls);
+    return () => void subscribers.delete(subscriber);
   }
 
-  /** Passes an entry to the keepers without writing it. */
-  keep(event: string, fields: LogFields = {}): void {
-    if (this.#shared.keepers.size > 0) this.#tellKeepers(this.#entry('info', event, fields));
+  /** Passes an entry to the subscribers without writing it. */
+  publish(event: string, fields: LogFields = {}): void {
+    if (this.#shared.subscribers.size > 0) this.#notifySubscribers(this.#entry('info', event, fields));
   }
 
-  /** Whether the output or a keeper takes one line per call. */
+  /** Whether the output or a subscriber takes one line per call. */
   get takesCalls(): boolean {
-    return this.writes('info') || this.#shared.keepers.values().some((calls) => calls);
+    return this.writes('info') || this.#shared.subscribers.values().some((calls) => calls);
   }
 
-  /** A line at `info` about a call, for keepers that asked for calls; others read the call log. */
+  /** A line at `info` about a call, for subscribers that asked for calls; others read the call log. */
   call(fields: LogFields): void {
-    const { keepers } = this.#shared;
+    const { subscribers } = this.#shared;
     const entry = this.#entry('info', 'call', fields);
-    for (const [keeper, calls] of keepers) if (calls) keeper(entry);
+    for (const [subscriber, calls] of subscribers) if (calls) subscriber(entry);
     if (this.writes('info')) this.#write(entry);
   }
 
@@ -114,12 +114,12 @@ export class Logger {
   }
 
   #log(level: LogLevel, event: string, fields: LogFields): void {
-    const { keepers } = this.#shared;
-    const isKept = level !== 'debug' && keepers.size > 0;
+    const { subscribers } = this.#shared;
+    const isKept = level !== 'debug' && subscribers.size > 0;
     const isWritten = this.writes(level);
     if (!isKept && !isWritten) return;
     const entry = this.#entry(level, event, fields);
-    if (isKept) this.#tellKeepers(entry);
+    if (isKept) this.#notifySubscribers(entry);
     if (isWritten) this.#write(entry);
   }
 
@@ -132,7 +132,7 @@ export class Logger {
     return { at: this.#shared.now(), level, event, fields: { ...this.#fields, ...fields } };
   }
 
-  #tellKeepers(entry: LogEntry): void {
-    for (const keeper of this.#shared.keepers.keys()) keeper(entry);
+  #notifySubscribers(entry: LogEntry): void {
+    for (const subscriber of this.#shared.subscribers.keys()) subscriber(entry);
   }
 }

@@ -1,12 +1,12 @@
 import type { ConditionName } from '../model/conditions.ts';
-import type { ServerNews } from '../model/ports.ts';
+import type { ServerChangeListener } from '../model/ports.ts';
 import type { WatchedList } from '../model/watched-list.ts';
 import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
 
 /** Conditions that need an operator: one begins with a reason and ends with null. `server`: null for the gateway itself. */
-export interface ConditionNews {
+export interface ConditionEvents {
   condition(name: ConditionName, server: string | null, reason: string | null): void;
 }
 
@@ -21,9 +21,9 @@ export interface LoginEnd {
 export function newServerEvents(
   run: string,
   wall: () => number,
-  observer?: Pick<ServerNews, 'recovery' | 'listItemInvalid' | 'loginNeeded'> & ConditionNews,
-): ServerNews &
-  ConditionNews & {
+  observer?: Pick<ServerChangeListener, 'recovery' | 'listItemInvalid' | 'loginNeeded'> & ConditionEvents,
+): ServerChangeListener &
+  ConditionEvents & {
     readonly journal: Journal;
     readonly changed: (list: WatchedList, server?: string) => void;
     readonly loginEnded: (server: string, ended: LoginEnd) => void;
@@ -34,9 +34,9 @@ export function newServerEvents(
   return {
     journal,
     added: (server) => push(server, 'added'),
-    moved: (server, { from, to, reason, failure, challenge, at }) =>
+    stateChanged: (server, { from, to, reason, failure, challenge, at }) =>
       push(server, 'state', { from, to, reason, failure, challenge }, at),
-    healthTurned: (server, reason) =>
+    healthChanged: (server, reason) =>
       push(server, 'health', { health: reason === null ? 'healthy' : 'unhealthy', reason }),
     replaced: (server) => push(server, 'replaced'),
     recovery(server, step, reason) {

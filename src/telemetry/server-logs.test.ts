@@ -20,7 +20,7 @@ test('log entries of a server are kept at every log level except debug, by serve
   const a = logger.child({ server: 'a' });
   a.info('server_state', { state: 'running' });
   a.debug('noise');
-  a.keep('server_stderr', { line: 'said' });
+  a.publish('server_stderr', { line: 'said' });
   logger.child({ server: 'b' }).warn('server_health', { health: 'unhealthy' });
   logger.info('config_applied');
   assert.deepEqual(

@@ -18,7 +18,7 @@ export class ServerLogs {
   constructor(logger: Logger, run: string) {
     this.journal = new Journal(run, LIMITS);
     this.#logger = logger;
-    this.#stop = logger.keptBy((entry) => this.#keep(entry));
+    this.#stop = logger.subscribe((entry) => this.#keep(entry));
   }
 
   close(): void {

@@ -27,8 +27,6 @@ import type { NodeShared, UpstreamParts } from './upstream-parts.ts';
 
 /** Attempts per call, including the first. */
 const MAX_ATTEMPTS = 3;
-/** F23: the longest `Retry-After` that a call waits for; with a longer one the call fails at once. */
-const MAX_PATIENCE_MS = 30_000;
 
 const AT_ONCE = 0;
 const OUTDATED_HEADERS = {
@@ -43,10 +41,8 @@ const OUTDATED_HEADERS = {
 function retryAfter(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): number | null {
   if (attempts >= MAX_ATTEMPTS) return null;
   const { outcome, retryAfterMs } = error.data;
-  if (error.code === 'OVERLOADED') {
-    const patient = retryAfterMs !== undefined && retryAfterMs <= MAX_PATIENCE_MS && attempts > 0;
-    return patient ? retryAfterMs : null;
-  }
+  // The transport gives no delay that is too long to wait for (F23).
+  if (error.code === 'OVERLOADED') return attempts > 0 ? (retryAfterMs ?? null) : null;
   if (outcome === 'REFUSED') return null;
   if (outcome === 'NOT_SENT') return error.code === 'NOT_SENT' && error.data.retryable ? AT_ONCE : null;
   if (error.code !== 'UNKNOWN' || attempts > 1) return null;
@@ -109,7 +105,7 @@ export class OpenFailures {
 export class Dispatcher implements CallOwner {
   readonly #parts: UpstreamParts;
   readonly #context: ServerContext;
-  readonly #shown: ClientCatalogs;
+  readonly #clientCatalogs: ClientCatalogs;
   readonly #calls: NodeShared['calls'];
   readonly #openFailures: OpenFailures;
   readonly #clock: Clock;
@@ -121,11 +117,11 @@ export class Dispatcher implements CallOwner {
   /** Series by method and error type. */
   readonly #durationsOf = new Map<string, Map<string, Histogram>>();
 
-  constructor(parts: UpstreamParts, shown: ClientCatalogs, calls: NodeShared['calls']) {
+  constructor(parts: UpstreamParts, clientCatalogs: ClientCatalogs, calls: NodeShared['calls']) {
     this.#parts = parts;
     this.#calls = calls;
     this.#context = parts.context;
-    this.#shown = shown;
+    this.#clientCatalogs = clientCatalogs;
     const { clock, random, metrics } = parts.context.deps;
     this.#clock = clock;
     this.#openFailures = new OpenFailures(clock);
@@ -142,7 +138,7 @@ export class Dispatcher implements CallOwner {
   call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
     const { server } = this.#context;
     const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#clock);
-    if (server.caller !== undefined) call.client = this.#context.seen(exchange.client);
+    if (server.caller !== undefined) call.client = this.#context.scopeClient(exchange.client);
     call.trace = trace;
     this.#calls.count++;
     if (exchange.cancelled === null) this.#dispatch(call);
@@ -153,7 +149,7 @@ export class Dispatcher implements CallOwner {
   answered(call: Call, message: Message): void {
     call.mayHaveRun = true;
     this.#parts.health.callAnswered();
-    this.#parts.supervisor.proved();
+    this.#parts.supervisor.markHealthy();
     this.#ejection.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc)
       this.#refresh(call, message);
@@ -167,7 +163,7 @@ export class Dispatcher implements CallOwner {
     this.#parts.health.callFailed(error);
     this.#ejection.failed(call, error);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
-    const tool = name === null ? null : this.#shown.tool(client, name);
+    const tool = name === null ? null : this.#clientCatalogs.tool(client, name);
     const againMs = retryAfter(error, call.attempts, this.#context.server, tool);
     if (againMs !== null && againMs > AT_ONCE) {
       this.#failed(call, error, carrier);
@@ -176,7 +172,7 @@ export class Dispatcher implements CallOwner {
     }
     // Deferred: the end of the whole connection, with its reason, may be reported right after this loss.
     queueMicrotask(() => {
-      const ended = carrier?.ended ?? null;
+      const ended = carrier?.closedReason ?? null;
       // A refusal, or a connection that ended for a known reason, does not show that the server is unreachable.
       if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) {
         this.#parts.health.callUnsent(this.#parts.connections.ready(client));
@@ -295,7 +291,7 @@ export class Dispatcher implements CallOwner {
     call.refreshed = true;
     call.mayHaveRun = false;
     this.#failed(call, OUTDATED_HEADERS, null);
-    this.#shown.refresh(call.client).then(
+    this.#clientCatalogs.refresh(call.client).then(
       () => this.#dispatchAgain(call),
       () => call.succeed(refusal),
     );

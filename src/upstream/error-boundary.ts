@@ -9,7 +9,7 @@ import type { Supervisor } from './supervision/supervisor.ts';
  * The error boundary of the running code. Node propagates it to every callback that the code sets up: timers, sockets, child
  * processes, DNS look-ups, promises. It is one per process because uncaught exceptions arrive at one place per process.
  */
-const atWork = new AsyncLocalStorage<ErrorBoundary>();
+const currentBoundary = new AsyncLocalStorage<ErrorBoundary>();
 let holders = 0;
 
 /**
@@ -20,14 +20,14 @@ export class ErrorBoundary {
   readonly #server: string;
   readonly #logger: Logger;
   readonly #supervisor: Supervisor;
-  /** The async context of this server. Entering it costs a third of `AsyncLocalStorage.snapshot` and less than `atWork.run`. */
+  /** The async context of this server. Entering it costs a third of `AsyncLocalStorage.snapshot` and less than `currentBoundary.run`. */
   readonly #context: AsyncResource;
 
   constructor(server: string, logger: Logger, supervisor: Supervisor) {
     this.#server = server;
     this.#logger = logger;
     this.#supervisor = supervisor;
-    this.#context = atWork.run(this, () => new AsyncResource('trunkline.server'));
+    this.#context = currentBoundary.run(this, () => new AsyncResource('trunkline.server'));
   }
 
   /** Runs the work; on an unexpected exception returns the result of `instead`. A GatewayError is rethrown. */
@@ -66,13 +66,13 @@ export class ErrorBoundary {
 }
 
 /** Whether the running code belongs to a server: its exceptions are then handled by that server's boundary. */
-export function worksForServer(): boolean {
-  return atWork.getStore() !== undefined;
+export function inServerContext(): boolean {
+  return currentBoundary.getStore() !== undefined;
 }
 
 /** Runs code of the embedding program outside any error boundary, even when work for a server triggered it. */
 export function outsideServers<T>(work: () => T): T {
-  return atWork.exit(work);
+  return currentBoundary.exit(work);
 }
 
 /**
@@ -89,7 +89,7 @@ export function catchDefects(): () => void {
 }
 
 function onUncaught(error: unknown): void {
-  const boundary = atWork.getStore();
+  const boundary = currentBoundary.getStore();
   if (boundary !== undefined) boundary.failed(error);
   else if (process.listenerCount('uncaughtException') === 1) {
     // No other listener handles it: without this one Node prints the error and ends the process.

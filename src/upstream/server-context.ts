@@ -1,4 +1,4 @@
-import { kindOf } from '../model/caller-part.ts';
+import { kindOf } from '../model/caller-partition.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { PoolSettings } from '../model/desired-state.ts';
@@ -7,7 +7,7 @@ import type {
   EraVerdicts,
   KnownCatalogs,
   Ownership,
-  ServerNews,
+  ServerChangeListener,
   SharedUpstreamSessions,
   UpstreamEvents,
   UpstreamSessions,
@@ -24,7 +24,7 @@ import type { Connection } from './connection/connection.ts';
 import type { ConnectionOwner } from './connection/server-messages.ts';
 import { placeholderClient, type Tenancy, type WantedConnection } from './connection/session-key.ts';
 import { fetchesProgram } from './process/command.ts';
-import type { StartMarks } from './supervision/start-marks.ts';
+import type { StartRecords } from './supervision/start-records.ts';
 import type { CloseReason, OpenTransport } from './transport/transport.ts';
 
 export interface UpstreamSetDeps {
@@ -38,14 +38,14 @@ export interface UpstreamSetDeps {
   readonly wires?: Wires;
   readonly events: UpstreamEvents;
   /** Receives state changes of servers, for people and programs that watch. */
-  readonly news?: ServerNews;
+  readonly listener?: ServerChangeListener;
   readonly knownCatalogs: KnownCatalogs;
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
   /** HTTP upstream sessions that all nodes of the cluster share. Absent: sessions belong to this node. */
   readonly sharedUpstreamSessions?: SharedUpstreamSessions | undefined;
   /** Starts in progress, recorded for the next process. Absent: starts are not recorded. */
-  readonly startMarks?: StartMarks | null;
+  readonly startRecords?: StartRecords | null;
   readonly openTransport: OpenTransport;
   /** Which processes this node owns in a cluster. Absent: all. */
   readonly ownership?: Ownership | undefined;
@@ -115,7 +115,7 @@ export const UPSTREAM_TIMES: UpstreamTimes = {
 };
 
 /** A connection that the pool closed, and why; `room`: to make room for another client's connection. */
-export interface Swept {
+export interface PoolClosure {
   readonly want: WantedConnection;
   readonly connection: Connection;
   readonly why: 'idle' | 'errors' | 'room' | 'closed';
@@ -134,13 +134,13 @@ export interface PartEvents extends ConnectionOwner<Connection> {
   /** A connection was assigned to an owner. */
   adopted(connection: Connection, want: WantedConnection): void;
   /** The pool closed a connection whose owner may need another one. */
-  swept(swept: Swept): void;
+  closedByPool(closure: PoolClosure): void;
   /** The connection under this key ended without a request of its owner. */
   ended(key: string): void;
   /** Closes an unusable connection and treats it as one that ended by itself. */
   replace(connection: Connection, error: GatewayError, how: CloseReason): void;
   /** The server has become unhealthy for this reason, or healthy (null). */
-  healthTurned(reason: string | null): void;
+  healthChanged(reason: string | null): void;
   /** The observed status of the server has changed. */
   changed(): void;
   /** A requested restart begins or ends (S3.10); `reason`: why it failed. */
@@ -164,7 +164,7 @@ export class ServerContext {
   /** Whether the server is local: it is not reached by a URL. */
   readonly local: boolean;
   /** The client profile presented on a connection without a client. */
-  readonly neutral: ClientProfile;
+  readonly placeholderProfile: ClientProfile;
   readonly #seen = new WeakMap<ClientProfile, ClientProfile>();
 
   constructor(
@@ -180,7 +180,7 @@ export class ServerContext {
     this.events = events;
     this.logger = deps.logger.child({ server: server.name });
     this.local = !('url' in server.transport);
-    this.neutral = this.seen(placeholderClient(deps.clientInfo ?? null));
+    this.placeholderProfile = this.scopeClient(placeholderClient(deps.clientInfo ?? null));
     const usual = this.local ? times : remoteTimes(times);
     const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;
     const startup = (): number => this.server.startupTimeoutMs ?? startupMs;
@@ -197,7 +197,7 @@ export class ServerContext {
   }
 
   /** The client as this upstream sees it: its fingerprint includes the caller where the server tells callers apart. */
-  seen(client: ClientProfile): ClientProfile {
+  scopeClient(client: ClientProfile): ClientProfile {
     const { caller } = this.server;
     if (caller === undefined) return client;
     let seen = this.#seen.get(client);

@@ -6,7 +6,7 @@ import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/
 import { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection/connection.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
-import { ServerStory } from './status/server-story.ts';
+import { ServerHistory } from './status/server-history.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
@@ -76,7 +76,7 @@ test('fault:F28 new calls leave a connection whose session was superseded while 
   const { clock, events, metrics } = bench;
   const deps = { clock, events, metrics, eraVerdicts, logger: Logger.silent() } as unknown as UpstreamSetDeps;
   const node = { deps, limits: {}, times: UPSTREAM_TIMES } as unknown as NodeShared;
-  const parts = new UpstreamParts(serverOf('a'), node, new ServerStory('a', null), [], { status: assert.fail });
+  const parts = new UpstreamParts(serverOf('a'), node, new ServerHistory('a', null), [], { status: assert.fail });
   const forgotten: unknown[] = [];
   parts.connections.pool.forget = (connection) => {
     forgotten.push(connection);

@@ -2,34 +2,34 @@ import { PhaseTimes } from '../http/client/phase-times.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../model/ports.ts';
-import { digestOfWhole, isOwnProcess, type Server } from '../model/server.ts';
+import { baseConnectionDigest, isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { loginAdvice, type RecoveryStep, type ServerStatus } from '../model/server-state.ts';
-import { declares } from '../protocol/askable.ts';
+import { declares } from '../protocol/client-capabilities.ts';
 import { result } from '../protocol/compose.ts';
 import type { Metric, Series } from '../telemetry/metrics.ts';
 import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
-import { asGatewayError, closedError, EraUnspoken } from './connection/failures.ts';
+import { asGatewayError, closedError, EraUnsupported } from './connection/failures.ts';
 import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
-import { SpokenEras } from './connection/spoken-eras.ts';
+import { SupportedEras } from './connection/supported-eras.ts';
 import { challengeOf } from './health/failure-class.ts';
 import { ServerHealth } from './health/server-health.ts';
-import { ListUpkeep } from './lists/list-upkeep.ts';
+import { ListRefresher } from './lists/list-refresher.ts';
 import { type RememberedCatalog, ServerCatalogs } from './lists/server-catalogs.ts';
 import { ClientConnections } from './pool/client-connections.ts';
 import type { ProcessQuota } from './pool/process-quota.ts';
 import {
   type NodeLimits,
   type PartEvents,
+  type PoolClosure,
   ServerContext,
-  type Swept,
   type UpstreamSetDeps,
   type UpstreamTimes,
 } from './server-context.ts';
+import { LastState, type ServerHistory } from './status/server-history.ts';
 import { ServerObserver } from './status/server-observer.ts';
-import { type ServerStory, StoryPart } from './status/server-story.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervised, Transition } from './supervision/state-machine.ts';
@@ -59,18 +59,18 @@ const FINISH_MS = 30_000;
  */
 export class UpstreamParts implements PartEvents, Supervised {
   readonly context: ServerContext;
-  /** Reports the status of the whole server; these parts may belong to one of its caller sides. */
-  readonly whole: { status(): ServerStatus };
+  /** Reports the status of the whole server; these parts may belong to one of its partitions. */
+  readonly base: { status(): ServerStatus };
   readonly supervisor: Supervisor;
-  readonly eras: SpokenEras;
+  readonly eras: SupportedEras;
   readonly connections: ClientConnections;
   readonly catalogs: ServerCatalogs;
-  readonly upkeep: ListUpkeep;
+  readonly listRefresher: ListRefresher;
   readonly health: ServerHealth;
   readonly observer: ServerObserver;
-  readonly story: ServerStory;
+  readonly history: ServerHistory;
   /** This upstream's part of the server's state history. */
-  readonly storyPart = new StoryPart();
+  readonly lastState = new LastState();
   /** Times of the request phases of a server behind a URL; null for others. */
   readonly phases: PhaseTimes | null;
   /** The reason with which `halt` closes the connections. */
@@ -87,9 +87,9 @@ export class UpstreamParts implements PartEvents, Supervised {
   constructor(
     server: Server,
     node: NodeShared,
-    story: ServerStory,
+    history: ServerHistory,
     remembered: Iterable<RememberedCatalog>,
-    whole: { status(): ServerStatus },
+    base: { status(): ServerStatus },
   ) {
     const { deps, limits } = node;
     const { clock, random, ownership } = deps;
@@ -98,17 +98,17 @@ export class UpstreamParts implements PartEvents, Supervised {
     const context = new ServerContext(server, deps, limits, node.times, this);
     const { local, times } = context;
     this.context = context;
-    this.whole = whole;
-    this.story = story;
+    this.base = base;
+    this.history = history;
     this.#starts = isOwnProcess(server) ? node.starts : null;
     this.phases = 'url' in transport ? new PhaseTimes() : null;
-    const mark = deps.startMarks?.of(name, connectionDigest);
+    const startRecord = deps.startRecords?.of(name, connectionDigest);
     const advice = loginAdvice(name, transport, caller?.owner);
     this.supervisor = new Supervisor(
-      { server: name, advice, local, clock, random, times, misconfigured, mark, ownership },
+      { server: name, advice, local, clock, random, times, misconfigured, startRecord, ownership },
       this,
     );
-    this.eras = new SpokenEras(deps.eraVerdicts, digestOfWhole(server));
+    this.eras = new SupportedEras(deps.eraVerdicts, baseConnectionDigest(server));
     this.#connector = new Connector(context, this.eras, this.phases);
     this.connections = new ClientConnections(context, {
       connector: this.#connector,
@@ -118,7 +118,7 @@ export class UpstreamParts implements PartEvents, Supervised {
       starts: this.#starts,
     });
     this.catalogs = new ServerCatalogs(context, this.supervisor, this.connections, remembered);
-    this.upkeep = new ListUpkeep(context, this.catalogs);
+    this.listRefresher = new ListRefresher(context, this.catalogs);
     this.health = new ServerHealth(context, this.connections.pool);
     this.observer = new ServerObserver(this);
     const looks = reachable !== undefined && 'url' in transport ? () => reachable(transport.url) : null;
@@ -148,24 +148,25 @@ export class UpstreamParts implements PartEvents, Supervised {
     if (this.#starts === null) attempt.begin();
     this.catalogs.restarted();
     observer.starting();
-    void attempt.begun.then(() => {
+    void attempt.started.then(() => {
       observer.starting();
-      observer.tell();
+      observer.notifyChange();
     });
-    const lost = await connections.bringBack(attempt);
+    const lost = await connections.reopenLost(attempt);
     const connection = lost ?? connections.pool.any() ?? (await this.#openFirst(attempt));
-    this.supervisor.wish = null;
-    this.upkeep.useful(connection, connection.profile);
+    this.supervisor.requester = null;
+    this.listRefresher.onConnectionAvailable(connection, connection.profile);
     // Connections that ended while others were reopened.
-    await connections.bringBack(attempt);
+    await connections.reopenLost(attempt);
   }
 
   /** Reads the requesting client after the wait in the queue, because it may become known only then. */
   async #openFirst(attempt: Attempt): Promise<Connection> {
     try {
       if (this.#starts !== null) await this.#starts.take(attempt);
-      const { neutral } = this.context;
-      const { profile, era } = this.supervisor.wish ?? this.catalogs.latestKind ?? { profile: neutral, era: null };
+      const { placeholderProfile } = this.context;
+      const { profile, era } = this.supervisor.requester ??
+        this.catalogs.latestKind ?? { profile: placeholderProfile, era: null };
       return await this.connections.first(profile, era, attempt);
     } finally {
       attempt.place?.leave();
@@ -194,7 +195,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.observer.moved(transition);
     this.#readiness?.moved(to);
     const { challenge } = supervisor;
-    this.story.moved(this.storyPart, { from, to, reason: context.redacted(reason), failure, challenge, at });
+    this.history.stateChanged(this.lastState, { from, to, reason: context.redacted(reason), failure, challenge, at });
     this.changed();
   }
 
@@ -210,17 +211,17 @@ export class UpstreamParts implements PartEvents, Supervised {
   recovery(step: RecoveryStep, reason: string | null): void {
     const { deps, logger, name } = this.context;
     logger.info('server_recovery', { step, reason });
-    deps.news?.recovery(name, step, this.context.redacted(reason));
+    deps.listener?.recovery(name, step, this.context.redacted(reason));
   }
 
-  healthTurned(reason: string | null): void {
+  healthChanged(reason: string | null): void {
     this.context.logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
-    this.story.healthTurned(this.storyPart, this.context.redacted(reason));
+    this.history.healthChanged(this.lastState, this.context.redacted(reason));
     this.changed();
   }
 
   changed(): void {
-    this.observer.tell();
+    this.observer.notifyChange();
   }
 
   // Connections (`PartEvents`).
@@ -250,12 +251,12 @@ export class UpstreamParts implements PartEvents, Supervised {
 
   adopted(connection: Connection, want: WantedConnection): void {
     const { key } = connection;
-    this.upkeep.useful(connection, want.profile);
-    this.#tell(key, 'opened');
+    this.listRefresher.onConnectionAvailable(connection, want.profile);
+    this.#notify(key, 'opened');
     if (this.#ended.delete(key)) {
       // Notifications of the server in between may have been missed.
-      this.context.deps.events.outdated(this.context.name, null);
-      void this.#tellAfter(this.catalogs.renewed(connection), [key], 'renewed');
+      this.context.deps.events.contentChanged(this.context.name, null);
+      void this.#notifyAfter(this.catalogs.renewed(connection), [key], 'renewed');
     }
     this.connections.replicas.opened(want, connection.era);
   }
@@ -263,11 +264,11 @@ export class UpstreamParts implements PartEvents, Supervised {
   ended(key: string): void {
     if (this.#ended.size >= MAX_ENDED) this.#ended.clear();
     this.#ended.add(key);
-    this.#tell(key, 'ended');
+    this.#notify(key, 'ended');
   }
 
   /** Reports the state of the session as lost, unless its HTTP session stays open at the server. */
-  swept({ want, connection, why, resumable }: Swept): void {
+  closedByPool({ want, connection, why, resumable }: PoolClosure): void {
     const { logger, name: server } = this.context;
     const { consecutiveErrors, lastError } = connection.use;
     logger.info('connection_swept', { connection: labelOf(want.tenancy), why, consecutiveErrors, lastError });
@@ -307,18 +308,18 @@ export class UpstreamParts implements PartEvents, Supervised {
   }
 
   outdated(_connection: Connection, message: Message): void {
-    this.context.deps.events.outdated(this.context.name, message);
+    this.context.deps.events.contentChanged(this.context.name, message);
   }
 
   listChanged(connection: Connection, message: Message): void {
-    this.upkeep.noted(connection, message);
+    this.listRefresher.onListChanged(connection, message);
   }
 
   missed(connection: Connection): void {
-    this.context.deps.events.outdated(this.context.name, null);
+    this.context.deps.events.contentChanged(this.context.name, null);
     // One stateless connection receives the list changes of all stateless connections.
     const keys = connection.era === 'stateless' ? [...this.connections.pool.keys()] : [connection.key];
-    void this.#tellAfter(this.upkeep.relisted(connection), keys, 'missed');
+    void this.#notifyAfter(this.listRefresher.relisted(connection), keys, 'missed');
   }
 
   unresponsive(connection: Connection): void {
@@ -364,9 +365,9 @@ export class UpstreamParts implements PartEvents, Supervised {
   }
 
   /** Reports the change after the lists were read, so that a client that is notified and lists gets the new ones. */
-  async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
+  async #notifyAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
-    for (const key of keys) if (key !== '') this.#tell(key, change);
+    for (const key of keys) if (key !== '') this.#notify(key, change);
     this.context.deps.events.relisted?.(this.context.name);
   }
 
@@ -375,7 +376,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     return this.connections.replicas.crashed(want, era, error, use.requests > use.errors);
   }
 
-  #tell(key: string, change: ConnectionChange): void {
+  #notify(key: string, change: ConnectionChange): void {
     this.context.deps.events.connectionChanged(this.context.name, key, change);
   }
 
@@ -384,7 +385,7 @@ export class UpstreamParts implements PartEvents, Supervised {
     const { pool } = this.connections;
     const again = want.tenancy.kind === 'spare' ? pool.openWarm(want.profile, want.era) : pool.acquire(want);
     again.catch((error: unknown) => {
-      if (!(error instanceof EraUnspoken)) this.supervisor.crashed(asGatewayError(error, this.context.name));
+      if (!(error instanceof EraUnsupported)) this.supervisor.crashed(asGatewayError(error, this.context.name));
     });
   }
 }

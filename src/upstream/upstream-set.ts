@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { POOL_DEFAULTS } from '../model/desired-state.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError, type Room } from '../model/gateway-error.ts';
+import { GatewayError, type ProcessCapacity } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss, Upstreams } from '../model/ports.ts';
@@ -10,11 +10,11 @@ import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
 import { Attempt } from './connection/attempt.ts';
-import { catchDefects, worksForServer } from './error-boundary.ts';
+import { catchDefects, inServerContext } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import { ProcessQuota } from './pool/process-quota.ts';
 import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
-import { ServerStory } from './status/server-story.ts';
+import { ServerHistory } from './status/server-history.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
 import { StartQueue } from './supervision/start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
@@ -32,11 +32,11 @@ export class UpstreamSet implements Upstreams {
   readonly #node: NodeShared;
   readonly #remoteStarts: StartQueue;
   readonly #upstreams = new Map<string, Upstream>();
-  readonly #stories = new Map<string, ServerStory>();
+  readonly #histories = new Map<string, ServerHistory>();
   /** Replaced or removed upstreams that finish their in-flight calls. */
   readonly #leaving = new Map<Upstream, Promise<void>>();
   /** Upstreams that are starting as replacements. */
-  readonly #coming = new Set<Upstream>();
+  readonly #replacements = new Set<Upstream>();
   #desired: ReadonlyMap<string, Server> = new Map();
   #sorted: readonly Server[] = [];
   #started = false;
@@ -65,8 +65,8 @@ export class UpstreamSet implements Upstreams {
   }
 
   /** Whether the running code belongs to one server: an exception is then handled as that server's defect. */
-  get atWork(): boolean {
-    return worksForServer();
+  get inServerContext(): boolean {
+    return inServerContext();
   }
 
   /** From now on an exception in work for a server is that server's defect. A call may start a server before `start`. */
@@ -95,9 +95,9 @@ export class UpstreamSet implements Upstreams {
   /** Starts and stops servers until they match the desired ones. Returns the servers that differed; stops may take a while. */
   reconcile(): readonly string[] {
     if (this.#closing !== null) return [];
-    const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, upstream.asItRuns]));
+    const actual = new Map([...this.#upstreams.values()].map((up) => [up.server.name, up.effectiveDefinition]));
     // A replacement that is starting counts as running.
-    for (const { server } of this.#coming) actual.set(server.name, server);
+    for (const { server } of this.#replacements) actual.set(server.name, server);
     const plan = planChanges(actual, this.#desired);
     const lists = [plan.start, plan.stop, plan.suspend, plan.replace, plan.update];
     this.#carryOut(plan).catch((error: unknown) => this.#deps.logger.error('apply_failed', { error }));
@@ -151,7 +151,7 @@ export class UpstreamSet implements Upstreams {
     const upstream = this.#for(server, client);
     if (upstream === undefined) return Promise.resolve(null);
     // A list over many servers may be the first use of each: they start a few at a time, as at startup.
-    if (amongOthers && upstream.untouched) void this.#startInTurn(upstream);
+    if (amongOthers && upstream.notStarted) void this.#startInTurn(upstream);
     return upstream.catalog(client, waitMs, amongOthers);
   }
 
@@ -163,7 +163,7 @@ export class UpstreamSet implements Upstreams {
     return this.#for(server, client)?.owns(client) ?? false;
   }
 
-  foundMeanwhile(server: string, { client }: Exchange): Promise<boolean> {
+  awaitPendingLists(server: string, { client }: Exchange): Promise<boolean> {
     return this.#for(server, client)?.listed(client) ?? Promise.resolve(false);
   }
 
@@ -175,8 +175,8 @@ export class UpstreamSet implements Upstreams {
     return this.#node.calls.count;
   }
 
-  room(server: string): Room {
-    return this.#upstreams.get(server)?.parts.connections.pool.room ?? 'free';
+  capacity(server: string): ProcessCapacity {
+    return this.#upstreams.get(server)?.parts.connections.pool.capacity ?? 'free';
   }
 
   /** Running child processes of all servers, and the limit. */
@@ -204,8 +204,8 @@ export class UpstreamSet implements Upstreams {
 
   /** Restarts this owner's upstreams: those that wait for credentials, or all of them if the credential is gone. */
   async credentialChanged(server: string, owner: string | null, gone: boolean): Promise<void> {
-    const whole = this.#upstreams.get(server);
-    const sides = whole === undefined ? [] : [whole, ...(whole.sides?.all() ?? [])];
+    const base = this.#upstreams.get(server);
+    const sides = base === undefined ? [] : [base, ...(base.partitions?.all() ?? [])];
     const due = sides.filter(({ server: { caller }, parts }) => {
       return (caller?.owner ?? null) === owner && (gone || parts.supervisor.state === 'auth_required');
     });
@@ -246,15 +246,15 @@ export class UpstreamSet implements Upstreams {
     await Promise.all(this.#all(server).map((upstream) => upstream.handOver(whose)));
   }
 
-  /** The upstream that serves the client: the client's side where the server tells its callers apart. */
+  /** The upstream that serves the client: the client's partition where the server separates its callers. */
   #for(server: string, client: ClientProfile | null): Upstream | undefined {
     const upstream = this.#upstreams.get(server);
-    return client === null || upstream?.sides == null ? upstream : upstream.sides.of(client);
+    return client === null || upstream?.partitions == null ? upstream : upstream.partitions.of(client);
   }
 
   /** All upstreams of this server, including those that are leaving or starting as replacements. */
   #all(server: string): readonly Upstream[] {
-    const all = [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming];
+    const all = [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#replacements];
     return all.filter((upstream) => upstream.server.name === server);
   }
 
@@ -270,7 +270,7 @@ export class UpstreamSet implements Upstreams {
 
   async #close(reason: CloseReason): Promise<void> {
     this.#stopSweeping();
-    const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
+    const ended = [...this.#upstreams.values(), ...this.#replacements].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving.values()]);
     this.#stopCatching?.();
   }
@@ -279,7 +279,7 @@ export class UpstreamSet implements Upstreams {
     const present = this.#upstreams.get(server.name);
     if (present !== undefined) present.update(server);
     const upstream = present ?? this.#make(server, known);
-    this.#stand(upstream);
+    this.#setCurrent(upstream);
     if (this.#started) this.#begin(upstream);
   }
 
@@ -291,9 +291,10 @@ export class UpstreamSet implements Upstreams {
 
   #begin(upstream: Upstream): void {
     const { name, enabled, misconfigured, start, connectionDigest } = upstream.server;
+    const { startRecords } = this.#deps;
     if (!enabled) void upstream.stop('suspended');
     // It will not be launched, so it does not wait for a place in the queue.
-    else if ((misconfigured ?? this.#deps.startMarks?.of(name, connectionDigest).held) != null) void upstream.start();
+    else if ((misconfigured ?? startRecords?.of(name, connectionDigest).blockedReason) != null) void upstream.start();
     else if (start === 'eager') void this.#startInTurn(upstream);
     else void upstream.wake();
   }
@@ -306,14 +307,14 @@ export class UpstreamSet implements Upstreams {
     await this.#remoteStarts.take(attempt);
     const { name, enabled } = upstream.server;
     // The server may have been removed, replaced or suspended while it waited.
-    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream.whole) await upstream.start();
+    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream.base) await upstream.start();
     attempt.place?.leave();
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {
-    const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
-    this.#stories.set(server.name, story);
-    const make = (remembered: readonly RememberedCatalog[]) => new Upstream(server, this.#node, story, remembered);
+    const history = this.#histories.get(server.name) ?? new ServerHistory(server.name, this.#deps.listener ?? null);
+    this.#histories.set(server.name, history);
+    const make = (remembered: readonly RememberedCatalog[]) => new Upstream(server, this.#node, history, remembered);
     try {
       return make(rememberedCatalogs(server, known.get(server.name) ?? [], this.#deps.clientInfo ?? null));
     } catch (error) {
@@ -325,15 +326,15 @@ export class UpstreamSet implements Upstreams {
   }
 
   /** Makes it the server's current upstream. */
-  #stand(upstream: Upstream): void {
+  #setCurrent(upstream: Upstream): void {
     const { name } = upstream.server;
     this.#upstreams.set(name, upstream);
-    this.#stories.get(name)?.turnTo(upstream.parts.storyPart, this.#deps.clock.wall());
+    this.#histories.get(name)?.setCurrent(upstream.parts.lastState, this.#deps.clock.wall());
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
     // A replacement that waits in the queue leaves it and is suspended.
-    for (const upstream of this.#coming) if (upstream.server.name === server.name) void upstream.stop('suspended');
+    for (const next of this.#replacements) if (next.server.name === server.name) void next.stop('suspended');
     const upstream = this.#upstreams.get(server.name);
     if (upstream === undefined) return this.#add(server, known);
     upstream.update(server);
@@ -342,13 +343,13 @@ export class UpstreamSet implements Upstreams {
 
   /** Starts the new upstream before it stops the old one; a failed start does not restore the old definition. */
   async #replace(server: Server, known: CatalogsByServer): Promise<void> {
-    this.#forgetComing(server.name);
+    this.#dropReplacements(server.name);
     const next = this.#make(server, known);
     const before = this.#upstreams.get(server.name);
-    this.#coming.add(next);
+    this.#replacements.add(next);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
     // `close` or another change came first and has stopped the replacement.
-    if (!this.#coming.delete(next) || this.#closing !== null) return this.#leaving.get(next);
+    if (!this.#replacements.delete(next) || this.#closing !== null) return this.#leaving.get(next);
     // The desired definition may have changed during the start.
     const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
@@ -357,27 +358,27 @@ export class UpstreamSet implements Upstreams {
       return;
     }
     if (desired !== server) next.update(desired);
-    this.#stand(next);
+    this.#setCurrent(next);
     if (!desired.enabled) void next.stop('suspended');
     if (before !== undefined) await this.#leave(before, 'restarted');
   }
 
   /** Drops a replacement that is no longer wanted, so that it leaves the start queue. */
-  #forgetComing(name: string): void {
-    for (const upstream of this.#coming) {
-      if (upstream.server.name === name && this.#coming.delete(upstream)) void this.#leave(upstream, 'restarted');
+  #dropReplacements(name: string): void {
+    for (const upstream of this.#replacements) {
+      if (upstream.server.name === name && this.#replacements.delete(upstream)) void this.#leave(upstream, 'restarted');
     }
   }
 
   async #remove(name: string): Promise<void> {
-    this.#forgetComing(name);
+    this.#dropReplacements(name);
     const upstream = this.#upstreams.get(name);
     if (upstream === undefined) return;
     this.#upstreams.delete(name);
     try {
       this.#deps.knownCatalogs.forget(name);
-      this.#stories.get(name)?.end();
-      this.#stories.delete(name);
+      this.#histories.get(name)?.end();
+      this.#histories.delete(name);
     } finally {
       await this.#leave(upstream, 'removed');
     }

@@ -1,4 +1,4 @@
-import { apartAs, definitionFor } from '../model/caller-part.ts';
+import { callerPartitionKey, definitionFor } from '../model/caller-partition.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
@@ -9,13 +9,13 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { type ServerState, type ServerStatus, UP } from '../model/server-state.ts';
 import { LISTEN } from '../protocol/methods.ts';
-import { ended, spanOf, traceOf, withTrace } from '../protocol/trace-context.ts';
+import { endSpan, spanOf, traceOf, withTrace } from '../protocol/trace-context.ts';
 import { isExclusive } from './connection/session-key.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ErrorBoundary } from './error-boundary.ts';
 import { ClientCatalogs } from './lists/client-catalogs.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
-import { ServerStory } from './status/server-story.ts';
+import { ServerHistory } from './status/server-history.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { type NodeShared, UpstreamParts } from './upstream-parts.ts';
 
@@ -26,28 +26,28 @@ const WIRES = { stdio: 'pipe', docker: 'pipe', http: 'tcp', sse: 'tcp', json: 't
 export class Upstream {
   readonly parts: UpstreamParts;
   readonly boundary: ErrorBoundary;
-  /** The upstream of the whole server; itself unless this is a caller side. */
-  readonly whole: Upstream;
-  /** The caller sides of a server that tells its callers apart; null for others. */
-  readonly sides: CallerSides | null;
+  /** The upstream of the whole server; itself unless this is a partition. */
+  readonly base: Upstream;
+  /** The partitions of a server that separates its callers; null for others. */
+  readonly partitions: CallerPartitions | null;
   readonly #dispatcher: Dispatcher;
-  readonly #shown: ClientCatalogs;
+  readonly #clientCatalogs: ClientCatalogs;
   #ended: Promise<unknown> = Promise.resolve();
 
-  /** `whole`: the upstream that this is a caller side of; null for a whole server. */
+  /** `base`: the upstream that this is a partition of; null for a whole server. */
   constructor(
     server: Server,
     node: NodeShared,
-    story: ServerStory,
+    history: ServerHistory,
     remembered: Iterable<RememberedCatalog>,
-    whole: Upstream | null = null,
+    base: Upstream | null = null,
   ) {
-    this.whole = whole ?? this;
-    this.sides = whole === null && server.apart !== undefined ? new CallerSides(this, node) : null;
-    const parts = new UpstreamParts(server, node, story, remembered, this.whole);
+    this.base = base ?? this;
+    this.partitions = base === null && server.callerSeparation !== undefined ? new CallerPartitions(this, node) : null;
+    const parts = new UpstreamParts(server, node, history, remembered, this.base);
     this.parts = parts;
-    this.#shown = new ClientCatalogs(parts);
-    this.#dispatcher = new Dispatcher(parts, this.#shown, node.calls);
+    this.#clientCatalogs = new ClientCatalogs(parts);
+    this.#dispatcher = new Dispatcher(parts, this.#clientCatalogs, node.calls);
     this.boundary = new ErrorBoundary(server.name, parts.context.logger, parts.supervisor);
   }
 
@@ -56,7 +56,7 @@ export class Upstream {
   }
 
   /** The definition, with `enabled` set to whether the server runs or may start; unchanged while that is unknown. */
-  get asItRuns(): Server {
+  get effectiveDefinition(): Server {
     const { server } = this;
     const { state } = this.parts.supervisor;
     if (state === 'unknown' || state === 'stopping') return server;
@@ -70,47 +70,47 @@ export class Upstream {
       const { context, connections, observer, supervisor, health } = this.parts;
       const { probeMs } = context.server;
       context.server = server;
-      this.sides?.update(server);
+      this.partitions?.update(server);
       connections.replicas.update();
-      observer.tell();
+      observer.notifyChange();
       if (server.probeMs !== probeMs && supervisor.up) health.beginProbing();
     }, nothing);
   }
 
   start(): Promise<void> {
-    if (this.sides !== null) this.sides.halted = false;
+    if (this.partitions !== null) this.partitions.halted = false;
     return this.#later(() => this.parts.supervisor.start());
   }
 
   /** Whether it is not started and no start is due. */
-  get untouched(): boolean {
+  get notStarted(): boolean {
     const { state, startingSince } = this.parts.supervisor;
     return state === 'unknown' && startingSince === null;
   }
 
   /** A suspended server starts when it is next needed. */
   wake(): Promise<void> {
-    if (this.sides !== null) this.sides.halted = false;
+    if (this.partitions !== null) this.partitions.halted = false;
     return this.#later(() => this.parts.supervisor.wake());
   }
 
   /** Stops it until `start` or `wake`. */
   stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
     return this.#later(async () => {
-      await Promise.all([this.parts.supervisor.stop(target), this.sides?.halt()]);
+      await Promise.all([this.parts.supervisor.stop(target), this.partitions?.halt()]);
     });
   }
 
-  /** The status that the API shows: if the whole server is not up, that of the caller side used last that is up. */
+  /** The status that the API shows: if the whole server is not up, that of the partition used last that is up. */
   status(): ServerStatus {
     const own = this.parts.observer.status();
-    const side = own.initialized ? null : this.sides?.up;
+    const side = own.initialized ? null : this.partitions?.up;
     return side == null ? own : { ...side.parts.observer.status(), history: own.history };
   }
 
   get state(): ServerState {
     const { state } = this.parts.supervisor;
-    return UP.has(state) ? state : (this.sides?.up?.state ?? state);
+    return UP.has(state) ? state : (this.partitions?.up?.state ?? state);
   }
 
   /** Whether it is starting, opens a connection, or has requests in flight. */
@@ -133,9 +133,9 @@ export class Upstream {
   restart(): Promise<void> {
     const { supervisor, connections } = this.parts;
     return this.#later(async () => {
-      if (this.sides !== null) {
-        this.sides.halted = false;
-        for (const side of this.sides.all()) void side.restart();
+      if (this.partitions !== null) {
+        this.partitions.halted = false;
+        for (const side of this.partitions.all()) void side.restart();
       }
       const rolling = supervisor.up ? connections.replicas.restart() : null;
       if (rolling !== null) return rolling;
@@ -155,7 +155,7 @@ export class Upstream {
     const transport = WIRES[this.server.transport.type];
     if (transport !== null) attributes['network.transport'] = transport;
     const { traceparent } = span;
-    return ended(span.describe(name, attributes), this.#call(withTrace(request, traceparent), exchange, traceparent));
+    return endSpan(span.describe(name, attributes), this.#call(withTrace(request, traceparent), exchange, traceparent));
   }
 
   #call(request: Message, exchange: Exchange, trace: string | null): Promise<Outcome> {
@@ -164,7 +164,7 @@ export class Upstream {
 
   notify(notification: Message, client: ClientProfile): void {
     this.boundary.run(() => {
-      const connection = this.parts.connections.ready(this.#seen(client));
+      const connection = this.parts.connections.ready(this.#scopeClient(client));
       if (connection === null || !isExclusive(connection.tenancy)) return;
       if (connection.era === notification.era) connection.notify(notification);
     }, nothing);
@@ -172,73 +172,75 @@ export class Upstream {
 
   /** Whether the server cannot be started, or (if a client is given) this client's connection cannot be opened. */
   failing(client: ClientProfile | null): boolean {
-    return this.parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(this.#seen(client)));
+    return this.parts.supervisor.failing || (client !== null && this.#dispatcher.failsFor(this.#scopeClient(client)));
   }
 
   get inFlight(): number {
     let calls = 0;
     for (const connection of this.parts.connections.pool.connections()) calls += connection.inFlight;
-    for (const side of this.sides?.all() ?? []) calls += side.inFlight;
+    for (const side of this.partitions?.all() ?? []) calls += side.inFlight;
     return calls;
   }
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
-    const sides = this.sides?.all() ?? [];
+    const sides = this.partitions?.all() ?? [];
     const { pool } = this.parts.connections;
     await Promise.all([pool.drained(deadlineMs), ...sides.map((side) => side.drained(deadlineMs))]);
   }
 
   knownCatalog(client: ClientProfile, orOthers: boolean): ServerCatalog | null {
-    return this.#shown.known(this.#seen(client), orOthers);
+    return this.#clientCatalogs.known(this.#scopeClient(client), orOthers);
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     return this.boundary.later(
-      () => this.#shown.get(this.#seen(client), waitMs, amongOthers),
+      () => this.#clientCatalogs.get(this.#scopeClient(client), waitMs, amongOthers),
       () => null,
     );
   }
 
   /** As `UpstreamSet.relist`. */
   relist(): Promise<void> {
-    const { supervisor, upkeep } = this.parts;
-    for (const side of this.sides?.all() ?? []) void side.relist();
-    return supervisor.up ? this.#later(() => upkeep.heardElsewhere()) : Promise.resolve();
+    const { supervisor, listRefresher } = this.parts;
+    for (const side of this.partitions?.all() ?? []) void side.relist();
+    return supervisor.up ? this.#later(() => listRefresher.onRemoteChange()) : Promise.resolve();
   }
 
   /** As `UpstreamSet.relistFor`. */
   relistFor(client: ClientProfile): Promise<void> {
-    return this.parts.supervisor.up ? this.#later(() => this.#shown.relist(this.#seen(client))) : Promise.resolve();
+    return this.parts.supervisor.up
+      ? this.#later(() => this.#clientCatalogs.relist(this.#scopeClient(client)))
+      : Promise.resolve();
   }
 
-  /** As `Upstreams.foundMeanwhile`. */
+  /** As `Upstreams.awaitPendingLists`. */
   listed(client: ClientProfile): Promise<boolean> {
-    const { connections, upkeep } = this.parts;
-    const seen = this.#seen(client);
+    const { connections, listRefresher } = this.parts;
+    const seen = this.#scopeClient(client);
     const connection = connections.ready(seen);
     if (connection === null) return Promise.resolve(false);
     return this.boundary.later(
-      () => upkeep.settled(connection, connections.listedAs(seen)),
+      () => listRefresher.settled(connection, connections.listedAs(seen)),
       () => false,
     );
   }
 
   owns(client: ClientProfile): boolean {
-    const connection = this.parts.connections.ready(this.#seen(client));
+    const connection = this.parts.connections.ready(this.#scopeClient(client));
     return connection !== null && isExclusive(connection.tenancy);
   }
 
   /** As `Upstreams.sessionKey`. */
   sessionKey(client: ClientProfile): string | null {
-    return this.parts.connections.keyOf(this.#seen(client));
+    return this.parts.connections.keyOf(this.#scopeClient(client));
   }
 
   releaseSession(sessionId: string): void {
     this.boundary.run(() => {
       this.parts.released(sessionId);
       this.parts.connections.release(sessionId);
-      for (const side of this.sides?.all() ?? []) side.releaseSession(sessionId);
+      for (const side of this.partitions?.all() ?? []) side.releaseSession(sessionId);
     }, nothing);
   }
 
@@ -247,7 +249,7 @@ export class Upstream {
     const { connections } = this.parts;
     return this.#later(async () => {
       const closed = whose === null ? this.close('remove') : null;
-      await Promise.all([closed, connections.surrender(connections.serving(whose), 'interrupt')]);
+      await Promise.all([closed, connections.surrender(connections.keyFilter(whose), 'interrupt')]);
     });
   }
 
@@ -255,7 +257,7 @@ export class Upstream {
   handOver(whose: ClientProfile | null): Promise<void> {
     const { connections } = this.parts;
     return this.#later(async () => {
-      const serving = connections.serving(whose);
+      const serving = connections.keyFilter(whose);
       const closed = whose === null ? this.close('remove') : null;
       const keys = [...connections.pool.keys()].filter(serving);
       const left = connections.surrender(serving, 'shutdown');
@@ -268,28 +270,28 @@ export class Upstream {
   sweep(): void {
     this.boundary.run(() => {
       this.parts.connections.pool.sweep();
-      this.sides?.sweep();
+      this.partitions?.sweep();
     }, nothing);
   }
 
   /** Closes it for good; in-flight calls get UNKNOWN. `why`: the cause that sessions with lost state receive. */
   close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
-    const { connections, upkeep, supervisor } = this.parts;
+    const { connections, listRefresher, supervisor } = this.parts;
     return this.#later(async () => {
       this.parts.closeReason = how;
-      upkeep.close();
+      listRefresher.close();
       if (how === 'remove') {
         for (const connection of connections.pool.connections()) this.parts.stateLost(connection, why);
         connections.replicas.abandonCalls(why);
       }
-      const sides = this.sides?.all() ?? [];
+      const sides = this.partitions?.all() ?? [];
       this.#ended = Promise.all([this.#ended, supervisor.stop(), ...sides.map((side) => side.close(how, why))]);
       await this.#ended;
     });
   }
 
-  #seen(client: ClientProfile): ClientProfile {
-    return this.parts.context.seen(client);
+  #scopeClient(client: ClientProfile): ClientProfile {
+    return this.parts.context.scopeClient(client);
   }
 
   #later(work: () => Promise<void>): Promise<void> {
@@ -303,70 +305,70 @@ function failed(error: GatewayError): Promise<Outcome> {
   return Promise.resolve(failure(error));
 }
 
-/** Maximum of caller sides of one server; at the maximum, one is closed for each new one. */
-const MAX_SIDES = 1_024;
+/** Maximum of partitions of one server; at the maximum, one is closed for each new one. */
+const MAX_PARTITIONS = 1_024;
 
-interface CallerSide {
+interface PartitionEntry {
   readonly upstream: Upstream;
-  /** Id of the principal that the side was created for. */
+  /** Id of the principal that the partition was created for. */
   readonly principal: string;
   usedAt: number;
 }
 
 /**
- * The caller sides of a server that tells its callers apart: one per principal with its own credentials, and per set of
- * forwarded headers. Sides share no connections, lists, answers or state.
+ * The partitions of a server that separates its callers: one per principal with its own credentials, and per set of
+ * forwarded headers. Partitions share no connections, lists, answers or state.
  */
-class CallerSides {
-  readonly #whole: Upstream;
+class CallerPartitions {
+  readonly #base: Upstream;
   readonly #node: NodeShared;
   /** By the key that distinguishes the callers; least recently used first. */
-  readonly #sides = new Map<string, CallerSide>();
-  /** The operator has stopped the server: no side may start. */
+  readonly #partitions = new Map<string, PartitionEntry>();
+  /** The operator has stopped the server: no partition may start. */
   halted = false;
 
-  constructor(whole: Upstream, node: NodeShared) {
-    this.#whole = whole;
+  constructor(base: Upstream, node: NodeShared) {
+    this.#base = base;
     this.#node = node;
   }
 
-  /** The side that serves the client, created if needed; the whole server if nothing distinguishes the client. */
+  /** The partition that serves the client, created if needed; the whole server if nothing distinguishes the client. */
   of(client: ClientProfile): Upstream {
-    const { server } = this.#whole;
-    const by = apartAs(server, client);
-    if (by === '' || this.halted || !server.enabled || server.misconfigured !== undefined) return this.#whole;
+    const { server } = this.#base;
+    const by = callerPartitionKey(server, client);
+    if (by === '' || this.halted || !server.enabled || server.misconfigured !== undefined) return this.#base;
     const now = this.#node.deps.clock.now();
-    const known = this.#sides.get(by);
-    if (known === undefined && this.#sides.size >= MAX_SIDES) this.#makeRoom();
+    const known = this.#partitions.get(by);
+    if (known === undefined && this.#partitions.size >= MAX_PARTITIONS) this.#evictOne();
     const { id: principal } = client.principal;
-    const side = known ?? { upstream: this.#made(definitionFor(server, by)), principal, usedAt: now };
-    side.usedAt = now;
-    this.#sides.delete(by);
-    this.#sides.set(by, side);
-    return side.upstream;
+    const partition = known ?? { upstream: this.#made(definitionFor(server, by)), principal, usedAt: now };
+    partition.usedAt = now;
+    this.#partitions.delete(by);
+    this.#partitions.set(by, partition);
+    return partition.upstream;
   }
 
-  /** Closes the least recently used idle side of the principal with the most sides: no principal can displace all others. */
-  #makeRoom(): void {
-    const unused = [...this.#sides.values()].filter(({ upstream }) => !upstream.working);
+  /** Closes the idle partition, least recently used, of the principal that has most: no principal can displace all others. */
+  #evictOne(): void {
+    const unused = [...this.#partitions.values()].filter(({ upstream }) => !upstream.working);
     const [most] = [...Map.groupBy(unused, ({ principal }) => principal).values()].sort((a, b) => b.length - a.length);
-    if (most !== undefined) void this.#end((side) => side === most[0], 'room');
+    if (most !== undefined) void this.#end((partition) => partition === most[0], 'room');
   }
 
   all(): readonly Upstream[] {
-    return Array.from(this.#sides.values(), ({ upstream }) => upstream);
+    return Array.from(this.#partitions.values(), ({ upstream }) => upstream);
   }
 
-  /** The most recently used side that is up; null if there is none. */
+  /** The most recently used partition that is up; null if there is none. */
   get up(): Upstream | null {
     return this.all().findLast(({ parts }) => UP.has(parts.supervisor.state)) ?? null;
   }
 
   update(server: Server): void {
-    for (const [by, { upstream }] of this.#sides) upstream.update(definitionFor(server, by));
+    for (const [by, { upstream }] of this.#partitions) upstream.update(definitionFor(server, by));
   }
 
-  /** Closes sides that were not used for the idle timeout, and idle connections of the others. */
+  /** Closes partitions that were not used for the idle timeout, and idle connections of the others. */
   sweep(): void {
     const { deps, limits } = this.#node;
     const before = deps.clock.now() - limits.pool.idleTimeoutMs;
@@ -384,12 +386,12 @@ class CallerSides {
     const { name } = definition;
     const known = [...deps.knownCatalogs.load(name, definition.connectionDigest)];
     const remembered = rememberedCatalogs(definition, known, deps.clientInfo ?? null);
-    return new Upstream(definition, this.#node, new ServerStory(name, null), remembered, this.#whole);
+    return new Upstream(definition, this.#node, new ServerHistory(name, null), remembered, this.#base);
   }
 
-  async #end(which: (side: CallerSide) => boolean, why: StateLoss): Promise<void> {
-    const ending = [...this.#sides].filter(([, side]) => which(side));
-    for (const [by] of ending) this.#sides.delete(by);
+  async #end(which: (partition: PartitionEntry) => boolean, why: StateLoss): Promise<void> {
+    const ending = [...this.#partitions].filter(([, partition]) => which(partition));
+    for (const [by] of ending) this.#partitions.delete(by);
     await Promise.all(ending.map(([, { upstream }]) => upstream.close('remove', why)));
   }
 }

@@ -8,16 +8,16 @@ import { wordDiff } from '../../src/catalog/drift/word-diff.ts';
 import { exposeNames } from '../../src/catalog/exposed-names.ts';
 import { ResourceTable } from '../../src/catalog/resource-table.ts';
 import { printable } from '../../src/model/printable.ts';
-import { sweptDefinition } from '../../src/model/swept-definition.ts';
+import { sanitizedDefinition } from '../../src/model/sanitized-definition.ts';
 import { canonicalExact } from '../../src/protocol/canonical.ts';
-import { withoutPlaces } from '../../src/protocol/compose.ts';
+import { withoutAddresses } from '../../src/protocol/compose.ts';
 import { decodeHeaderValue, scanHeaderParams } from '../../src/protocol/headers.ts';
-import { hardToRead, soundPage } from '../../src/protocol/list-page.ts';
+import { portabilityFault, sanitizePage } from '../../src/protocol/list-page.ts';
 import { listOf } from '../../src/protocol/methods.ts';
 import { scanMessage } from '../../src/protocol/scan.ts';
 import { SseParser } from '../../src/protocol/sse-parser.ts';
 import { Scrubber } from '../../src/telemetry/scrubber.ts';
-import { tellingLine } from '../../src/upstream/connection/failures.ts';
+import { diagnosticLine } from '../../src/upstream/connection/failures.ts';
 import { LineSplitter } from '../../src/upstream/process/line-splitter.ts';
 
 /**
@@ -45,7 +45,7 @@ function many(count: number, piece: (i: number) => string, between = ','): strin
 
 function page(items: string): Work {
   const bytes = Buffer.from(`{"tools":[${items}]}`);
-  return () => soundPage(listOf('tools'), bytes, 'stateful');
+  return () => sanitizePage(listOf('tools'), bytes, 'stateful');
 }
 
 function events(chunks: readonly Buffer[]): Work {
@@ -140,21 +140,21 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
     10_000,
     (n) => {
       const bytes = Buffer.from(`"${'\\ud800\\udc00'.repeat(n)}"`);
-      return () => hardToRead(bytes);
+      return () => portabilityFault(bytes);
     },
   ],
   'digits in an item': [
     10_000,
     (n) => {
       const bytes = Buffer.from(`[1e${'1'.repeat(n)},${many(n, () => '1e99')}]`);
-      return () => hardToRead(bytes);
+      return () => portabilityFault(bytes);
     },
   ],
   'arguments of a prompt': [
     2_000,
     (n) => {
       const bytes = Buffer.from(`{"prompts":[{"name":"p","arguments":[${many(n, (i) => `{"name":"a${i}"}`)}]}]}`);
-      return () => soundPage(listOf('prompts'), bytes, 'stateful');
+      return () => sanitizePage(listOf('prompts'), bytes, 'stateful');
     },
   ],
   'tools of the same long name': [
@@ -212,14 +212,14 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
     5_000,
     (n) => {
       const text = ['/a'.repeat(n), '/'.repeat(n), 'a.'.repeat(n), '~/'.repeat(n), 'a://'.repeat(n)].join(' ');
-      return () => withoutPlaces('UNKNOWN', text);
+      return () => withoutAddresses('UNKNOWN', text);
     },
   ],
   'the last words of a process': [
     2_000,
     (n) => {
       const text = ['╰─▶ a\n      '.repeat(n), '\n\n \n'.repeat(n), '\\x1b['.repeat(n), ' '.repeat(n)].join('x\n');
-      return () => tellingLine(printable(text), 1, null);
+      return () => diagnosticLine(printable(text), 1, null);
     },
   ],
   'arguments of a definition': [
@@ -232,7 +232,8 @@ const WORK: Readonly<Record<string, readonly [number, (n: number) => Work]>> = {
         `-${'a'.repeat(n)}`,
         '${'.repeat(n),
       ];
-      return () => sweptDefinition({ type: 'stdio', command: 'x', args: words, env: {}, inheritEnv: false, cwd: '/' });
+      return () =>
+        sanitizedDefinition({ type: 'stdio', command: 'x', args: words, env: {}, inheritEnv: false, cwd: '/' });
     },
   ],
   'secrets in a line': [

@@ -80,7 +80,7 @@ test('check:C9 check:H7 fault:F30 a client whose node died returns to another on
     await callable(c, 'counter');
     const file = join(nodes.folder, 'go');
     const { client, stream, first } = await begun(b, file);
-    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.unanswered.length === 1, 'the open call');
     await die(b);
     assert.equal(await stream.next(), null);
     // It has not ended: at the node that runs it, and at a third. A connection that is lost again changes nothing.
@@ -106,8 +106,8 @@ test('check:C9 check:H7 fault:F30 the answer to a request of any length is found
   stage(async ({ nodes, log, a, b }) => {
     const file = join(nodes.folder, 'go');
     const { client, first } = await begun(b, file, { note: 'x'.repeat(300_000) });
-    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
-    const [owed] = (await log.after(client.sessionId!, first.id!))!.owed;
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.unanswered.length === 1, 'the open call');
+    const [owed] = (await log.after(client.sessionId!, first.id!))!.unanswered;
     assert.ok(owed!.request!.length < 1_000, owed!.request);
     await die(b);
     const rest = await at(a, client).listen(first.id!);
@@ -123,7 +123,7 @@ test('check:C9 check:H7 fault:F30 a call whose node died with the one that had p
     await nodes.node('d', {});
     await callable(c, 'counter');
     const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
-    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.unanswered.length === 1, 'the open call');
     await Promise.all([die(a), die(b)]);
     assert.equal(await stream.next(), null);
     for (let time = 0; time < 2; time++) {
@@ -142,7 +142,7 @@ test('check:C9 fault:F30 an answer from before its node’s death is replayed by
     writeFileSync(file, '');
     await until(async () => {
       const left = await log.after(client.sessionId!, first.id!);
-      return left?.events.length === 2 && left.owed.length === 0;
+      return left?.events.length === 2 && left.unanswered.length === 0;
     }, 'the answer to be written down');
     await die(b);
     const rest = await at(a, client).listen(first.id!);

@@ -5,9 +5,9 @@ import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
 import { loadNats, NatsWire } from '../../src/bus/nats/nats-wire.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { SealedLog } from '../../src/bus/trust/sealed-log.ts';
-import { CopiesOfStreams, leftStream } from '../../src/cluster/streams/stream-copies.ts';
+import { readOrphanedStream, StreamCopyWriter } from '../../src/cluster/streams/stream-copies.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import type { LeftStream, StreamCopy } from '../../src/model/stream-copies.ts';
+import type { OrphanedStream, StreamCopy } from '../../src/model/stream-copies.ts';
 import { SECRET } from '../support/cluster-bench.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
@@ -155,7 +155,7 @@ class TwoNodes implements AsyncDisposable {
   readonly #wires: readonly NatsWire[];
   readonly #state: NatsSharedState;
   readonly #logs: readonly SealedLog[];
-  readonly copies: CopiesOfStreams;
+  readonly copies: StreamCopyWriter;
   readonly log: SealedLog;
 
   private constructor(server: NatsServer, made: readonly Awaited<ReturnType<typeof opened>>[]) {
@@ -164,7 +164,7 @@ class TwoNodes implements AsyncDisposable {
     this.#wires = made.map(({ wire }) => wire);
     this.#logs = made.map(({ log }) => log);
     this.#state = a!.state;
-    this.copies = new CopiesOfStreams(a!.log, systemClock);
+    this.copies = new StreamCopyWriter(a!.log, systemClock);
     this.log = b!.log;
   }
 
@@ -192,7 +192,7 @@ class TwoNodes implements AsyncDisposable {
   }
 
   async bytes(): Promise<number> {
-    const { manager } = await this.#state.reach();
+    const { manager } = await this.#state.context();
     return (await manager.streams.info('trunkline_logs')).state.bytes;
   }
 
@@ -213,15 +213,20 @@ class SaidStream {
     this.#nodes = nodes;
     this.#session = `s${session}`;
     this.#name = `g${session.toString(16).padStart(8, '0')}.00000000000000a11`;
-    this.#copy = nodes.copies.begin({ name: this.#name, sessionId: this.#session, principal: 'p', owed: () => [] });
+    this.#copy = nodes.copies.begin({
+      name: this.#name,
+      sessionId: this.#session,
+      principal: 'p',
+      unanswered: () => [],
+    });
   }
 
   say(seq: number, bytes: number): void {
     this.#copy.add(`${this.#name}~${seq.toString(36)}`, Buffer.alloc(bytes, `${seq} `), null);
   }
 
-  after(seq: number): Promise<LeftStream | null> {
-    return leftStream(this.#nodes.log, this.#session, 'p', `${this.#name}~${seq.toString(36)}`);
+  after(seq: number): Promise<OrphanedStream | null> {
+    return readOrphanedStream(this.#nodes.log, this.#session, 'p', `${this.#name}~${seq.toString(36)}`);
   }
 
   seqOf(eventId: string): number {

@@ -84,7 +84,7 @@ describe('what is listed is exactly what can be used, at each node of a cluster'
       urls.push((await opened.app.listen()).mcpUrl);
       opened.app.startServers();
     }
-    await Promise.all(apps.map(({ rooms }) => rooms.cluster!.joined(10_000)));
+    await Promise.all(apps.map(({ components }) => components.cluster!.joined(10_000)));
     // Every server is known at both nodes: its marker is listed.
     for (const url of urls) {
       const client = await open(url, 'stateful', 'all');

@@ -57,7 +57,7 @@ class Pair {
     this.#apps.push(app);
     const { mcpUrl } = await app.listen();
     app.startServers();
-    await app.rooms.cluster!.joined(10_000);
+    await app.components.cluster!.joined(10_000);
     return {
       app,
       url: (server) => (server === undefined ? mcpUrl : mcpUrl.replace(/\/mcp$/, `/servers/${server}/mcp`)),
@@ -83,7 +83,7 @@ test("S0.18 check:H4 a server that only another node's file names is listed and 
   try {
     const a = await pair.node('a', {});
     await pair.node('b', { counter });
-    await until(() => a.app.rooms.everywhere.servers().length === 1, 'the server of the other node');
+    await until(() => a.app.components.allUpstreams.servers().length === 1, 'the server of the other node');
     const client = await WireClient.open(a.url(), { capabilities: { roots: {} } });
     client.answer = () => ({ roots: [{ uri: 'file:///a' }, { uri: 'file:///b' }] });
     await until(async () => (await client.toolNames()).includes('counter__who'), 'its tools');
@@ -94,7 +94,7 @@ test("S0.18 check:H4 a server that only another node's file names is listed and 
     assert.equal(await other.callText('count'), '1');
     const who = JSON.parse(await other.callText('who'));
     assert.match(who.epoch, /^\d+\.\d+$/);
-    assert.equal(a.app.rooms.everywhere.status('counter')?.state, 'running');
+    assert.equal(a.app.components.allUpstreams.status('counter')?.state, 'running');
   } finally {
     await pair.dispose();
   }

@@ -62,7 +62,10 @@ test('check:C9 fault:F30 a call that waits for a task runs once when its client 
     const stream = (await client.post(call)) as EventReader;
     const first = await stream.next();
     await until(() => server.peer.of('tasks/result').length === 1, 'the result to be waited for');
-    await until(async () => (await log.after(client.sessionId!, first!.id!))?.owed.length === 1, 'the call in the log');
+    await until(
+      async () => (await log.after(client.sessionId!, first!.id!))?.unanswered.length === 1,
+      'the call in the log',
+    );
     b.kill('SIGKILL');
     await b.exited;
     client.url = a.serverUrl('s');

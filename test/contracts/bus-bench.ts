@@ -61,7 +61,7 @@ export async function hanging(bench: BusBench, from: Bus, to: Bus, deadlineMs = 
   });
   await eventually(bench, () => serving !== null);
   await bench.clock.advance(20);
-  await eventually(bench, () => call.taken);
+  await eventually(bench, () => call.accepted);
   return { serving: serving as unknown as BusServing, call, emitted };
 }
 

@@ -72,7 +72,7 @@ export function callContract(scenario: Scenario): void {
       },
     });
     assert.equal(result(await call.outcome).toString(), `Ada${2 * MIB}METHOD_NOT_FOUND`);
-    assert.equal(call.taken, true);
+    assert.equal(call.accepted, true);
     assert.deepEqual(emitted, [...Array.from({ length: 300 }, (_, at) => `step ${at}`), 'last step']);
   });
 
@@ -123,7 +123,7 @@ export function callContract(scenario: Scenario): void {
       const call = a.call(subject, Buffer.from('x'), {
         to: b.peer,
         deadlineMs: 60_000,
-        quietMs: 5_000,
+        idleTimeoutMs: 5_000,
         onEmit: () => heard++,
         onAsk: () => {
           asks++;
@@ -137,7 +137,7 @@ export function callContract(scenario: Scenario): void {
       await eventually(bench, () => serving !== null);
       const at = serving as unknown as BusServing;
       await bench.clock.advance(20);
-      await eventually(bench, () => call.taken);
+      await eventually(bench, () => call.accepted);
       await bench.clock.advance(4_000);
       at.emit(Buffer.from('1'));
       await eventually(bench, () => heard === 1);

@@ -132,8 +132,8 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.equal((await send(client)).status, 200);
       // The connection is free a turn after its answer has ended.
       await new Promise(setImmediate);
-      assert.equal(failureOf(await send(client)).kept, true);
-      assert.equal(failureOf(await send(client)).kept, false);
+      assert.equal(failureOf(await send(client)).reusedConnection, true);
+      assert.equal(failureOf(await send(client)).reusedConnection, false);
     });
 
     test('an answer that is not HTTP is a protocol failure after sending', async () => {

@@ -121,9 +121,9 @@ export function sharedStateContract(harness: StateHarness): void {
       for (const key of ['again', 'one', 'two']) await a.delete(key);
       await a.create('again', text('2'));
       await a.delete('last');
-      assert.equal(await b.forgetMarks(3_600_000), 0);
+      assert.equal(await b.purgeTombstones(3_600_000), 0);
       assert.equal((await marksOf(a)).size, 3);
-      const removed = await Promise.all([a.forgetMarks(-3_600_000), b.forgetMarks(-3_600_000)]);
+      const removed = await Promise.all([a.purgeTombstones(-3_600_000), b.purgeTombstones(-3_600_000)]);
       assert.equal(removed[0] + removed[1], 2, 'each by one node');
       assert.deepEqual([...(await marksOf(b)).keys()], ['last']);
       assert.deepEqual([...(await a.keys())].sort(), ['again', 'kept']);
@@ -131,7 +131,7 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await a.update('one', text('late'), 3), null);
       assert.ok((await a.create('one', text('2')))! > (await marksOf(b)).get('last')!);
       await a.delete('kept');
-      assert.equal(await b.forgetMarks(-3_600_000), 1, 'it goes on from there');
+      assert.equal(await b.purgeTombstones(-3_600_000), 1, 'it goes on from there');
       assert.equal(await b.look('again').then((there) => there !== null && there !== 'deleted'), true);
     });
 
@@ -142,7 +142,7 @@ export function sharedStateContract(harness: StateHarness): void {
         await a.delete('lease', first);
         // The mark of the newest change would stay.
         await a.create(`other${at}`, text('1'));
-        const [again] = await Promise.all([a.create('lease', text('two')), b.forgetMarks(-3_600_000)]);
+        const [again] = await Promise.all([a.create('lease', text('two')), b.purgeTombstones(-3_600_000)]);
         assert.ok(again !== null && again > first + 1, `round ${at}`);
         assert.equal((await b.get('lease'))?.revision, again);
         await a.delete('lease', again);

@@ -48,7 +48,7 @@ describe('spans of a call (W3C Trace Context, SEP-414)', { timeout: 60_000 }, ()
     apps.push(opened.app);
     const { mcpUrl } = await opened.app.listen();
     opened.app.startServers();
-    await opened.app.rooms.cluster?.joined(10_000);
+    await opened.app.components.cluster?.joined(10_000);
     return mcpUrl;
   }
 

@@ -25,7 +25,7 @@ export class InProcessGateway {
     const { host, port } = await gateway.#listener.listen();
     gateway.url = `http://${host}:${port}/mcp`;
     opened.app.startServers();
-    const { upstreams } = opened.app.rooms;
+    const { upstreams } = opened.app.components;
     await until('all servers run', () => upstreams.statuses().every(({ startedInMs }) => startedInMs !== null));
     return gateway;
   }
@@ -35,7 +35,7 @@ export class InProcessGateway {
     this.wheel = new StreamWheel({ tickMs: stallMs / 10, stallMs });
     const settings = { ...listenerSettings(app.state), port: 0 };
     this.#listener = new Listener({ settings, log: Logger.silent(), wheel: this.wheel, stallMs });
-    app.rooms.downstream.register(this.#listener.routes);
+    app.components.downstream.register(this.#listener.routes);
   }
 
   async close(): Promise<void> {

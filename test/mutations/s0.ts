@@ -5,8 +5,8 @@ export const S0: readonly Mutation[] = [
     row: 'S0.1',
     what: 'names stand in subjects as they are',
     file: 'src/app/public-subjects/subjects.ts',
-    find: "'=73ervers' : subjectWord(name)",
-    replace: "'=73ervers' : subjectWord('') + name",
+    find: "'=73ervers' : subjectToken(name)",
+    replace: "'=73ervers' : subjectToken('') + name",
   },
   {
     row: 'S0.2',
@@ -147,7 +147,7 @@ export const S0: readonly Mutation[] = [
     what: 'a node does not go on with a session that another one opened',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
     find: 'if (held !== null && record !== null) {',
-    replace: 'if (held !== null && record !== null && this.#used.get(key) !== null) {',
+    replace: 'if (held !== null && record !== null && sessions.get(key) !== null) {',
   },
   {
     row: 'S0.20',

@@ -100,8 +100,8 @@ export const S1: readonly Mutation[] = [
     row: 'S1.14',
     what: 'a start that takes too long is waited for',
     file: 'src/upstream/supervision/supervisor.ts',
-    find: 'await within(clock, startupMs, launch, () => {',
-    replace: 'await within(clock, 1e9, launch, () => {',
+    find: 'await withTimeout(clock, startupMs, launch, () => {',
+    replace: 'await withTimeout(clock, 1e9, launch, () => {',
   },
   {
     row: 'S1.14',

@@ -40,7 +40,7 @@ export const S2: readonly Mutation[] = [
     row: 'S2.5',
     what: 'a client is never initialized',
     file: 'src/app/embedding/gateway-client.ts',
-    find: 'return this.#catalog() !== null && this.#rooms.everywhere.status(this.name)?.initialized === true;',
+    find: 'return this.#catalog() !== null && this.#components.allUpstreams.status(this.name)?.initialized === true;',
     replace: 'return false;',
   },
   {

@@ -54,8 +54,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.7',
     what: 'a start that succeeds forgets the last attempt',
     file: 'src/upstream/supervision/supervisor.ts',
-    find: '#cameUp(): void {',
-    replace: '#cameUp(): void {\n    this.lastAttemptAt = null;',
+    find: '#onStarted(): void {',
+    replace: '#onStarted(): void {\n    this.lastAttemptAt = null;',
   },
   {
     row: 'S3.7',
@@ -89,7 +89,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.10',
     what: 'recovery is written to the log only',
     file: 'src/upstream/upstream-parts.ts',
-    find: 'deps.news?.recovery(name, step, this.context.redacted(reason));',
+    find: 'deps.listener?.recovery(name, step, this.context.redacted(reason));',
     replace: '',
   },
   {
@@ -138,7 +138,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.16',
     what: 'the values of variables are shown',
-    file: 'src/model/swept-definition.ts',
+    file: 'src/model/sanitized-definition.ts',
     find: 'env: masked(env),',
     replace: 'env: { ...env },',
   },
@@ -181,7 +181,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.20',
     what: 'steps that the table of states lacks are taken',
     file: 'src/upstream/supervision/state-machine.ts',
-    find: 'if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);',
+    find: 'if (from !== to && !canTransition(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);',
     replace: '',
   },
 ];

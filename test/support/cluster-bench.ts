@@ -267,7 +267,7 @@ class CuttableState implements SharedState {
         restore: (key, value) => this.#reached(() => bucket.restore(key, value)),
         update: (key, value, revision) => this.#reached(() => bucket.update(key, value, revision)),
         delete: (key, revision) => this.#reached(() => bucket.delete(key, revision)),
-        forgetMarks: (olderThanMs) => this.#reached(() => bucket.forgetMarks(olderThanMs)),
+        purgeTombstones: (olderThanMs) => this.#reached(() => bucket.purgeTombstones(olderThanMs)),
         keys: (pattern) => this.#reached(() => bucket.keys(pattern)),
         watch: (pattern, watcher) => this.#reached(() => bucket.watch(pattern, watcher)),
       };

@@ -57,6 +57,6 @@ export function credentialNode(
     sealing: OPEN,
     fetch: () => fetch,
     clientMetadataUrl: () => null,
-    changed: ({ server }) => void changes.push(server),
+    onChange: ({ server }) => void changes.push(server),
   });
 }

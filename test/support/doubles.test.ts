@@ -118,7 +118,7 @@ for (const [name, make] of Object.entries(LOCAL)) {
     for (const server of ['a', 'none']) {
       assert.equal(upstreams.failing(server), false);
       assert.equal(upstreams.failing(server, client), false);
-      assert.equal(upstreams.room(server), 'free');
+      assert.equal(upstreams.capacity(server), 'free');
       assert.equal(upstreams.ownLists(server).size, 0);
       await upstreams.relist(server);
       await upstreams.relistFor(server, client);

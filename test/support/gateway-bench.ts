@@ -16,7 +16,7 @@ import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
-import { declares } from '../../src/protocol/askable.ts';
+import { declares } from '../../src/protocol/client-capabilities.ts';
 import { request as composeRequest, result } from '../../src/protocol/compose.ts';
 import { CallLog } from '../../src/telemetry/call-log.ts';
 import { Logger } from '../../src/telemetry/logger.ts';

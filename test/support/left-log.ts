@@ -4,10 +4,10 @@ import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
 import { loadNats, NatsWire } from '../../src/bus/nats/nats-wire.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { SealedLog } from '../../src/bus/trust/sealed-log.ts';
-import { leftStream } from '../../src/cluster/streams/stream-copies.ts';
+import { readOrphanedStream } from '../../src/cluster/streams/stream-copies.ts';
 import { ANONYMOUS } from '../../src/model/client-profile.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import type { LeftStream } from '../../src/model/stream-copies.ts';
+import type { OrphanedStream } from '../../src/model/stream-copies.ts';
 import { SECRET } from './cluster-bench.ts';
 import type { NatsServer } from './nats-server.ts';
 
@@ -32,9 +32,9 @@ export class LeftLog implements AsyncDisposable {
   }
 
   /** Null while nothing is there for this session. */
-  after(mcpSessionId: string, eventId: string): Promise<LeftStream | null> {
+  after(mcpSessionId: string, eventId: string): Promise<OrphanedStream | null> {
     const sessionId = hash('sha256', mcpSessionId).slice(0, 32);
-    return leftStream(this.#log, sessionId, ANONYMOUS.id, eventId);
+    return readOrphanedStream(this.#log, sessionId, ANONYMOUS.id, eventId);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

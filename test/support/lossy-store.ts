@@ -85,7 +85,7 @@ export class StoreView implements SharedState {
         restore: async (key, value) => (await written()).restore(key, value),
         update: async (key, value, revision) => (await written()).update(key, value, revision),
         delete: async (key, revision) => (await written()).delete(key, revision),
-        forgetMarks: async (olderThanMs) => (await written()).forgetMarks(olderThanMs),
+        purgeTombstones: async (olderThanMs) => (await written()).purgeTombstones(olderThanMs),
         keys: async (pattern) => (await present()).keys(pattern),
         watch: async (pattern, watcher, newest) => {
           let running = { close() {} };

@@ -9,7 +9,7 @@ export const ANSWER = {
 } as const;
 
 /** For a table whose tasks no other part of the gateway follows. */
-export const UNHEARD: TaskEvents = { begun: () => {}, changed: () => {}, over: () => {} };
+export const UNHEARD: TaskEvents = { started: () => {}, changed: () => {}, ended: () => {} };
 
 /** A task of hers that has begun. */
 export function newTask(taskId: string, more: Partial<NewTask> = {}): NewTask {

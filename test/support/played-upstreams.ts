@@ -1,7 +1,7 @@
 import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
 import { ANONYMOUS, type ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
-import { GatewayError, type Room } from '../../src/model/gateway-error.ts';
+import { GatewayError, type ProcessCapacity } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
 import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { UpstreamEvents } from '../../src/model/ports.ts';
@@ -145,7 +145,7 @@ export class PlayedUpstreams implements LocalUpstreams {
     return this.failed.has(server) || this.failed.has(`${server} ${client?.sessionId}`);
   }
 
-  room(server: string): Room {
+  capacity(server: string): ProcessCapacity {
     return this.crowded.has(server) ? 'none' : 'free';
   }
 
@@ -191,7 +191,7 @@ export class RecordedEvents implements UpstreamEvents {
     return result(message.id, '{"roots":[]}', message.era);
   }
 
-  outdated(server: string): void {
+  contentChanged(server: string): void {
     this.heard.push(`outdated ${server}`);
   }
 

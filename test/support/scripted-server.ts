@@ -1,6 +1,6 @@
 import type { PhaseTimes } from '../../src/http/client/phase-times.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
-import { OWN_DIGITS } from '../../src/upstream/transport/in-flight.ts';
+import { REQUEST_ID_MODULUS } from '../../src/upstream/transport/in-flight.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -128,7 +128,7 @@ export class ScriptedTransport implements Transport {
   }
 
   abandon(request: number): void {
-    this.abandoned.push(Number(this.seen.findLast(({ id }) => Number(id) % OWN_DIGITS === request)?.id));
+    this.abandoned.push(Number(this.seen.findLast(({ id }) => Number(id) % REQUEST_ID_MODULUS === request)?.id));
     this.#open.delete(request);
   }
 
@@ -166,7 +166,7 @@ export class ScriptedTransport implements Transport {
     const bytes = Buffer.isBuffer(message)
       ? message
       : Buffer.from(typeof message === 'string' ? message : JSON.stringify(message));
-    if (this.state === 'open') this.#receiver?.received(bytes, stream % OWN_DIGITS);
+    if (this.state === 'open') this.#receiver?.received(bytes, stream % REQUEST_ID_MODULUS);
   }
 
   respond(id: number, result: unknown): void {
@@ -175,7 +175,7 @@ export class ScriptedTransport implements Transport {
 
   /** Ends the request with this message. */
   answer(id: number, message: unknown): void {
-    this.#open.delete(id % OWN_DIGITS);
+    this.#open.delete(id % REQUEST_ID_MODULUS);
     this.deliver(message, this.streamPerRequest ? id : 0);
   }
 
@@ -184,8 +184,8 @@ export class ScriptedTransport implements Transport {
     outcome: 'NOT_SENT' | 'UNKNOWN',
     error = new GatewayError(outcome, 'lost by the script'),
   ): void {
-    this.#open.delete(request % OWN_DIGITS);
-    this.#receiver?.lost(request % OWN_DIGITS, error);
+    this.#open.delete(request % REQUEST_ID_MODULUS);
+    this.#receiver?.lost(request % REQUEST_ID_MODULUS, error);
   }
 
   /** The connection ends by itself. */
@@ -221,7 +221,7 @@ export class ScriptedTransport implements Transport {
       handler === undefined ? new Refusal(-32601, 'Method not found') : handler(seen.params ?? {}, this, seen.id);
     if (value === SILENCE || this.state !== 'open') return;
     const stream = this.streamPerRequest ? seen.id : 0;
-    this.#open.delete(seen.id % OWN_DIGITS);
+    this.#open.delete(seen.id % REQUEST_ID_MODULUS);
     if (value instanceof Refusal) {
       const { code, message, data } = value;
       this.deliver({ jsonrpc: '2.0', id: seen.id, error: { code, message, data } }, stream);

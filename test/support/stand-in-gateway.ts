@@ -10,7 +10,7 @@ import { MARK } from './processes.ts';
 import { shellSpec } from './stdio-bench.ts';
 
 const [count, mark, recordFile] = process.argv.slice(2);
-const logger = { info: () => {}, warn: () => {}, keep: () => {}, redact: (text: string) => text };
+const logger = { info: () => {}, warn: () => {}, publish: () => {}, redact: (text: string) => text };
 const record = recordFile === undefined ? null : new ProcessRecord(recordFile);
 const reaper = new Reaper({ logger, record });
 

@@ -62,7 +62,7 @@ export class RecordingLog implements ProcessLog {
     this.entries.push({ event, fields });
   }
 
-  keep(): void {}
+  publish(): void {}
 
   of(event: string): Record<string, unknown>[] {
     return this.entries.filter((entry) => entry.event === event).map((entry) => entry.fields);

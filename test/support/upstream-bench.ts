@@ -143,7 +143,7 @@ class RecordedEvents implements UpstreamEvents {
     return this.answer(message);
   }
 
-  outdated(_server: string, message: Message | null): void {
+  contentChanged(_server: string, message: Message | null): void {
     this.outdatedBy.push(message?.method ?? null);
   }
 

@@ -212,7 +212,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
   const { container, isList } = layout;
   const document = documentOf(text);
   if (document.contents === null)
-    return ended(text) + stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }));
+    return withFinalNewline(text) + stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }));
   if (!isMap(document.contents)) throw new NotEditable('it is no map of keys');
   const node = document.getIn(container, true);
   const items = isMap(node) || isSeq(node) ? node.items : [];
@@ -229,7 +229,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
       const indent = /^ */.exec(text.slice(starts[0]))![0];
       const body = stringifyYaml(isList ? [{ name, ...entry }] : { [name]: entry }).replaceAll(/^(?=.)/gm, indent);
       const [from, to] = at < 0 ? [end, end] : [starts[at]!, starts[at + 1] ?? end];
-      return ended(text.slice(0, from)) + body + text.slice(to);
+      return withFinalNewline(text.slice(0, from)) + body + text.slice(to);
     }
   }
   if (entry === null) document.deleteIn([...container, isList ? at : name]);
@@ -243,7 +243,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
 }
 
 /** Returns the text with the end of its last line. */
-function ended(text: string): string {
+function withFinalNewline(text: string): string {
   return text === '' || text.endsWith('\n') ? text : `${text}\n`;
 }
 

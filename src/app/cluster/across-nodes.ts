@@ -9,7 +9,7 @@ import type { Server } from '../../model/server.ts';
 /** Applies changes and ends of sessions at other nodes to this node. */
 export function followSessions(records: SharedSessionRecords, downstream: Downstream, gateway: Gateway): void {
   records.follow({
-    changed: (record) => downstream.sessions.heard(record),
+    changed: (record) => downstream.sessions.applyRecord(record),
     reviewed: (record) => downstream.sessions.review(record),
     gone(id) {
       const session = downstream.sessions.get(id);
@@ -21,23 +21,24 @@ export function followSessions(records: SharedSessionRecords, downstream: Downst
 }
 
 /** Returns how the downstream side reaches the other nodes. */
-export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'streaming' | 'others' | 'copies'> {
+export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'onStreamOpened' | 'others' | 'copies'> {
   return {
     relay: (sessionId, message) => cluster.streams.forward(sessionId, message),
-    streaming: (sessionId) => void cluster.clients.subscriptions.opened(sessionId, cluster.streams.opened(sessionId)),
+    onStreamOpened: (sessionId) =>
+      void cluster.clients.subscriptions.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),
   };
 }
 
 /** The desired state with the servers of all nodes in place of those of this one. Returns the same object until it changes. */
-export function stateEverywhere(own: () => DesiredState, everywhere: Upstreams): () => DesiredState {
+export function clusterDesiredState(own: () => DesiredState, allUpstreams: Upstreams): () => DesiredState {
   let state: DesiredState | null = null;
   let servers: readonly Server[] = [];
   let joined: DesiredState | null = null;
   return () => {
     const now = own();
-    const all = everywhere.servers();
+    const all = allUpstreams.servers();
     if (joined === null || now !== state || all !== servers) {
       state = now;
       servers = all;

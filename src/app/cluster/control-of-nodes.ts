@@ -1,7 +1,7 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { SinkElsewhere } from '../../cluster/streams/clients-elsewhere.ts';
-import type { AskedNode, ControlPlane, ForwardedRequest } from '../../control/control-plane.ts';
+import type { ControlPlane, ForwardedRequest, NodeRequest } from '../../control/control-plane.ts';
 import { OPERATIONS } from '../../control/operations.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -18,26 +18,26 @@ export function askNode(
   cluster: Cluster,
   node: string,
   request: ForwardedRequest,
-  tell?: (id: string | null, json: Buffer) => void,
-): AskedNode {
+  onEvent?: (id: string | null, json: Buffer) => void,
+): NodeRequest {
   const peer = cluster.peers.named(node)?.peer;
   if (peer === undefined) {
     const gone = Promise.reject(new GatewayError('NOT_SENT', `there is no node named ${node}`));
     return { answer: gone, cancel() {}, pause() {}, resume() {} };
   }
-  return askPeer(bus, peer, request, tell);
+  return askPeer(bus, peer, request, onEvent);
 }
 
 export function askPeer(
   bus: Bus,
   peer: string,
   request: ForwardedRequest,
-  tell?: (id: string | null, json: Buffer) => void,
-): AskedNode {
+  onEvent?: (id: string | null, json: Buffer) => void,
+): NodeRequest {
   const call = bus.call(NAME, Buffer.from(JSON.stringify(request)), {
     to: peer,
-    deadlineMs: tell === undefined ? ANSWER_MS : STREAM_MS,
-    ...(tell === undefined ? {} : { onEmit: (payload) => told(payload, tell) }),
+    deadlineMs: onEvent === undefined ? ANSWER_MS : STREAM_MS,
+    ...(onEvent === undefined ? {} : { onEmit: (payload) => deliverEvent(payload, onEvent) }),
   });
   return {
     answer: call.outcome.then((outcome) => {
@@ -51,9 +51,9 @@ export function askPeer(
   };
 }
 
-function told(payload: Buffer, tell: (id: string | null, json: Buffer) => void): void {
+function deliverEvent(payload: Buffer, onEvent: (id: string | null, json: Buffer) => void): void {
   const end = payload.indexOf('\n');
-  tell(end === 0 ? null : payload.toString('latin1', 0, end), payload.subarray(end + 1));
+  onEvent(end === 0 ? null : payload.toString('latin1', 0, end), payload.subarray(end + 1));
 }
 
 /** Answers other nodes until the returned registration is closed. Logs requests that may have changed something. */

@@ -46,7 +46,7 @@ export async function openNats(
   const { core, jetStream } = await loadNats();
   const name = `trunkline ${node ?? hostname()}`;
   const wire = new NatsWire(core, { servers, name, cluster, credentials, tls }, systemClock);
-  wire.onChange((change) => tell(change, wire, logger));
+  wire.onChange((change) => logChange(change, wire, logger));
   await wire.firstAttempt;
   if (wire.status.state !== 'connected') {
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
@@ -54,8 +54,8 @@ export async function openNats(
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
   const log = new NatsSharedLog(state, maxBytes);
   const judge = async (): Promise<void> => {
-    const lack = wire.connected ? await state.lack() : null;
-    if (lack !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack });
+    const problem = wire.connected ? await state.jetStreamProblem() : null;
+    if (problem !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack: problem });
   };
   await judge();
   wire.onChange(({ type }) => void (type === 'connected' && judge()));
@@ -92,10 +92,10 @@ export function joinCluster(
   };
 }
 
-function tell(change: WireChange, wire: NatsWire, logger: Logger): void {
+function logChange(change: WireChange, wire: NatsWire, logger: Logger): void {
   if (change.type === 'disconnected') logger.warn('bus_disconnected', { reason: change.reason });
   if (change.type !== 'connected') return;
   const { server, version, lacks } = wire.status;
   logger.info(change.resync ? 'bus_reconnected' : 'bus_connected', { server, version });
-  for (const lack of lacks) logger.error('bus_server_lacks', { server, version, lack });
+  for (const problem of lacks) logger.error('bus_server_lacks', { server, version, lack: problem });
 }

@@ -1,7 +1,7 @@
 import type { AccessPlane } from '../../control/control-plane.ts';
 import { ANONYMOUS, type ClientProfile, OPERATOR, type Principal } from '../../model/client-profile.ts';
+import type { Components } from '../components.ts';
 import { operatorProfile } from '../operator.ts';
-import type { Rooms } from '../rooms.ts';
 
 /** Returns which callers of the configuration may use what on this gateway, as the policies of calls decide it. */
 export function accessPlane({
@@ -9,7 +9,7 @@ export function accessPlane({
   authenticator,
   registry,
   operator,
-}: Pick<Rooms, 'gateway' | 'authenticator' | 'registry' | 'operator'>): AccessPlane {
+}: Pick<Components, 'gateway' | 'authenticator' | 'registry' | 'operator'>): AccessPlane {
   const principal = (id: string): Principal | null => (id === OPERATOR.id ? OPERATOR : authenticator.principal(id));
   const profile = (one: Principal): ClientProfile => operatorProfile(operator.profile.info ?? '{}', one);
   return {

@@ -1,27 +1,27 @@
 import type { GatewayFacts } from '../../control/schemas.ts';
 import type { ClientLinks } from '../../model/client-links.ts';
 import { type ClientApp, clientsHere, fileOf, isInstalled } from '../clients/clients.ts';
-import { connectCommand, programWords, type ShownKey, shownKey } from '../clients/connect.ts';
+import { connectCommand, type KeyReference, keyReference, programCommand } from '../clients/connect.ts';
 import { withEntry } from '../clients/edit-file.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 /** The name of the gateway in files of clients, as `trunkline link` writes it. */
 const NAME = 'tl';
 
 /** Returns how to connect each client to this gateway, without keys; null for an unknown agent. */
 export function clientLinks(
-  { registry, options }: Pick<Rooms, 'registry' | 'options'>,
+  { registry, options }: Pick<Components, 'registry' | 'options'>,
   { mcpUrl: url, files }: Pick<GatewayFacts, 'mcpUrl' | 'files'>,
   agent: string | null,
 ): ClientLinks | null {
   const { state } = registry;
   const { env } = options.load;
   if (agent !== null && !state.agents.has(agent)) return null;
-  const key = shownKey(state, env, agent);
+  const key = keyReference(state, env, agent);
   const placeholder = key === null ? null : placeholderOf(key);
   const bridge = [process.execPath, process.argv[1] ?? 'trunkline', 'stdio', ...files.slice(0, 1)];
   const entry = (client: ClientApp) => client.entry({ url, key: placeholder, bridge });
-  const program = programWords(env);
+  const program = programCommand(env);
   return {
     url,
     key:
@@ -43,6 +43,6 @@ export function clientLinks(
 }
 
 /** Returns the variable that holds the key, such as `$WRITER_KEY`, or one that is named after the agent. */
-function placeholderOf({ agent, variable }: ShownKey): string {
+function placeholderOf({ agent, variable }: KeyReference): string {
   return `$${variable ?? `${agent.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_KEY`}`;
 }

@@ -3,11 +3,11 @@ import type { ClusterPlane } from '../../control/control-plane.ts';
 import type { OwnedView, SharedPart } from '../../control/schemas.ts';
 import { sessionLabel } from '../../telemetry/session-label.ts';
 import { askNode } from '../cluster/control-of-nodes.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 /** Returns the cluster for the control API; null for a lone gateway. `unread`: why desired state could not be read. */
 export function clusterPlane(
-  { cluster, connection }: Pick<Rooms, 'cluster' | 'connection'>,
+  { cluster, connection }: Pick<Components, 'cluster' | 'connection'>,
   unread: () => readonly string[],
 ): ClusterPlane | null {
   if (cluster === null || connection === null) return null;
@@ -33,7 +33,7 @@ export function clusterPlane(
     shared(): SharedPart[] {
       const { state, reconnects, refused } = connection.bus.status;
       const { leaseAgeMs } = cluster.figures;
-      const { lack: lease } = cluster;
+      const { noLeaseReason: lease } = cluster;
       const bus = `${state}; ${reconnects} reconnects; ${refused} messages refused`;
       const store = unread();
       const conflicts = cluster.known.conflicts.map(({ server }) => server).join(', ');
@@ -56,7 +56,7 @@ export function clusterPlane(
     holder: (server) => cluster.known.server(server)?.nodes[0] ?? null,
     others: () => [...cluster.peers.others()].map(({ id }) => id),
     silent: () => [...cluster.peers.silent].map(([node, lostAt]) => ({ node, lostAt })),
-    ask: (node, request, tell) => askNode(connection.bus, cluster, node, request, tell),
+    ask: (node, request, onEvent) => askNode(connection.bus, cluster, node, request, onEvent),
   };
 }
 

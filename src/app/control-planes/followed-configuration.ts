@@ -5,7 +5,7 @@ import type { ConfigFollower } from '../../registry/config-follower.ts';
 import { serverChanges } from '../../registry/plan.ts';
 import { ReloadHistory } from '../../registry/reload-history.ts';
 import type { Reload } from '../../registry/reload-report.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 /** Settings that are read at the start only. */
 export const NEED_RESTART: ReadonlySet<string> = new Set([
@@ -18,34 +18,34 @@ export const NEED_RESTART: ReadonlySet<string> = new Set([
 
 /** The configuration in the files, what of it is in force, and the history of its changes. */
 export class FollowedConfiguration implements ConfigurationPlane {
-  readonly #rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'serverEvents'>;
+  readonly #components: Pick<Components, 'registry' | 'logger' | 'runTime' | 'serverEvents'>;
   readonly #follower: ConfigFollower;
   readonly #history: ReloadHistory;
   readonly #unread: () => readonly string[];
   #warnings: ConfigFollower['warnings'];
 
   constructor(
-    rooms: Pick<Rooms, 'registry' | 'logger' | 'runTime' | 'clock' | 'serverEvents'>,
+    components: Pick<Components, 'registry' | 'logger' | 'runTime' | 'clock' | 'serverEvents'>,
     follower: ConfigFollower,
     unread: () => readonly string[],
   ) {
-    this.#rooms = rooms;
+    this.#components = components;
     this.#follower = follower;
     this.#unread = unread;
     this.#warnings = follower.warnings;
-    this.#history = new ReloadHistory(rooms.clock, rooms.registry.state, follower.problems);
-    rooms.registry.onChange((change) => {
-      this.#history.changed(change, follower.problems);
-      rooms.serverEvents.changed('configuration');
+    this.#history = new ReloadHistory(components.clock, components.registry.state, follower.problems);
+    components.registry.onChange((change) => {
+      this.#history.recordChange(change, follower.problems);
+      components.serverEvents.changed('configuration');
     });
   }
 
   /** The files were read. */
-  read(reload: Reload): void {
+  onReload(reload: Reload): void {
     const { warnings } = this.#follower;
     const isOther = !isDeepStrictEqual(warnings, this.#warnings);
     this.#warnings = warnings;
-    if (this.#history.read(reload) || isOther) this.#rooms.serverEvents.changed('configuration');
+    if (this.#history.recordReading(reload) || isOther) this.#components.serverEvents.changed('configuration');
   }
 
   refused(server: string): string | null {
@@ -53,7 +53,7 @@ export class FollowedConfiguration implements ConfigurationPlane {
   }
 
   view(): ConfigurationView {
-    const { registry, runTime } = this.#rooms;
+    const { registry, runTime } = this.#components;
     const servers = [...registry.state.servers.values()];
     const added = servers.filter(({ name }) => runTime.provenance(name)?.source !== 'file');
     const ofFiles = servers.filter((server) => !added.includes(server));
@@ -77,17 +77,17 @@ export class FollowedConfiguration implements ConfigurationPlane {
   async plan(): Promise<ConfigurationPlan> {
     const { problems, warnings, secrets, change } = await this.#follower.plan();
     // Register the secrets first, because texts that are shown are redacted.
-    for (const secret of secrets) this.#rooms.logger.addSecret(secret);
+    for (const secret of secrets) this.#components.logger.addSecret(secret);
     if (change === null) return { problems, warnings, servers: [], settings: [], needRestart: [] };
     const { servers, settings, state } = change;
     const needRestart = settings.filter((name) => NEED_RESTART.has(name));
-    const changed = serverChanges(this.#rooms.registry.state, state, servers);
+    const changed = serverChanges(this.#components.registry.state, state, servers);
     return { problems, warnings, servers: changed, settings, needRestart };
   }
 
   async reload(): Promise<ReloadView> {
     const reload = await this.#follower.reload();
     const problems = reload.kind === 'refused' ? reload.problems : reload.misconfigured;
-    return { result: reload.kind, version: this.#rooms.registry.version, problems };
+    return { result: reload.kind, version: this.#components.registry.version, problems };
   }
 }

@@ -2,13 +2,13 @@ import type { SessionsView, SessionView } from '../../control/schemas.ts';
 import type { SessionRecord } from '../../model/ports.ts';
 import { sessionLabel } from '../../telemetry/session-label.ts';
 import { labelOf } from '../../upstream/connection/session-key.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 type Parts = {
-  readonly records: Pick<Rooms['records'], 'all' | 'census'>;
-  readonly upstreams: Pick<Rooms['upstreams'], 'statuses'>;
-  readonly calls: Pick<Rooms['calls'], 'clientName'>;
-  readonly downstream: { readonly sessions: Pick<Rooms['downstream']['sessions'], 'get'> };
+  readonly records: Pick<Components['records'], 'all' | 'census'>;
+  readonly upstreams: Pick<Components['upstreams'], 'statuses'>;
+  readonly calls: Pick<Components['calls'], 'clientName'>;
+  readonly downstream: { readonly sessions: Pick<Components['downstream']['sessions'], 'get'> };
 };
 
 /** Returns the open sessions in the records of this node, and the number of all open sessions. */

@@ -1,12 +1,12 @@
 import { whyNoLogin } from '../../credentials/logins.ts';
 import { authOf, type Server } from '../../model/server.ts';
 import type { SignInView } from '../../model/sign-in.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 /** Returns what this gateway knows about signing in at one server. */
 export async function signInView(
   server: Server,
-  { logins, signIns }: Pick<Rooms, 'logins' | 'signIns'>,
+  { logins, signIns }: Pick<Components, 'logins' | 'signIns'>,
 ): Promise<SignInView> {
   const { grant, clientId, scopes, issuer, per, dpop } = authOf(server);
   const reason = whyNoLogin(server);

@@ -3,10 +3,10 @@ import { OPERATOR } from '../../model/client-profile.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { TaskView } from '../../model/task-view.ts';
 import { sessionLabel } from '../../telemetry/session-label.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 
 /** Returns the tasks of all callers, for the operator. */
-export function taskPlane({ gateway, authenticator }: Pick<Rooms, 'gateway' | 'authenticator'>): TaskPlane {
+export function taskPlane({ gateway, authenticator }: Pick<Components, 'gateway' | 'authenticator'>): TaskPlane {
   return {
     list: () => gateway.tasks.all().map(taskView),
     async cancel(key) {

@@ -19,7 +19,7 @@ import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
 /** Each node sends more than one heartbeat in that time. */
 const LISTEN_MS = 1_500;
 /** Difference of clocks that is reported. From 60 s on, nodes refuse each other's messages. */
-const APART_MS = 10_000;
+const CLOCK_SKEW_WARNING_MS = 10_000;
 const WINDOW_MS = 120_000;
 
 /** Asks the control API of one node. */
@@ -28,7 +28,7 @@ export type AskNode = (operation: 'listNodes' | 'getGateway') => Promise<unknown
 type GatewayAnswer = ReturnType<ControlPlane['facts']>;
 
 /** What the heartbeats show about the nodes, by peer. */
-interface Heard {
+interface Heartbeats {
   /** How far the clock of a node is ahead of the clock of this machine. */
   readonly aheadMs: ReadonlyMap<string, number>;
   /** Why the heartbeats of a node are refused. */
@@ -46,22 +46,22 @@ export async function clusterSteps(
 ): Promise<readonly DoctorStep[]> {
   const lacks: string[] = [];
   const logger = Logger.silent();
-  logger.keptBy(({ event, fields }) => event === 'bus_server_lacks' && lacks.push(String(fields['lack'])));
+  logger.subscribe(({ event, fields }) => event === 'bus_server_lacks' && lacks.push(String(fields['lack'])));
   const messenger = await openNats(settings, logger);
   const { bus, close } = joinCluster(messenger, { node: 'doctor', onBusLoss: 'fence' }, logger);
   try {
     const nats = natsStep(settings, bus, lacks);
     if (nats.state === 'failed') return [nats, ...(await nodeSteps(own, NOTHING)), await storeStep(settings, store)];
-    const heard = await listen(messenger.wire, new KeyRing(messenger.secrets, settings.name));
-    const peers = [...heard.aheadMs.keys()];
+    const heartbeats = await listen(messenger.wire, new KeyRing(messenger.secrets, settings.name));
+    const peers = [...heartbeats.aheadMs.keys()];
     const ask = own ?? (peers.length === 0 ? null : (operation: string) => askedOf(bus, peers, operation));
-    return [nats, ...secretSteps(heard), ...(await nodeSteps(ask, heard)), await storeStep(settings, store)];
+    return [nats, ...secretSteps(heartbeats), ...(await nodeSteps(ask, heartbeats)), await storeStep(settings, store)];
   } finally {
     await close();
   }
 }
 
-const NOTHING: Heard = { aheadMs: new Map(), refused: new Map() };
+const NOTHING: Heartbeats = { aheadMs: new Map(), refused: new Map() };
 
 function natsStep({ servers }: ClusterSettings, bus: Bus, lacks: readonly string[]): DoctorStep {
   const { state, server, version, lastError } = bus.status;
@@ -78,7 +78,7 @@ function natsStep({ servers }: ClusterSettings, bus: Bus, lacks: readonly string
   return failed('nats', `${found}: ${lacks.join('; ')}`, 'update nats-server, and start it with -js');
 }
 
-async function listen(wire: Wire, keys: KeyRing): Promise<Heard> {
+async function listen(wire: Wire, keys: KeyRing): Promise<Heartbeats> {
   const signer = new Signer(systemRandom.hex(8), keys, systemClock);
   const seen = new ReplayWindow(WINDOW_MS);
   const [aheadMs, refused] = [new Map<string, number>(), new Map<string, string>()];
@@ -93,7 +93,7 @@ async function listen(wire: Wire, keys: KeyRing): Promise<Heard> {
   return { aheadMs, refused };
 }
 
-function secretSteps({ aheadMs, refused }: Heard): readonly DoctorStep[] {
+function secretSteps({ aheadMs, refused }: Heartbeats): readonly DoctorStep[] {
   const late = [...refused.values()].filter((reason) => reason.includes('clock'));
   const others = refused.size - late.length;
   const found: DoctorStep[] = [];
@@ -107,7 +107,7 @@ function secretSteps({ aheadMs, refused }: Heard): readonly DoctorStep[] {
 const CLOCKS = 'set the clocks of all machines by NTP: from a minute on nodes refuse each other';
 
 /** Returns the steps from the report of one node about all. */
-async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<readonly DoctorStep[]> {
+async function nodeSteps(ask: AskNode | null, { aheadMs }: Heartbeats): Promise<readonly DoctorStep[]> {
   if (ask === null) return [ok('nodes', 'none is heard')];
   let answers: readonly [NodesView, GatewayAnswer];
   try {
@@ -122,14 +122,14 @@ async function nodeSteps(ask: AskNode | null, { aheadMs }: Heard): Promise<reado
   const fenced = nodes.filter(({ state }) => state === 'fenced').map(({ node }) => node);
   if (fenced.length > 0) steps.push(failed('nodes', `without a lease: ${fenced.join(', ')}`, REMEDIES.lease));
   for (const { node, peer } of nodes) {
-    const apart = aheadMs.get(peer) ?? 0;
-    const words = `the clock of ${node} is ${Math.round(Math.abs(apart) / 1_000)} s ${apart > 0 ? 'ahead of' : 'behind'} that of this machine`;
-    if (Math.abs(apart) >= APART_MS) steps.push(warning('clocks', words, CLOCKS));
+    const skewMs = aheadMs.get(peer) ?? 0;
+    const text = `the clock of ${node} is ${Math.round(Math.abs(skewMs) / 1_000)} s ${skewMs > 0 ? 'ahead of' : 'behind'} that of this machine`;
+    if (Math.abs(skewMs) >= CLOCK_SKEW_WARNING_MS) steps.push(warning('clocks', text, CLOCKS));
   }
   const versions = Map.groupBy(nodes, ({ version }) => version);
   if (versions.size > 1) {
-    const words = Array.from(versions, ([version, some]) => `${some.map(({ node }) => node).join(', ')} ${version}`);
-    steps.push(warning('versions', words.join('; '), 'bring all nodes to one version, one after the other'));
+    const texts = Array.from(versions, ([version, some]) => `${some.map(({ node }) => node).join(', ')} ${version}`);
+    steps.push(warning('versions', texts.join('; '), 'bring all nodes to one version, one after the other'));
   }
   const ill = shared.filter(({ healthy }) => !healthy);
   return [...steps, ...ill.map(({ part, detail }) => failed(part, detail, REMEDIES[part]))];

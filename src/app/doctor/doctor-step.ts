@@ -30,7 +30,7 @@ function splitFix(text: string): readonly [string, string | null] {
 }
 
 /** Returns the message without the name of the server, and the remedy after its `;`, if it has one. */
-export function apart(text: string, name: string): readonly [string, string | null] {
+export function splitRemedy(text: string, name: string): readonly [string, string | null] {
   const prefix = [`Cannot start the server ${name}: `, `${name} could not be started: `, `${name}: `];
   const bare = prefix.reduce((rest, words) => (rest.startsWith(words) ? rest.slice(words.length) : rest), text);
   const [, what = bare, remedy = null] = /^(.*?); (.*?)\.?$/s.exec(bare) ?? [];

@@ -10,7 +10,7 @@ import type { OpenProblem } from '../app-options.ts';
 import { openApp } from '../open-app.ts';
 import { type AskNode, clusterSteps } from './cluster-steps.ts';
 import type { DoctorStep } from './doctor-step.ts';
-import { lastWords, serverSteps } from './server-steps.ts';
+import { finalOutput, serverSteps } from './server-steps.ts';
 
 const POLL_MS = 25;
 /** Time for the lists of a server, after its start. */
@@ -33,23 +33,23 @@ export type OpenDoctor =
  */
 export class Doctor {
   readonly #app: App;
-  readonly #heard: Map<string, LogEntry[]>;
+  readonly #logEntries: Map<string, LogEntry[]>;
   /** Names of all servers, examined or not. */
   readonly known: readonly string[];
 
-  private constructor(app: App, heard: Map<string, LogEntry[]>, known: readonly string[]) {
+  private constructor(app: App, logEntries: Map<string, LogEntry[]>, known: readonly string[]) {
     this.#app = app;
-    this.#heard = heard;
+    this.#logEntries = logEntries;
     this.known = known;
   }
 
   /** `wanted`: names of servers to start, also disabled ones; empty for all. */
   static async open(load: LoadOptions, wanted: readonly string[]): Promise<OpenDoctor> {
     const logger = Logger.silent();
-    const heard = new Map<string, LogEntry[]>();
-    logger.keptBy((entry) => {
+    const logEntries = new Map<string, LogEntry[]>();
+    logger.subscribe((entry) => {
       const server = String(entry.fields['server']);
-      heard.set(server, [...(heard.get(server) ?? []), entry]);
+      logEntries.set(server, [...(logEntries.get(server) ?? []), entry]);
     });
     let known: readonly string[] = [];
     const overlay = (state: DesiredState): DesiredState => {
@@ -57,7 +57,7 @@ export class Doctor {
       return chosen(state, wanted);
     };
     const opened = await openApp({ load, logger, state: 'look', follow: false, overlay });
-    return opened.ok ? { ok: true, doctor: new Doctor(opened.app, heard, known) } : opened;
+    return opened.ok ? { ok: true, doctor: new Doctor(opened.app, logEntries, known) } : opened;
   }
 
   get state(): DesiredState {
@@ -65,17 +65,17 @@ export class Doctor {
   }
 
   get misconfigured(): readonly ConfigProblem[] {
-    return this.#app.rooms.loaded.misconfigured;
+    return this.#app.components.loaded.misconfigured;
   }
 
   get warnings(): readonly ConfigProblem[] {
-    return this.#app.rooms.loaded.warnings;
+    return this.#app.components.loaded.warnings;
   }
 
   /** `own`: asks the gateway that runs here. Empty if the configuration has no cluster. */
   async examineCluster(own: AskNode | null): Promise<readonly DoctorStep[]> {
     const { cluster } = this.#app.state;
-    return cluster === null ? [] : clusterSteps(cluster, this.#app.rooms.runTimeStore, own);
+    return cluster === null ? [] : clusterSteps(cluster, this.#app.components.runTimeStore, own);
   }
 
   start(): void {
@@ -86,8 +86,8 @@ export class Doctor {
   async examine(name: string): Promise<ExaminedServer> {
     const server = this.#app.state.servers.get(name)!;
     const status = server.enabled ? await this.#settled(name) : this.#status(name);
-    const tried = { app: this.#app, server, status, heard: this.#heard.get(name) ?? [] };
-    return { name, steps: await serverSteps(tried), stderr: UP.has(status.state) ? [] : lastWords(status) };
+    const tried = { app: this.#app, server, status, logEntries: this.#logEntries.get(name) ?? [] };
+    return { name, steps: await serverSteps(tried), stderr: UP.has(status.state) ? [] : finalOutput(status) };
   }
 
   close(): Promise<void> {
@@ -95,7 +95,7 @@ export class Doctor {
   }
 
   #status(name: string): ServerStatus {
-    return this.#app.rooms.upstreams.statuses().find((status) => status.name === name)!;
+    return this.#app.components.upstreams.statuses().find((status) => status.name === name)!;
   }
 
   async #settled(name: string): Promise<ServerStatus> {

@@ -3,15 +3,15 @@ import { proxyFor } from '../../http/client/proxy-choice.ts';
 import { Resolver } from '../../http/client/resolver.ts';
 import { bareHost } from '../../model/host-address.ts';
 import { printable } from '../../model/printable.ts';
+import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import { type HttpSpec, type Server, type StdioSpec, takesTokens } from '../../model/server.ts';
 import { type ServerStatus, START_STEPS, type StartStep, UP } from '../../model/server-state.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
 import type { LogEntry } from '../../telemetry/log-format.ts';
 import { resolveCommand } from '../../upstream/process/command.ts';
 import { childEnvironment, missingVariables } from '../../upstream/process/environment.ts';
 import { overSsh } from '../../upstream/process/spawn-child.ts';
 import type { App } from '../app.ts';
-import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
+import { type DoctorStep, failed, ok, splitRemedy, warning } from './doctor-step.ts';
 import { addressesOf, certificateOf, connectionOf, versionOf } from './probes.ts';
 import { hasSignIn, signInSteps } from './sign-in-steps.ts';
 
@@ -26,7 +26,7 @@ export interface TriedServer {
   readonly app: App;
   readonly server: Server;
   readonly status: ServerStatus;
-  readonly heard: readonly LogEntry[];
+  readonly logEntries: readonly LogEntry[];
 }
 
 /**
@@ -51,7 +51,8 @@ export async function serverSteps(tried: TriedServer): Promise<readonly DoctorSt
   const place = `${server.origin.file}:${server.origin.line}:${server.origin.column}`;
   const steps = [ok('definition', server.origin.file === '' ? 'added at run time' : place), ...found];
   if (last === null) return [...steps, ...ofProtocol(tried)];
-  const signIn = last === 'login' && hasSignIn(server) ? await signInSteps(server, tried.app.rooms.credentials) : [];
+  const signIn =
+    last === 'login' && hasSignIn(server) ? await signInSteps(server, tried.app.components.credentials) : [];
   if (signIn.some(({ state }) => state === 'failed')) return [...steps, ...signIn];
   return [...steps, ...signIn, await failedStep(tried, last)];
 }
@@ -63,9 +64,9 @@ function resumeAdvice({ name }: Server): string {
 async function failedStep({ server, status }: TriedServer, step: StartStep): Promise<DoctorStep> {
   const { lastLaunchFailure: failure, reason, state } = status;
   const text = failure?.error || reason || `it is ${state}`;
-  const { command, args } = sweptDefinition(server.transport);
+  const { command, args } = sanitizedDefinition(server.transport);
   const byHand = command === null ? null : `see what it says when it is run by hand: ${[command, ...args].join(' ')}`;
-  const [what, remedy] = apart(text, server.name);
+  const [what, remedy] = splitRemedy(text, server.name);
   // The message about a missing command or image contains the remedy.
   const advice = step === 'command' || server.transport.type === 'docker' ? remedy : (failure?.likelyCause ?? remedy);
   const fix = step === 'start' || step === 'initialize' ? [advice, byHand] : [advice];
@@ -79,8 +80,12 @@ async function failedStep({ server, status }: TriedServer, step: StartStep): Pro
   );
 }
 
-async function ofProcess({ app, status, heard }: TriedServer, spec: StdioSpec, passed: Passed): Promise<DoctorStep[]> {
-  const { env } = app.rooms.options.load;
+async function ofProcess(
+  { app, status, logEntries }: TriedServer,
+  spec: StdioSpec,
+  passed: Passed,
+): Promise<DoctorStep[]> {
+  const { env } = app.components.options.load;
   const steps: DoctorStep[] = [];
   const started = spec.ssh == null ? spec : overSsh(spec, spec.ssh, env).spec;
   const environment = childEnvironment(started, env);
@@ -98,13 +103,13 @@ async function ofProcess({ app, status, heard }: TriedServer, spec: StdioSpec, p
     steps.push(ok('variables', Object.keys(spec.env).sort().join(', ')));
   }
   if (spec.ssh != null && passed.includes('connection')) steps.push(ok('connection', `ssh to ${spec.ssh.host}`));
-  const pid = heard.findLast(({ event }) => event === 'process_started')?.fields['pid'];
+  const pid = logEntries.findLast(({ event }) => event === 'process_started')?.fields['pid'];
   if (passed.includes('start')) steps.push(ok('start', `process ${pid ?? 'started'}`));
   return steps;
 }
 
-function ofContainer({ heard }: TriedServer, passed: Passed): DoctorStep[] {
-  const id = heard.findLast(({ event }) => event === 'container_started')?.fields['container'];
+function ofContainer({ logEntries }: TriedServer, passed: Passed): DoctorStep[] {
+  const id = logEntries.findLast(({ event }) => event === 'container_started')?.fields['container'];
   return [
     ...(passed.includes('connection') ? [ok('connection', 'the container engine answers')] : []),
     ...(passed.includes('start') ? [ok('start', `container ${id ?? 'started'}`)] : []),
@@ -142,33 +147,33 @@ async function ofUrl({ app, server, status }: TriedServer, spec: HttpSpec, passe
     const ms = status.phases?.firstByte?.lastMs;
     steps.push(ok('http', `${url.pathname} answers${ms === undefined ? '' : ` in ${Math.round(ms)} ms`}`));
   }
-  if (passed.includes('login')) steps.push(ok('login', credentialWords(app, server)));
+  if (passed.includes('login')) steps.push(ok('login', credentialText(app, server)));
   return steps;
 }
 
 function proxyOf(url: URL, app: App): URL | null {
   try {
-    return proxyFor(url, app.rooms.options.load.env);
+    return proxyFor(url, app.components.options.load.env);
   } catch {
     return null;
   }
 }
 
-function credentialWords({ rooms }: App, server: Server): string {
+function credentialText({ components }: App, server: Server): string {
   if (!takesTokens(server)) return 'its Authorization header is accepted';
-  const known = rooms.credentials.list().some((one) => one.server === server.name && one.state === 'connected');
+  const known = components.credentials.list().some((one) => one.server === server.name && one.state === 'connected');
   return known ? 'its stored credential is accepted' : 'it asks for no credentials';
 }
 
 /** Returns the steps after the start of a server that is up. */
-function ofProtocol({ app, server, status, heard }: TriedServer): DoctorStep[] {
+function ofProtocol({ app, server, status, logEntries }: TriedServer): DoctorStep[] {
   const { revision, toolCount, promptCount, resourceCount, startedInMs } = status;
-  const { upstreams, operator } = app.rooms;
+  const { upstreams, operator } = app.components;
   const info = upstreams.knownCatalog(server.name, operator.profile, true)?.handshake.serverInfo ?? null;
   const { name = 'without a name', version = '' } = (info === null ? {} : JSON.parse(info)) as Record<string, string>;
   const took = startedInMs === null ? '' : ` after ${startedInMs} ms`;
   const lists = `${toolCount} tools, ${promptCount} prompts, ${resourceCount} resources${took}`;
-  const junk = heard.filter(({ event }) => event === 'not_a_message');
+  const junk = logEntries.filter(({ event }) => event === 'not_a_message');
   const { begins = '', skippedLines = 1 } = junk.at(-1)?.fields ?? {};
   return [
     ok('initialize', printable(`${name} ${version} speaks ${revision}`)),
@@ -188,7 +193,7 @@ function ofProtocol({ app, server, status, heard }: TriedServer): DoctorStep[] {
 }
 
 /** Returns the last lines that a process wrote to standard error before it failed. */
-export function lastWords({ lastLaunchFailure }: ServerStatus): readonly string[] {
+export function finalOutput({ lastLaunchFailure }: ServerStatus): readonly string[] {
   const text = printable(lastLaunchFailure?.stderrTail ?? '').trimEnd();
   const lines = text.split('\n').filter((line) => line.trim() !== '' && !FRAME.test(line));
   return lines.slice(-SHOWN_LINES);

@@ -1,15 +1,15 @@
 import type { ResourceServer } from 'oauth4webapi';
-import { askedWithoutToken, type BearerChallenge, bearerChallenge } from '../../credentials/challenge.ts';
+import { type BearerChallenge, bearerChallenge, requestWithoutToken } from '../../credentials/challenge.ts';
 import type { ServerCredentials } from '../../credentials/credentials.ts';
 import type { Authority } from '../../credentials/discovery.ts';
 import { authorizationEndpoint, clientDocument, registrationEndpoint } from '../../credentials/endpoints.ts';
-import { loginRefused, noLogin, plainly } from '../../credentials/login-errors.ts';
+import { loginRefused, noLogin, toGatewayError } from '../../credentials/login-errors.ts';
 import { whyNoLogin } from '../../credentials/logins.ts';
 import { SignInTrace } from '../../credentials/sign-in-trace.ts';
 import { printable } from '../../model/printable.ts';
 import { authOf, type Server, takesTokens } from '../../model/server.ts';
 import type { SignInCheck, SignInFinding, SignInStep } from '../../model/sign-in.ts';
-import { apart, type DoctorStep, failed, ok, warning } from './doctor-step.ts';
+import { type DoctorStep, failed, ok, splitRemedy, warning } from './doctor-step.ts';
 
 type Name = SignInFinding['step'];
 type Found = DoctorStep<Name>;
@@ -44,37 +44,39 @@ export async function signInSteps(server: Server, credentials: ServerCredentials
   const fetch = credentials.fetchFor(name, transport.url, trace);
   const found: SignInFinding[] = [];
   const asked = (step: Name) => trace.of(name).filter((request) => request.step === step);
-  const tell = ({ text, ...rest }: Found): void => {
+  const addFinding = ({ text, ...rest }: Found): void => {
     found.push({ ...rest, text: printable(text).slice(0, MAX_TEXT), requests: asked(rest.step) });
   };
   let at: Name = 'challenge';
   try {
-    const { status, headers } = await askedWithoutToken(fetch, transport.url);
+    const { status, headers } = await requestWithoutToken(fetch, transport.url);
     const challenge = bearerChallenge(status === 401 ? headers.get('www-authenticate') : null);
     const step = challengeStep(status, challenge);
-    tell(step);
+    addFinding(step);
     if (step.state === 'failed') return found;
     at = 'resource metadata';
     const authority = await credentials.discover(server, fetch, challenge);
     const published = authority.resource !== null;
     if (status !== 401 && !published && asked('issuer metadata').every(({ problem }) => problem !== null)) {
-      tell(ok('resource metadata', 'it publishes none, and asks for no credentials: there is nothing to sign in to'));
+      addFinding(
+        ok('resource metadata', 'it publishes none, and asks for no credentials: there is nothing to sign in to'),
+      );
       return found;
     }
-    tell(resourceStep(asked('resource metadata'), published));
-    tell(issuerStep(authority, asked('issuer metadata')));
+    addFinding(resourceStep(asked('resource metadata'), published));
+    addFinding(issuerStep(authority, asked('issuer metadata')));
     const scopes = credentials.wantedScopes(server, authority, challenge);
-    for (const [step, words] of toCome(server, authority, clientMetadataUrl(), scopes)) {
+    for (const [step, describe] of remainingSteps(server, authority, clientMetadataUrl(), scopes)) {
       at = step;
-      tell(ok(step, words()));
+      addFinding(ok(step, describe()));
     }
   } catch (error) {
     if (at === 'resource metadata' && asked('issuer metadata').length > 0) {
-      tell(resourceStep(asked('resource metadata')));
+      addFinding(resourceStep(asked('resource metadata')));
       at = 'issuer metadata';
     }
-    const [what, remedy] = apart(plainly(name, error).message, name);
-    tell(failed(at, what, remedy ?? REMEDIES[at]));
+    const [what, remedy] = splitRemedy(toGatewayError(name, error).message, name);
+    addFinding(failed(at, what, remedy ?? REMEDIES[at]));
   }
   return found;
 }
@@ -117,7 +119,7 @@ function issuerStep({ metadata }: Authority, requests: readonly SignInStep[]): F
 }
 
 /** Yields the further steps of a sign-in, each with a function that describes it, or throws if the step is impossible. */
-function* toCome(
+function* remainingSteps(
   server: Server,
   { metadata }: Authority,
   document: string | null,

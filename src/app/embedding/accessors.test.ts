@@ -142,8 +142,8 @@ test('startServer replaces a client of the router, and the server then has a sta
 });
 
 test('the gateway keeps the factories of in-process servers only while these are registered', async () => {
-  const { gateway, rooms } = await openGateway({});
-  const { memoryServers } = rooms.options;
+  const { gateway, components } = await openGateway({});
+  const { memoryServers } = components.options;
   const hanging = inProcessBytes(() => ({ receive() {}, close() {} }));
   try {
     const [, taken] = await Promise.allSettled([

@@ -1,3 +1,4 @@
+import { MIN_KEY_LENGTH } from '../../config/settings/agents.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { Secret } from '../../model/secret.ts';
@@ -5,8 +6,6 @@ import type { App } from '../app.ts';
 import { Operator, operatorProfile } from '../operator.ts';
 import type { Overlay } from './overlay.ts';
 
-/** The same as for keys in configuration files. */
-const SHORTEST_KEY = 16;
 /** Names of callers that are not agents. */
 const RESERVED: ReadonlySet<string> = new Set(['operator', 'anonymous', '']);
 
@@ -27,25 +26,25 @@ export class Agents {
     if (RESERVED.has(name)) {
       throw new GatewayError('INVALID_PARAMS', `${JSON.stringify(name)} cannot be the name of an agent`);
     }
-    if (key !== null && key.length < SHORTEST_KEY) {
-      throw new GatewayError('INVALID_PARAMS', `the key of agent ${name} is shorter than ${SHORTEST_KEY} characters`);
+    if (key !== null && key.length < MIN_KEY_LENGTH) {
+      throw new GatewayError('INVALID_PARAMS', `the key of agent ${name} is shorter than ${MIN_KEY_LENGTH} characters`);
     }
     const allowed = new Set(servers);
     this.#registered.set(name, allowed);
     this.#operators.delete(name);
     if (key === null) this.#overlay.agents.delete(name);
     else {
-      this.#app.rooms.logger.addSecret(key);
+      this.#app.components.logger.addSecret(key);
       this.#overlay.agents.set(name, { name, key: new Secret(key), servers: allowed });
     }
-    await this.#app.overlaid();
+    await this.#app.applyOverlay();
   }
 
   async unregister(name: string): Promise<boolean> {
     const known = this.#registered.delete(name);
     this.#operators.delete(name);
     this.#overlay.agents.delete(name);
-    await this.#app.overlaid();
+    await this.#app.applyOverlay();
     return known;
   }
 
@@ -59,7 +58,7 @@ export class Agents {
    * Throws GatewayError ACCESS_DENIED if the session belongs to another caller than the named agent.
    */
   operator(name: string | undefined, session?: string): Operator {
-    const { ownCalls, random, operator, downstream } = this.#app.rooms;
+    const { ownCalls, random, operator, downstream } = this.#app.components;
     if (session !== undefined) {
       const { profile } = this.operator(name);
       const found = downstream.sessions.find(session);
@@ -67,7 +66,7 @@ export class Agents {
       if (client !== undefined && name !== undefined && client.principal.id !== profile.principal.id) {
         throw new GatewayError('ACCESS_DENIED', `the session is not one of agent ${name}`);
       }
-      if (found !== undefined) found.lastUsed = this.#app.rooms.clock.now();
+      if (found !== undefined) found.lastUsed = this.#app.components.clock.now();
       return new Operator(ownCalls, random, client ?? { ...profile, handle: session });
     }
     if (name === undefined) return operator;

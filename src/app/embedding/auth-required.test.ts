@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { followed } from '../../../test/support/followed-events.ts';
 import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
-import { worksForServer } from '../../upstream/error-boundary.ts';
+import { inServerContext } from '../../upstream/error-boundary.ts';
 import { createGateway } from './open-gateway.ts';
 
 const CHALLENGE = 'Bearer realm="x", resource_metadata="https://a.example/.well-known/x", scope="read"';
@@ -30,7 +30,7 @@ test(
         beforeAuthRequired: ({ name, state, endpoint: url, description }, challenge) => {
           reported.push(['hook', name, state, url, description, challenge]);
           setTimeout(() => {
-            inHook = worksForServer();
+            inHook = inServerContext();
           }, 0);
           throw new Error('the hook of the program fails');
         },

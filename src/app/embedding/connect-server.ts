@@ -1,4 +1,4 @@
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 import type { Gateway } from './gateway-api.ts';
 import { type AgentClient, GatewayClient } from './gateway-client.ts';
 import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
@@ -28,15 +28,15 @@ export interface ServerClient extends AgentClient, AsyncDisposable {
  */
 export async function connectServer(definition: ServerDefinition, options: ConnectOptions = {}): Promise<ServerClient> {
   const { name = 'server', ...rest } = options;
-  const { gateway, rooms } = await openGateway({ ...rest, servers: { [name]: definition }, strict: true });
-  return new StandaloneClient(name, gateway, rooms);
+  const { gateway, components } = await openGateway({ ...rest, servers: { [name]: definition }, strict: true });
+  return new StandaloneClient(name, gateway, components);
 }
 
 class StandaloneClient extends GatewayClient implements ServerClient {
   readonly #gateway: Gateway;
 
-  constructor(name: string, gateway: Gateway, rooms: Rooms) {
-    super(name, rooms);
+  constructor(name: string, gateway: Gateway, components: Components) {
+    super(name, components);
     this.#gateway = gateway;
   }
 

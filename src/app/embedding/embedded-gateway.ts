@@ -16,7 +16,7 @@ import type { LogOutlet } from './log-outlet.ts';
 import type { Answer, InitializeResult, Tool, ToolCallParams, ToolCallResult } from './mcp-types.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 import { OpenError } from './open-errors.ts';
-import { answered, ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
+import { ask, askAsClient, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 import type { ListenAddress, Overlay } from './overlay.ts';
 import { ServerError } from './server-error.ts';
 import type { ServerWatch } from './server-watch.ts';
@@ -35,18 +35,18 @@ const SETTLE_MS = 60_000;
 
 /** Returns the interface of an `App` for programs; see `Gateway`. */
 export function embeddedGateway({ app, overlay, servers, agents, watch, log }: GatewayParts): Gateway {
-  const { rooms } = app;
-  const { downstream, clock, cluster, gateway, logger, registry } = rooms;
+  const { components } = app;
+  const { downstream, clock, cluster, gateway, logger, registry } = components;
   const ended = Promise.withResolvers<void>();
   let opening: Promise<Listening> | null = null;
   let listening: Listening | null = null;
   const open = async (address: ListenAddress): Promise<Listening> => {
     servers.refuseClosed();
     overlay.address = address;
-    await app.overlaid();
+    await app.applyOverlay();
     const problem = bindProblem(app.state);
     if (problem !== null) throw new OpenError('bind', problem);
-    listening = { ...(await app.listen()), controlToken: rooms.controlToken };
+    listening = { ...(await app.listen()), controlToken: components.controlToken };
     return listening;
   };
   const end = (work: Promise<void>): Promise<void> => work.finally(() => ended.resolve());
@@ -73,9 +73,9 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     const operator = agents.operator(options.agent, options.session);
     return parsed<T>(await ask(operator, { endpoint, method, params: text }, options));
   };
-  const callInWords = async (params: ToolCallParams, options: CallOptions & AsAgent = {}) => {
+  const callAsStatefulClient = async (params: ToolCallParams, options: CallOptions & AsAgent = {}) => {
     const question = { endpoint: AGGREGATE, method: 'tools/call', params: JSON.stringify(params) };
-    const message = await answered(agents.operator(options.agent, options.session), question, options);
+    const message = await askAsClient(agents.operator(options.agent, options.session), question, options);
     if (message.kind === 'result') return parsed<ToolCallResult>(message.body);
     throw new ServerError(message.body.toString());
   };
@@ -102,7 +102,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     server: (name) => servers.status(name),
     capabilities: (name) => servers.client(name)?.capabilities ?? null,
     client: (name) => servers.client(name),
-    ready: (options = {}) => servers.settled(options.servers ?? null, options.timeoutMs ?? SETTLE_MS),
+    ready: (options = {}) => servers.waitUntilSettled(options.servers ?? null, options.timeoutMs ?? SETTLE_MS),
 
     async tools({ agent, session } = {}) {
       const { profile } = agents.operator(agent, session);
@@ -145,15 +145,15 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     resumeServer: (name) => servers.suspend(name, false),
     closeConnection: (connection) => servers.closeConnection(connection),
     logins: {
-      list: () => rooms.logins.list(),
+      list: () => components.logins.list(),
       async begin(name, redirectUri, principal = null) {
         const server = registry.state.servers.get(name);
         if (server === undefined) throw new GatewayError('INVALID_PARAMS', `there is no server '${name}' here`);
-        return rooms.logins.begin(server, redirectUri, principal);
+        return components.logins.begin(server, redirectUri, principal);
       },
-      finish: (url) => rooms.logins.finish(url),
-      ended: (id) => rooms.logins.ended(id),
-      revoke: (name, principal = null) => rooms.logins.revoke(name, principal),
+      finish: (url) => components.logins.finish(url),
+      ended: (id) => components.logins.ended(id),
+      revoke: (name, principal = null) => components.logins.revoke(name, principal),
     },
 
     registerAgent: (name, allowed, { key } = {}) => agents.register(name, allowed, key ?? null),
@@ -164,15 +164,15 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
       const message = request('initialize', '1', JSON.stringify(params), 'stateful');
       const introduction = readInitialize(message);
       if (introduction instanceof GatewayError) throw introduction;
-      const caller = { principal: ANONYMOUS, endpoint: AGGREGATE, lasting: true };
+      const caller = { principal: ANONYMOUS, endpoint: AGGREGATE, persistent: true };
       const session = downstream.sessions.create({ ...caller, ...introduction });
       const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client);
       return { sessionId: session.mcpSessionId, result: parsed<InitializeResult>(answer.body) };
     },
     handleToolsList: (params = {}) => asked('tools/list', params),
     handleToolsListForAgent: (agent, params = {}) => asked('tools/list', params, { agent }),
-    handleToolsCall: (params, options) => callInWords(params, options),
-    handleToolsCallForAgent: (agent, params, options) => callInWords(params, { ...options, agent }),
+    handleToolsCall: (params, options) => callAsStatefulClient(params, options),
+    handleToolsCallForAgent: (agent, params, options) => callAsStatefulClient(params, { ...options, agent }),
 
     connect({ agent, server } = {}) {
       servers.refuseClosed();
@@ -191,7 +191,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
     },
     handler: (incoming, response) => app.mounted().serve(incoming, response),
     reload: async () => (await app.reload()).kind !== 'refused',
-    on: (event, heard) => watch.on(event, heard),
+    on: (event, listener) => watch.on(event, listener),
     setLogger(sink) {
       if (sink !== null) log.sink = sink;
     },

@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { request } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/handshake-results.ts';
-import type { Rooms } from '../rooms.ts';
+import type { Components } from '../components.ts';
 import type { Answer, Capabilities, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import { ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 
@@ -34,16 +34,16 @@ export interface AgentClient {
 /** An `AgentClient` for a server of the gateway, at whichever node that runs (S2.5). */
 export class GatewayClient implements AgentClient {
   readonly name: string;
-  readonly #rooms: Rooms;
+  readonly #components: Components;
   #listed: { readonly catalog: ServerCatalog | null; readonly tools: readonly Tool[] } | null = null;
 
-  constructor(name: string, rooms: Rooms) {
+  constructor(name: string, components: Components) {
     this.name = name;
-    this.#rooms = rooms;
+    this.#components = components;
   }
 
   get isInitialized(): boolean {
-    return this.#catalog() !== null && this.#rooms.everywhere.status(this.name)?.initialized === true;
+    return this.#catalog() !== null && this.#components.allUpstreams.status(this.name)?.initialized === true;
   }
 
   get serverInfo(): ServerInfo | null {
@@ -68,14 +68,14 @@ export class GatewayClient implements AgentClient {
   }
 
   async initialize(): Promise<ServerInfo> {
-    const { gateway, operator } = this.#rooms;
+    const { gateway, operator } = this.#components;
     const view = await gateway.handshake(serverEndpoint(this.name), operator.profile, START_MS);
     if (view instanceof GatewayError) throw view;
     return JSON.parse(view.serverInfo) as ServerInfo;
   }
 
   async refreshTools(): Promise<readonly Tool[]> {
-    const { operator } = this.#rooms;
+    const { operator } = this.#components;
     await this.initialize();
     const tools = await listAll<Tool>(operator, { endpoint: serverEndpoint(this.name), method: 'tools/list' }, 'tools');
     this.#listed = { catalog: this.#catalog(), tools };
@@ -85,12 +85,12 @@ export class GatewayClient implements AgentClient {
   async callTool(tool: string, args?: ToolArguments, options: CallOptions = {}): Promise<Answer<ToolCallResult>> {
     const params = callParams(tool, args, options.onProgress !== undefined);
     const question = { endpoint: serverEndpoint(this.name), method: 'tools/call', params };
-    return parsed(await ask(this.#rooms.operator, question, options));
+    return parsed(await ask(this.#components.operator, question, options));
   }
 
   /** Sends `ping`, or `server/discover` to a stateless server. Resolves with the milliseconds it took. */
   async ping(): Promise<number> {
-    const { operator, random, gateway } = this.#rooms;
+    const { operator, random, gateway } = this.#components;
     const stateless = this.#catalog()?.handshake.era === 'stateless';
     const question = stateless ? discoverRequest('1', operator.profile) : request('ping', '1', null, 'stateful');
     const exchange = new OwnExchange(`ping-${random.hex(6)}`, question, operator.profile);
@@ -101,6 +101,6 @@ export class GatewayClient implements AgentClient {
   }
 
   #catalog(): ServerCatalog | null {
-    return this.#rooms.everywhere.knownCatalog(this.name, this.#rooms.operator.profile);
+    return this.#components.allUpstreams.knownCatalog(this.name, this.#components.operator.profile);
   }
 }

@@ -28,17 +28,17 @@ test('a gateway that cannot announce its address opens no port, and may try agai
 
 test('after a listen that found its port taken, a change of the nodes is reported once', async () => {
   const messenger = memoryMessengers();
-  const { gateway, rooms } = await openGateway({}, { messenger: messenger(), node: 'a', stored: [] });
+  const { gateway, components } = await openGateway({}, { messenger: messenger(), node: 'a', stored: [] });
   const taken = createServer().listen(0, '127.0.0.1');
   try {
     await once(taken, 'listening');
     const { port } = taken.address() as AddressInfo;
     await assert.rejects(gateway.listen({ port, controlPort: 0 }), { code: 'EADDRINUSE' });
     await gateway.listen({ port: 0, controlPort: 0 });
-    const { journal } = rooms.serverEvents;
+    const { journal } = components.serverEvents;
     const { end } = journal;
     let changes = 0;
-    rooms.cluster!.listen({ nodesChanged: () => void changes++ });
+    components.cluster!.listen({ nodesChanged: () => void changes++ });
     await using _other = await openNode({
       store: { list: () => ({ servers: [], next: null }) },
       messenger: messenger(),

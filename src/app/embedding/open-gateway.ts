@@ -1,10 +1,10 @@
 import { hostname } from 'node:os';
 import type { LoadOptions } from '../../config/load-config.ts';
-import { logWarnings, tellMisconfigured } from '../../registry/reload-report.ts';
+import { logMisconfigured, logWarnings } from '../../registry/reload-report.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import { joinCluster } from '../cluster/open-cluster.ts';
+import type { Components } from '../components.ts';
 import { openApp } from '../open-app.ts';
-import type { Rooms } from '../rooms.ts';
 import { Agents } from './agents.ts';
 import { embeddedGateway } from './embedded-gateway.ts';
 import type { Gateway } from './gateway-api.ts';
@@ -42,7 +42,7 @@ export async function createGateway(options: GatewayOptions = {}): Promise<Gatew
 export async function openGateway(
   options: GatewayOptions,
   node?: NodeParts,
-): Promise<{ readonly gateway: Gateway; readonly rooms: Rooms }> {
+): Promise<{ readonly gateway: Gateway; readonly components: Components }> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
   const overlay = new Overlay();
   const watch = new ServerWatch(options.beforeAuthRequired);
@@ -63,15 +63,15 @@ export async function openGateway(
     joins: true,
     follow: options.follow ?? false,
     memoryServers,
-    overlay: overlay.over,
+    overlay: overlay.apply,
     observer: watch,
     ...nodeOptions,
   });
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;
   log.logger.level = app.state.logLevel;
-  tellMisconfigured(app.rooms.loaded.misconfigured, log.logger);
-  logWarnings(app.rooms.loaded.warnings, log.logger);
+  logMisconfigured(app.components.loaded.misconfigured, log.logger);
+  logWarnings(app.components.loaded.warnings, log.logger);
   const servers = new Servers({ app, overlay, watch, memoryServers });
   try {
     await servers.addInProcess(inProcess);
@@ -83,8 +83,8 @@ export async function openGateway(
   // Before other nodes learn of this node: they may drain it.
   const gateway = embeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
   app.startServers();
-  await app.rooms.cluster?.joined(JOIN_MS);
-  return { gateway, rooms: app.rooms };
+  await app.components.cluster?.joined(JOIN_MS);
+  return { gateway, components: app.components };
 }
 
 function sorted(servers: NonNullable<GatewayOptions['servers']>) {

@@ -4,7 +4,7 @@ import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import { scanWords } from '../../protocol/classify.ts';
+import { scanFailureText } from '../../protocol/classify.ts';
 import { request } from '../../protocol/compose.ts';
 import { field, text } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
@@ -37,14 +37,14 @@ export async function ask(operator: Operator, question: Question, options: CallO
 /** Returns the body of a result. Throws GatewayError or ServerError for a failure. */
 export function resultOf(outcome: Outcome, question: Question): Buffer {
   if (outcome.kind === 'failure') throw outcome.error;
-  const message = inClientWords(question, outcome);
+  const message = toClientAnswer(question, outcome);
   if (message.kind === 'error') throw new ServerError(message.body.toString());
   return message.body;
 }
 
 /** As `ask`, but resolves with the answer that a client of the stateful revisions would get, failures included. */
-export async function answered(operator: Operator, question: Question, options: CallOptions = {}): Promise<Message> {
-  return inClientWords(question, await send(operator, question, options));
+export async function askAsClient(operator: Operator, question: Question, options: CallOptions = {}): Promise<Message> {
+  return toClientAnswer(question, await send(operator, question, options));
 }
 
 /** Resolves with the outcome. Rejects only if it is cancelled before it begins. */
@@ -69,8 +69,8 @@ export async function send(
   try {
     const ended = await outcome;
     if (!expired || ended.kind !== 'failure' || ended.error.code !== 'CANCELLED') return ended;
-    const words = `${method} was not answered within ${timeoutMs} ms`;
-    return failure(new GatewayError('TIMEOUT', words, { ...ended.error.data, cause: ended.error }));
+    const reason = `${method} was not answered within ${timeoutMs} ms`;
+    return failure(new GatewayError('TIMEOUT', reason, { ...ended.error.data, cause: ended.error }));
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', abort);
@@ -80,10 +80,10 @@ export async function send(
 /** Checks the parameters of a program by the same rules as those of a client: all parsers must read them alike. */
 function refuseParams(method: string, params: string): GatewayError | null {
   const scanned = scanMessage(request(method, '1', params, 'stateful').bytes, 'stateful', 'strict');
-  return isScanFailure(scanned) ? new GatewayError(scanned.code, scanWords(scanned)) : null;
+  return isScanFailure(scanned) ? new GatewayError(scanned.code, scanFailureText(scanned)) : null;
 }
 
-function inClientWords({ endpoint, method, params }: Question, outcome: Outcome): Message {
+function toClientAnswer({ endpoint, method, params }: Question, outcome: Outcome): Message {
   return answerMessage(request(method, '1', params, 'stateful'), endpoint, outcome);
 }
 

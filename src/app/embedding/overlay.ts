@@ -22,7 +22,7 @@ export class Overlay {
   readonly timeouts = new Map<string, number>();
   address: ListenAddress = {};
 
-  readonly over = (state: DesiredState): DesiredState => {
+  readonly apply = (state: DesiredState): DesiredState => {
     const servers = new Map([...state.servers].filter(([name]) => !this.hidden.has(name)));
     for (const [name, server] of this.servers) servers.set(name, server);
     for (const [name, timeoutMs] of this.timeouts) {

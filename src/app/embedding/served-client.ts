@@ -1,8 +1,9 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { messageOf } from '../../model/thrown.ts';
+import { bodyField, bodyLexeme, nameIn } from '../../protocol/body.ts';
 import { errorAnswer, errorOf, failureAnswer, notification, result } from '../../protocol/compose.ts';
-import { decodeString, field, text } from '../../protocol/fields.ts';
+import { text } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import type { MemoryLink, MemoryServer } from '../../upstream/transport/memory-transport.ts';
 import type { AgentClient } from './gateway-client.ts';
@@ -29,7 +30,8 @@ export class ServedClient {
         const message = scanMessage(bytes, 'stateful', 'relaxed');
         if (isScanFailure(message)) return;
         if (message.kind === 'request') void this.#answer(message, calls).then(({ bytes: all }) => link.deliver(all));
-        else if (message.method === 'notifications/cancelled') calls.get(member(message, 'requestId'))?.abort();
+        else if (message.method === 'notifications/cancelled')
+          calls.get(bodyLexeme(message, 'requestId') ?? '')?.abort();
       },
       close: () => {
         this.#links.delete(link);
@@ -79,20 +81,13 @@ export class ServedClient {
       case 'tools/list':
         return JSON.stringify({ tools: client.tools });
       case 'tools/call': {
-        const { body } = request;
-        const name = field(body, 0, body.length, 'name');
-        const tool = name === null ? null : decodeString(body, name.start, name.end);
-        const { raw } = await client.callTool(tool ?? '', member(request, 'arguments') || '{}', { signal });
+        const given = bodyField(request, 'arguments');
+        const args = given === null ? '{}' : text(request.bytes, given);
+        const { raw } = await client.callTool(nameIn(request) ?? '', args, { signal });
         return raw;
       }
       default:
         return null;
     }
   }
-}
-
-/** Returns a member of the params as it was written; empty if it is absent. */
-function member({ body }: Message, key: string): string {
-  const found = field(body, 0, body.length, key);
-  return found === null ? '' : text(body, found);
 }

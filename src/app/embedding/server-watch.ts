@@ -8,7 +8,7 @@ import type { GatewayEvents } from './gateway-api.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 
 /** Changes at another node cause no event here: code that waits for them polls at this interval. */
-const LOOK_MS = 100;
+const POLL_MS = 100;
 
 type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 
@@ -39,7 +39,7 @@ export class ServerWatch implements ServerObserver {
   }
 
   statusChanged(name: string, status: ServerStatus, desired: boolean): void {
-    this.#look();
+    this.#checkWaiting();
     // `removed` was the last event of a removed server, although that is still stopping.
     if (!desired) return;
     this.#emit('serverChanged', () => [name, statusView(status)]);
@@ -72,7 +72,7 @@ export class ServerWatch implements ServerObserver {
 
   removed(name: string): void {
     this.#offering.delete(name);
-    this.#look();
+    this.#checkWaiting();
     this.#emit('serverChanged', () => [name, null]);
   }
 
@@ -88,7 +88,7 @@ export class ServerWatch implements ServerObserver {
       if (condition()) resolve();
     };
     const timer = setTimeout(resolve, timeoutMs);
-    const looking = elsewhere ? setInterval(look, LOOK_MS) : undefined;
+    const looking = elsewhere ? setInterval(look, POLL_MS) : undefined;
     this.#waiting.add(look);
     return promise.finally(() => {
       clearTimeout(timer);
@@ -97,7 +97,7 @@ export class ServerWatch implements ServerObserver {
     });
   }
 
-  #look(): void {
+  #checkWaiting(): void {
     for (const look of [...this.#waiting]) look();
   }
 

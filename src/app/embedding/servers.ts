@@ -1,4 +1,4 @@
-import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
+import { DEFAULTS, MAX_TIME_MS } from '../../config/defaults.ts';
 import { statusView } from '../../control/server-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
@@ -40,11 +40,11 @@ export class Servers {
   constructor(deps: ServersDeps) {
     this.#deps = deps;
     // Registered after the listeners of the gateway's own components, so that those run first.
-    deps.app.rooms.registry.onChange(({ servers }) => {
+    deps.app.components.registry.onChange(({ servers }) => {
       for (const name of servers.removed) deps.watch.removed(name);
       this.#follow();
     });
-    deps.app.rooms.cluster?.listen({ serversChanged: () => this.#follow() });
+    deps.app.components.cluster?.listen({ serversChanged: () => this.#follow() });
     this.#follow();
   }
 
@@ -57,41 +57,41 @@ export class Servers {
   }
 
   statuses(): readonly GatewayServerStatus[] {
-    const { everywhere } = this.#deps.app.rooms;
-    return everywhere
+    const { allUpstreams } = this.#deps.app.components;
+    return allUpstreams
       .statuses()
       .filter(({ name }) => !this.#served.has(name))
       .map(copyOf);
   }
 
   status(name: string): GatewayServerStatus | null {
-    const status = this.#served.has(name) ? null : this.#deps.app.rooms.everywhere.status(name);
+    const status = this.#served.has(name) ? null : this.#deps.app.components.allUpstreams.status(name);
     return status === null ? null : copyOf(status);
   }
 
   /** Waits for the named servers, or for all of this gateway. */
-  async settled(names: readonly string[] | null, timeoutMs: number): Promise<readonly GatewayServerStatus[]> {
+  async waitUntilSettled(names: readonly string[] | null, timeoutMs: number): Promise<readonly GatewayServerStatus[]> {
     const wanted = (): readonly string[] => names ?? [...this.#deps.app.state.servers.keys()];
-    await this.#settled(wanted, timeoutMs);
+    await this.#waitUntilSettled(wanted, timeoutMs);
     const waitedFor = new Set(wanted());
     return this.statuses().filter(({ name }) => waitedFor.has(name));
   }
 
-  async #settled(wanted: () => readonly string[], timeoutMs: number): Promise<void> {
+  async #waitUntilSettled(wanted: () => readonly string[], timeoutMs: number): Promise<void> {
     await this.#until(() => wanted().every((name) => this.#isSettled(name)), timeoutMs);
-    const { upstreams, everywhere, operator, registry } = this.#deps.app.rooms;
+    const { upstreams, allUpstreams, operator, registry } = this.#deps.app.components;
     // This node knows the lists of a server at another node only after it has asked for them.
     const unknown = wanted().filter((name) => {
-      const up = upstreams.status(name) === null && everywhere.status(name)?.initialized === true;
-      return up && everywhere.knownCatalog(name, operator.profile) === null;
+      const up = upstreams.status(name) === null && allUpstreams.status(name)?.initialized === true;
+      return up && allUpstreams.knownCatalog(name, operator.profile) === null;
     });
     const { firstListWaitMs } = registry.state;
-    await Promise.all(unknown.map((name) => everywhere.catalog(name, operator.profile, firstListWaitMs)));
+    await Promise.all(unknown.map((name) => allUpstreams.catalog(name, operator.profile, firstListWaitMs)));
   }
 
   #isSettled(name: string): boolean {
-    const { state, rooms } = this.#deps.app;
-    const status = rooms.everywhere.status(name);
+    const { state, components } = this.#deps.app;
+    const status = components.allUpstreams.status(name);
     // A lazy server waits for its first call.
     if (status?.state === 'unknown' && status.definition.start === 'lazy') return true;
     if (status !== null) return isSettled(status);
@@ -102,7 +102,7 @@ export class Servers {
   /** A gateway that stops ends all waits, because it gets no more events of other nodes. */
   #until(condition: () => boolean, timeoutMs: number): Promise<void> {
     const { app, watch } = this.#deps;
-    return watch.until(() => app.stopping !== null || condition(), timeoutMs, app.rooms.cluster !== null);
+    return watch.until(() => app.stopping !== null || condition(), timeoutMs, app.components.cluster !== null);
   }
 
   /** Adds in-process servers before servers start. */
@@ -112,13 +112,13 @@ export class Servers {
       this.#refuseTaken(name);
       overlay.servers.set(name, this.#inProcess(name, server));
     }
-    if (servers.size > 0) await app.overlaid();
+    if (servers.size > 0) await app.applyOverlay();
   }
 
   /** Adds the servers of a store before servers start. Reports and skips invalid ones. */
   async addStored(stored: readonly StoredServer[]): Promise<void> {
     const { app, overlay } = this.#deps;
-    const { logger, clock, operations } = app.rooms;
+    const { logger, clock, operations } = app.components;
     const taken = new Set([...app.state.servers.keys()].map(foldedName));
     for (const row of stored) {
       const since = clock.now();
@@ -133,10 +133,10 @@ export class Servers {
         const error = cause as Error;
         const server = String(row?.name);
         logger.error('stored_server_skipped', { server, reason: error.message });
-        operations?.ended({ name: 'start', subject: server, server, error }, since);
+        operations?.report({ name: 'start', subject: server, server, error }, since);
       }
     }
-    await app.overlaid();
+    await app.applyOverlay();
   }
 
   /** Sorted names of the servers that should run. */
@@ -173,7 +173,7 @@ export class Servers {
     const before = this.#deps.app.state.servers.get(name);
     this.#served.set(name, served);
     this.#deps.overlay.servers.set(name, server);
-    this.#applied(this.#deps.app.overlaid().then(() => this.#forget(before)));
+    this.#applied(this.#deps.app.applyOverlay().then(() => this.#forget(before)));
   }
 
   /** The client was removed from the router. */
@@ -187,7 +187,7 @@ export class Servers {
   }
 
   #applied(work: Promise<unknown>): void {
-    const { logger } = this.#deps.app.rooms;
+    const { logger } = this.#deps.app.components;
     work.catch((error) => logger.error('router_not_applied', { error: String(error) }));
   }
 
@@ -202,9 +202,9 @@ export class Servers {
   async #put(name: string, server: Server): Promise<GatewayServerStatus> {
     const { app, overlay } = this.#deps;
     overlay.servers.set(name, server);
-    await app.overlaid();
+    await app.applyOverlay();
     const registered = (): boolean => app.state.servers.has(name);
-    await this.#settled(() => (registered() ? [name] : []), REGISTER_MS);
+    await this.#waitUntilSettled(() => (registered() ? [name] : []), REGISTER_MS);
     if (!registered()) throw takenAway(name);
     const status = this.status(name);
     if (status !== null) return status;
@@ -221,7 +221,7 @@ export class Servers {
       if (this.#served.delete(name)) this.#router.removeClient(name);
       if (!overlay.servers.delete(name)) overlay.hidden.add(name);
     }
-    await app.overlaid();
+    await app.applyOverlay();
     for (const server of servers) this.#forget(server);
     return true;
   }
@@ -235,16 +235,16 @@ export class Servers {
   async setTimeout(name: string, seconds: number): Promise<void> {
     const { app, overlay } = this.#deps;
     const timeoutMs = seconds <= 0 ? DEFAULTS.timeoutMs : Math.max(1, Math.round(seconds * 1000));
-    if (!(timeoutMs <= LONGEST_MS)) {
-      throw new GatewayError('INVALID_PARAMS', `a deadline is at most ${LONGEST_MS / 1000} seconds`, { server: name });
+    if (!(timeoutMs <= MAX_TIME_MS)) {
+      throw new GatewayError('INVALID_PARAMS', `a deadline is at most ${MAX_TIME_MS / 1000} seconds`, { server: name });
     }
     overlay.timeouts.set(name, timeoutMs);
-    await app.overlaid();
+    await app.applyOverlay();
   }
 
   /** Resolves when none of its processes runs at this node. */
   async stop(name: string): Promise<GatewayServerStatus> {
-    const upstream = this.#deps.app.rooms.upstreams.upstream(name);
+    const upstream = this.#deps.app.components.upstreams.upstream(name);
     if (upstream === null) throw unknown(name);
     await upstream.stop();
     return this.#present(name);
@@ -255,22 +255,22 @@ export class Servers {
     if (!app.state.servers.has(name)) throw unknown(name);
     if (suspended) overlay.suspended.add(name);
     else overlay.suspended.delete(name);
-    await app.overlaid();
+    await app.applyOverlay();
     return this.#started(name);
   }
 
   closeConnection({ server, session }: ConnectionKey): boolean {
-    return this.#deps.app.rooms.upstreams.upstream(server)?.closeConnection(session) ?? false;
+    return this.#deps.app.components.upstreams.upstream(server)?.closeConnection(session) ?? false;
   }
 
   async restart(name: string): Promise<GatewayServerStatus> {
     if (this.client(name) === null) throw unknown(name);
-    await this.#deps.app.rooms.everywhere.restart(name);
+    await this.#deps.app.components.allUpstreams.restart(name);
     return this.#started(name);
   }
 
   async #started(name: string): Promise<GatewayServerStatus> {
-    await this.#settled(() => [name], REGISTER_MS);
+    await this.#waitUntilSettled(() => [name], REGISTER_MS);
     return this.#present(name);
   }
 
@@ -289,7 +289,7 @@ export class Servers {
   /** Resolves with a function that makes the server, to be called when the name is free. */
   async #read(name: string, definition: ServerDefinition, label = '<registerServer>'): Promise<() => Server> {
     if (definition instanceof InProcessServer) return () => this.#inProcess(name, definition);
-    const { logger, options } = this.#deps.app.rooms;
+    const { logger, options } = this.#deps.app.components;
     const { cwd, env } = options.load;
     const { server, warnings, secrets } = await readDefinition(name, definition, label, { cwd, env });
     for (const secret of secrets) logger.addSecret(secret);
@@ -315,8 +315,8 @@ export class Servers {
 
   /** Removes the clients of removed servers, and adds those of new ones; other clients stay the same objects. */
   #follow(): void {
-    const { state, rooms } = this.#deps.app;
-    const names = new Set([...state.servers.keys(), ...rooms.everywhere.servers().map(({ name }) => name)]);
+    const { state, components } = this.#deps.app;
+    const names = new Set([...state.servers.keys(), ...components.allUpstreams.servers().map(({ name }) => name)]);
     for (const name of this.#clients.keys()) {
       if (names.has(name)) continue;
       if (this.#router.getClient(name) === this.#clients.get(name)) this.#router.removeClient(name);
@@ -324,7 +324,7 @@ export class Servers {
     }
     for (const name of names) {
       if (this.#clients.has(name)) continue;
-      const client = new GatewayClient(name, rooms);
+      const client = new GatewayClient(name, components);
       this.#clients.set(name, client);
       if (this.#router.getClient(name) === null) this.#router.addClient(client);
     }

@@ -78,7 +78,7 @@ test('fault:F40 a request in between measures again', (t) => {
   assert.equal(level({ heap: 0.5 }), 'ample');
   Object.assign(at, { heap: 0.81, now: at.now + 50 });
   assert.equal(watch.level, 'ample');
-  assert.equal(watch.look(), 'short');
+  assert.equal(watch.refresh(), 'short');
   assert.equal(watch.level, 'short');
 });
 

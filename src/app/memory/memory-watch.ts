@@ -14,7 +14,7 @@ export interface MemoryWatchOptions {
 }
 
 const SAMPLE_MS = 250;
-/** `look` returns a reading of this age without another one. */
+/** `refresh` returns a reading of this age without another one. */
 const FRESH_MS = 10;
 const COLLECT_EVERY_MS = 10_000;
 /** The largest share of the time for garbage collection. */
@@ -30,7 +30,7 @@ export class MemoryWatch {
   #level: MemoryLevel = 'ample';
   #share = 0;
   #group = 0;
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  #measuredAt = Number.NEGATIVE_INFINITY;
   #mayCollectAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: MemoryWatchOptions) {
@@ -56,14 +56,14 @@ export class MemoryWatch {
   }
 
   /** Reads the heap again, unless the last reading is fresh; the control group is as of the last sample. */
-  look(): MemoryLevel {
-    if (this.#options.now() - this.#lookedAt >= FRESH_MS) this.#look();
+  refresh(): MemoryLevel {
+    if (this.#options.now() - this.#measuredAt >= FRESH_MS) this.#measure();
     return this.#level;
   }
 
   sample(): void {
     this.#group = this.#readGroup();
-    this.#look();
+    this.#measure();
     if (this.#level === 'scarce' || this.#level === 'spent') this.#options.shrink();
   }
 
@@ -71,7 +71,7 @@ export class MemoryWatch {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #measure(): void {
     let heap = this.#options.heapShare();
     const now = this.#options.now();
     if (memoryLevel(heap) !== 'ample' && now >= this.#mayCollectAt) {
@@ -80,7 +80,7 @@ export class MemoryWatch {
       this.#mayCollectAt = now + Math.max(COLLECT_EVERY_MS, tookMs / COLLECT_SHARE);
       heap = this.#options.heapShare();
     }
-    this.#lookedAt = this.#options.now();
+    this.#measuredAt = this.#options.now();
     this.#share = Math.max(heap, this.#group);
     const level = memoryLevel(this.#share);
     if (level === this.#level) return;
@@ -99,6 +99,6 @@ export class MemoryWatch {
   }
 }
 
-function percent(share: number): string {
+export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }

@@ -1,11 +1,11 @@
-import type { PlaygroundPlane, TellStep } from '../../control/control-plane.ts';
+import type { PlaygroundPlane, SendStep } from '../../control/control-plane.ts';
 import type { PlayBody } from '../../control/playground-schemas.ts';
 import { ANONYMOUS, OPERATOR, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { duplicateKey, field, text } from '../../protocol/fields.ts';
 import { envelope } from '../../protocol/splice.ts';
-import type { Rooms } from '../rooms.ts';
-import { PlayedCall } from './played-call.ts';
+import type { Components } from '../components.ts';
+import { PlaygroundCall } from './playground-call.ts';
 
 /** Limit of concurrent calls, of all pages. */
 const MAX_CALLS = 64;
@@ -18,18 +18,18 @@ const CAPABILITIES = JSON.stringify({
 
 /** Calls of operators at the console, as clients of any revision. */
 export class Playground implements PlaygroundPlane {
-  readonly #rooms: Rooms;
-  readonly #open = new Map<string, PlayedCall>();
+  readonly #components: Components;
+  readonly #open = new Map<string, PlaygroundCall>();
 
-  constructor(rooms: Rooms) {
-    this.#rooms = rooms;
+  constructor(components: Components) {
+    this.#components = components;
   }
 
-  async run(body: Buffer, gone: AbortSignal, tell: TellStep): Promise<string> {
+  async run(body: Buffer, gone: AbortSignal, onStep: SendStep): Promise<string> {
     if (this.#open.size >= MAX_CALLS) return refused(`no more than ${MAX_CALLS} calls of the playground at once`);
-    const id = this.#rooms.random.hex(8);
-    tell(JSON.stringify({ ms: 0, run: id }));
-    const play = this.#play(body, tell);
+    const id = this.#components.random.hex(8);
+    onStep(JSON.stringify({ ms: 0, run: id }));
+    const play = this.#play(body, onStep);
     if (typeof play === 'string') return play;
     this.#open.set(id, play);
     const leave = (): void => play.cancel('the page went away');
@@ -52,9 +52,9 @@ export class Playground implements PlaygroundPlane {
   }
 
   /** Starts the call; returns the last step if that is impossible. */
-  #play(body: Buffer, tell: TellStep): PlayedCall | string {
+  #play(body: Buffer, onStep: SendStep): PlaygroundCall | string {
     const { method, server, principal: name, revision } = JSON.parse(body.toString()) as PlayBody;
-    const { downstream } = this.#rooms;
+    const { downstream } = this.#components;
     const twice = repeatedKey(body);
     if (twice !== null) return refused(`the request has two members ${JSON.stringify(twice.slice(0, 64))}: keep one`);
     const principal = this.#principal(name ?? OPERATOR.name);
@@ -67,12 +67,12 @@ export class Playground implements PlaygroundPlane {
       params: member(body, 'params') ?? '{}',
       capabilities: member(body, 'capabilities') ?? CAPABILITIES,
     };
-    return new PlayedCall(downstream, { principal, endpoint }, request, tell);
+    return new PlaygroundCall(downstream, { principal, endpoint }, request, onStep);
   }
 
   #principal(name: string): Principal | null {
     if (name === OPERATOR.name) return OPERATOR;
-    return this.#rooms.authenticator.principal(name === ANONYMOUS.name ? ANONYMOUS.id : `agent:${name}`);
+    return this.#components.authenticator.principal(name === ANONYMOUS.name ? ANONYMOUS.id : `agent:${name}`);
   }
 }
 

@@ -17,19 +17,19 @@ export class OpenCall {
   adopted = false;
   /** Another node answers, or has answered, the calls that this node handles. */
   lost = false;
-  heardAt: number;
+  lastReportedAt: number;
   /** A node has reported that it handles the call. */
   known = false;
   asked = false;
   orphaned: WhenOrphaned = NOTHING;
 
-  constructor(heardAt: number) {
-    this.heardAt = heardAt;
+  constructor(lastReportedAt: number) {
+    this.lastReportedAt = lastReportedAt;
   }
 }
 
 /** A call that another node received and that runs at this node. */
-export interface PassedCall {
+export interface ForwardedCall {
   readonly by: string;
   /** Monotonic time of its end; 0 while it runs. */
   endedAt: number;

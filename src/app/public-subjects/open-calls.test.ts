@@ -48,7 +48,7 @@ class Stage {
         bus,
         wire,
         clock: this.clock,
-        cluster: { peers: { others }, loop: { stoodStill: () => false } },
+        cluster: { peers: { others }, loop: { wasStalled: () => false } },
       });
       return { wire, peer: bus.peer, bus, calls };
     }).sort((a, b) => (a.peer < b.peer ? -1 : 1));
@@ -153,7 +153,7 @@ test('a node that returns does not answer what another one has answered', async 
   taker.calls.answer('reply.b', Buffer.from('RESULT'));
   await stage.clock.advance(5_000);
   assert.equal(stage.replies.length, 2, stage.replies.join(', '));
-  assert.equal(taker.calls.inHand, 0);
+  assert.equal(taker.calls.heldCount, 0);
 });
 
 test('the node where a call runs answers it once when the node that took it is gone', async () => {
@@ -161,7 +161,7 @@ test('the node where a call runs answers it once when the node that took it is g
     const stage = new Stage(3);
     const [, origin, taker] = stage.nodes as [Witness, Witness, Witness];
     stage.request('a', taker);
-    const ended = origin.calls.passed('reply.a', taker.peer);
+    const ended = origin.calls.trackForwarded('reply.a', taker.peer);
     await stage.clock.advance(600);
     // The taker may be gone with the answer in its hands.
     if (when === 'before') ended(Buffer.from('RESULT'));
@@ -196,13 +196,13 @@ test('S0.18 fault:F28 an answer that went into a dead connection is sent again w
     taker.wire.die();
     taker.calls.answer('reply.b', Buffer.from('RESULT'));
     await stage.clock.advance(100);
-    assert.deepEqual([stage.replies, taker.calls.inHand], [['a RESULT'], 1]);
+    assert.deepEqual([stage.replies, taker.calls.heldCount], [['a RESULT'], 1]);
     taker.wire.cut();
     await stage.clock.advance(500);
     taker.wire.restore();
     await stage.clock.advance(10_000);
     assert.deepEqual(stage.replies, ['a RESULT', 'b RESULT'], `${count} nodes`);
-    assert.equal(taker.calls.inHand, 0);
+    assert.equal(taker.calls.heldCount, 0);
   }
 });
 
@@ -217,7 +217,7 @@ test('S0.18 an answer that went into a dead connection is not sent again where a
   taker.wire.cut();
   taker.wire.restore();
   await stage.clock.advance(10_000);
-  assert.deepEqual([stage.replies, taker.calls.inHand], [['a UNKNOWN'], 0]);
+  assert.deepEqual([stage.replies, taker.calls.heldCount], [['a UNKNOWN'], 0]);
 });
 
 test('S0.18 a witness with a dead connection judges no node; once connected again it answers for a node that is gone', async () => {
@@ -229,7 +229,7 @@ test('S0.18 a witness with a dead connection judges no node; once connected agai
   stage.kill(taker);
   witness.wire.die();
   await stage.clock.advance(3_000);
-  assert.equal(witness.calls.inHand, 0);
+  assert.equal(witness.calls.heldCount, 0);
   witness.wire.cut();
   witness.wire.restore();
   await stage.clock.advance(10_000);
@@ -255,7 +255,7 @@ test('S0.18 fault:F28 after an outage an answer that waits for its program stays
     await stage.clock.advance(10_000);
     assert.deepEqual(stage.replies.toSorted(), ['a RESULT', 'b RESULT'], `the program is back after ${back} ms`);
     assert.deepEqual(
-      stage.nodes.map(({ calls }) => calls.inHand),
+      stage.nodes.map(({ calls }) => calls.heldCount),
       [0, 0, 0],
     );
   }
@@ -288,13 +288,13 @@ test('S0.18 fault:F28 an answer that waits for its program is dropped where anot
   for (const { wire } of stage.nodes) wire.restore();
   taker.calls.answer('reply.a', Buffer.from('RESULT'));
   await stage.clock.advance(1_000);
-  assert.equal(taker.calls.inHand, 1);
+  assert.equal(taker.calls.heldCount, 1);
   // As after the taker stood still.
   witness.bus.publish('trunkline.public.calls', packFrame({ adopted: ['reply.a'] }));
   await stage.clock.advance(500);
   stage.program.restore();
   await stage.clock.advance(500);
-  assert.deepEqual([stage.replies, taker.calls.inHand], [[], 0]);
+  assert.deepEqual([stage.replies, taker.calls.heldCount], [[], 0]);
 });
 
 test('a lone node sends nothing, and many short calls share a message', async () => {

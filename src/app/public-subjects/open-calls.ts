@@ -4,8 +4,8 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
 import { LruMap } from '../../cluster/lru-map.ts';
 import { type Clock, pause } from '../../model/clock.ts';
-import { type Answer, AnswerPost } from './answer-post.ts';
-import { OpenCall, type PassedCall, type WhenOrphaned } from './open-call.ts';
+import { type Answer, AnswerPublisher } from './answer-publisher.ts';
+import { type ForwardedCall, OpenCall, type WhenOrphaned } from './open-call.ts';
 
 const SUBJECT = 'trunkline.public.calls';
 const TICK_MS = 50;
@@ -22,11 +22,11 @@ const STALL_MS = 400;
 const SETTLE_MS = 500;
 /** A report of an answer is forgotten if its request does not arrive within this time. */
 const REQUEST_LATE_MS = 10_000;
-const MAX_OVER = 4_096;
+const MAX_ANSWERED = 4_096;
 const MAX_PER_MESSAGE = 100;
 
 /** Reports about public calls between nodes, by reply subject. */
-interface CallNews {
+interface CallReports {
   /** The sender handles these calls. */
   readonly held?: readonly string[];
   readonly answered?: readonly string[];
@@ -44,7 +44,7 @@ interface OpenCallsDeps {
   readonly clock: Clock;
   readonly cluster: {
     readonly peers: Pick<Cluster['peers'], 'others'>;
-    readonly loop: Pick<Cluster['loop'], 'stoodStill'>;
+    readonly loop: Pick<Cluster['loop'], 'wasStalled'>;
   };
 }
 
@@ -56,19 +56,19 @@ interface OpenCallsDeps {
  */
 export class OpenCalls {
   readonly #deps: OpenCallsDeps;
-  readonly #post: AnswerPost;
+  readonly #publisher: AnswerPublisher;
   readonly #open = new Map<string, OpenCall>();
-  readonly #passed = new Map<string, PassedCall>();
+  readonly #forwarded = new Map<string, ForwardedCall>();
   /** Reply subjects of answered calls. */
-  #over = new LruMap<true>(MAX_OVER);
+  #answeredReplies = new LruMap<true>(MAX_ANSWERED);
   /** Reports for the next tick. */
-  #news: Partial<Record<keyof CallNews, string[]>> = {};
+  #pendingReports: Partial<Record<keyof CallReports, string[]>> = {};
   /** Answers held back until it is known whether another node has answered. */
   #late: Answer[] = [];
   #connectedAt = Number.NEGATIVE_INFINITY;
   #heldAt = Number.NEGATIVE_INFINITY;
   /** When the last ping that NATS answered was sent: everything from before has arrived. */
-  #heardAllAt = Number.NEGATIVE_INFINITY;
+  #flushedAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
   #ticking = false;
   #hadPeers = false;
@@ -76,9 +76,9 @@ export class OpenCalls {
   constructor(deps: OpenCallsDeps) {
     const { bus, wire, clock } = deps;
     this.#deps = deps;
-    this.#post = new AnswerPost(wire, clock, bus.peer, (reply) => this.#taken(reply));
+    this.#publisher = new AnswerPublisher(wire, clock, bus.peer, (reply) => this.#taken(reply));
     bus.subscribe(SUBJECT, (payload, from) => {
-      if (from !== bus.peer) this.#heard(unpackFrame<CallNews>(payload).header, from);
+      if (from !== bus.peer) this.#onReports(unpackFrame<CallReports>(payload).header, from);
     });
     wire.onChange((change) => {
       if (change.type === 'connected') this.#connected();
@@ -100,7 +100,7 @@ export class OpenCalls {
   get #unsettled(): boolean {
     const { wire, clock, cluster } = this.#deps;
     // Reports from the time of a pause arrive within this time.
-    return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || cluster.loop.stoodStill(SETTLE_MS);
+    return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || cluster.loop.wasStalled(SETTLE_MS);
   }
 
   /** A request arrived, at this node or another. */
@@ -108,12 +108,12 @@ export class OpenCalls {
     const call = this.#of(reply);
     call.orphaned = orphaned;
     call.requests++;
-    if (call.requests > 0) this.#over.delete(reply);
+    if (call.requests > 0) this.#answeredReplies.delete(reply);
     this.#forgetEnded(reply, call);
   }
 
   /** Number of calls that this node handles. */
-  get inHand(): number {
+  get heldCount(): number {
     let count = 0;
     for (const { held } of this.#open.values()) count += held;
     return count;
@@ -128,7 +128,7 @@ export class OpenCalls {
   }
 
   async #confirmed(reply: string, call: OpenCall): Promise<boolean> {
-    this.#tell('held', reply);
+    this.#report('held', reply);
     await pause(this.#deps.clock, SETTLE_MS);
     if (call.lost) this.#drop(reply, call);
     return !call.lost;
@@ -143,27 +143,27 @@ export class OpenCalls {
   }
 
   /** A call that node `by` received runs here. The returned function takes the answer; null if it did not begin here. */
-  passed(reply: string, by: string): (answer: Buffer | null) => void {
-    const passed: PassedCall = { by, endedAt: 0, answer: null, adopted: false };
-    this.#passed.set(reply, passed);
+  trackForwarded(reply: string, by: string): (answer: Buffer | null) => void {
+    const forwarded: ForwardedCall = { by, endedAt: 0, answer: null, adopted: false };
+    this.#forwarded.set(reply, forwarded);
     this.#arm();
     return (answer) => {
-      passed.endedAt = this.#deps.clock.now();
-      passed.answer = answer;
-      if (passed.adopted) this.#end(reply, answer);
-      else if (answer === null && this.#passed.get(reply) === passed) this.#passed.delete(reply);
+      forwarded.endedAt = this.#deps.clock.now();
+      forwarded.answer = answer;
+      if (forwarded.adopted) this.#end(reply, answer);
+      else if (answer === null && this.#forwarded.get(reply) === forwarded) this.#forwarded.delete(reply);
     };
   }
 
   /** The node that received the call is lost: this node handles it from now on. */
-  #adopt(reply: string, passed: PassedCall): void {
-    this.#passed.delete(reply);
-    passed.adopted = true;
+  #adopt(reply: string, forwarded: ForwardedCall): void {
+    this.#forwarded.delete(reply);
+    forwarded.adopted = true;
     const call = this.#of(reply);
     call.adopted = true;
     call.held++;
-    this.#tell('adopted', reply);
-    if (passed.endedAt > 0) this.#end(reply, passed.answer);
+    this.#report('adopted', reply);
+    if (forwarded.endedAt > 0) this.#end(reply, forwarded.answer);
   }
 
   #end(reply: string, answer: Buffer | null): void {
@@ -186,7 +186,7 @@ export class OpenCalls {
     const call = this.#of(reply);
     call.sent++;
     call.sentAt = this.#deps.clock.now();
-    this.#post.publish(reply, answer);
+    this.#publisher.publish(reply, answer);
   }
 
   #delivered({ reply }: Answer): void {
@@ -198,7 +198,7 @@ export class OpenCalls {
     }
     call.held--;
     this.#answered(reply, call);
-    this.#tell('answered', reply);
+    this.#report('answered', reply);
   }
 
   /** Whether another node answers a call whose answer from here has had no receiver. If so, drops it here. */
@@ -218,8 +218,8 @@ export class OpenCalls {
 
   #answered(reply: string, call: OpenCall): void {
     call.requests--;
-    if (call.requests <= 0) this.#over.set(reply, true);
-    this.#passed.delete(reply);
+    if (call.requests <= 0) this.#answeredReplies.set(reply, true);
+    this.#forwarded.delete(reply);
     this.#forgetEnded(reply, call);
   }
 
@@ -227,38 +227,39 @@ export class OpenCalls {
     if (call.held === 0 && (call.requests === 0 || call.lost)) this.#open.delete(reply);
   }
 
-  #heard(news: CallNews, from: string): void {
+  #onReports(reports: CallReports, from: string): void {
     this.#hadPeers = true;
     const now = this.#deps.clock.now();
-    for (const reply of news.answered ?? []) {
+    for (const reply of reports.answered ?? []) {
       const call = this.#of(reply);
       this.#answered(reply, call);
       if (call.requests < call.held) call.lost = true;
     }
-    for (const reply of news.over ?? []) this.#endedElsewhere(reply);
-    for (const reply of news.adopted ?? []) {
+    for (const reply of reports.over ?? []) this.#endedElsewhere(reply);
+    for (const reply of reports.adopted ?? []) {
       const call = this.#open.get(reply);
       // If two nodes adopt a call at the same time, the one with the lower peer id answers it.
       if (call !== undefined && call.held > 0) call.lost = !call.adopted || from < this.#deps.bus.peer;
     }
-    for (const reply of [...(news.held ?? []), ...(news.adopted ?? [])]) {
+    for (const reply of [...(reports.held ?? []), ...(reports.adopted ?? [])]) {
       const call = this.#open.get(reply);
-      if (this.#isOver(reply)) this.#tell('over', reply);
-      else if (call !== undefined) Object.assign(call, { heardAt: now, known: true, asked: false });
+      if (this.#isAnswered(reply)) this.#report('over', reply);
+      else if (call !== undefined) Object.assign(call, { lastReportedAt: now, known: true, asked: false });
     }
-    for (const reply of news.held ?? []) if (this.#open.get(reply)?.adopted === true) this.#tell('adopted', reply);
-    for (const reply of news.asked ?? []) if (this.#isOver(reply)) this.#tell('over', reply);
-    if (this.#news.over !== undefined || this.#news.adopted !== undefined) this.#flush();
+    for (const reply of reports.held ?? []) if (this.#open.get(reply)?.adopted === true) this.#report('adopted', reply);
+    for (const reply of reports.asked ?? []) if (this.#isAnswered(reply)) this.#report('over', reply);
+    if (this.#pendingReports.over !== undefined || this.#pendingReports.adopted !== undefined) this.#flush();
   }
 
-  #isOver(reply: string): boolean {
+  #isAnswered(reply: string): boolean {
     const call = this.#open.get(reply);
-    return this.#over.peek(reply) === true && (call === undefined || (call.held === 0 && call.requests <= 0));
+    if (this.#answeredReplies.peek(reply) !== true) return false;
+    return call === undefined || (call.held === 0 && call.requests <= 0);
   }
 
   #endedElsewhere(reply: string): void {
-    this.#over.set(reply, true);
-    this.#passed.delete(reply);
+    this.#answeredReplies.set(reply, true);
+    this.#forwarded.delete(reply);
     const call = this.#open.get(reply);
     if (call === undefined) return;
     call.lost = true;
@@ -267,7 +268,7 @@ export class OpenCalls {
 
   /** Unconfirmed answers may be lost. They are sent again, unless another node has answered meanwhile. */
   #disconnected(): void {
-    const lost = this.#post.takeBack();
+    const lost = this.#publisher.takeBack();
     for (const { reply } of lost) this.#of(reply).sent--;
     this.#late.push(...lost);
   }
@@ -277,12 +278,12 @@ export class OpenCalls {
     const now = this.#deps.clock.now();
     this.#connectedAt = now;
     this.#heldAt = Number.NEGATIVE_INFINITY;
-    this.#over = new LruMap(MAX_OVER);
+    this.#answeredReplies = new LruMap(MAX_ANSWERED);
     for (const [reply, call] of this.#open) {
-      Object.assign(call, { heardAt: now, asked: false });
-      if (call.held === 0) this.#tell('asked', reply);
+      Object.assign(call, { lastReportedAt: now, asked: false });
+      if (call.held === 0) this.#report('asked', reply);
     }
-    for (const reply of this.#passed.keys()) this.#tell('asked', reply);
+    for (const reply of this.#forwarded.keys()) this.#report('asked', reply);
   }
 
   #arm(): void {
@@ -299,51 +300,51 @@ export class OpenCalls {
     const late = now - this.#tickedAt - TICK_MS;
     this.#ticking = false;
     // Time in which this process was paused, or had no connection, does not count as silence.
-    const unheardMs = wire.connected ? (late > STALL_MS ? late : 0) : now - this.#tickedAt;
-    for (const call of this.#open.values()) call.heardAt = Math.min(now, call.heardAt + unheardMs);
+    const excludedMs = wire.connected ? (late > STALL_MS ? late : 0) : now - this.#tickedAt;
+    for (const call of this.#open.values()) call.lastReportedAt = Math.min(now, call.lastReportedAt + excludedMs);
     if (wire.connected) {
       if (!this.#unsettled) {
         const answers = this.#late;
         this.#late = [];
         for (const { reply, answer } of answers) this.answer(reply, answer);
       }
-      this.#look(now);
+      this.#checkCalls(now);
       this.#flush();
-      void this.#post.confirmed().then((answers) => {
+      void this.#publisher.confirmed().then((answers) => {
         for (const answer of answers) this.#delivered(answer);
         if (answers.length > 0) this.#flush();
       });
     }
-    if (this.#open.size + this.#passed.size > 0 || Object.keys(this.#news).length > 0) this.#arm();
+    if (this.#open.size + this.#forwarded.size > 0 || Object.keys(this.#pendingReports).length > 0) this.#arm();
   }
 
-  #look(now: number): void {
+  #checkCalls(now: number): void {
     const rank = this.#rank;
-    const tellsHeld = now - this.#heldAt >= HELD_EVERY_MS - TICK_MS / 2;
-    if (tellsHeld) this.#heldAt = now;
+    const reportsHeld = now - this.#heldAt >= HELD_EVERY_MS - TICK_MS / 2;
+    if (reportsHeld) this.#heldAt = now;
     let asks = false;
     const others = new Set<string>();
     for (const { peer } of this.#deps.cluster.peers.others()) others.add(peer);
-    for (const [reply, passed] of [...this.#passed]) {
-      if (!others.has(passed.by)) this.#adopt(reply, passed);
-      else if (tellsHeld) this.#tell('held', reply);
+    for (const [reply, forwarded] of [...this.#forwarded]) {
+      if (!others.has(forwarded.by)) this.#adopt(reply, forwarded);
+      else if (reportsHeld) this.#report('held', reply);
     }
     for (const [reply, call] of [...this.#open]) {
       if (call.held > 0) {
-        call.heardAt = now;
+        call.lastReportedAt = now;
         // An answer that was just sent is confirmed soon, unless it waits for its receiver.
-        if (tellsHeld && (call.held > call.sent || now - call.sentAt > TICK_MS)) this.#tell('held', reply);
+        if (reportsHeld && (call.held > call.sent || now - call.sentAt > TICK_MS)) this.#report('held', reply);
         continue;
       }
-      const silentMs = now - call.heardAt;
-      const heardMs = this.#heardAllAt - call.heardAt;
+      const silentMs = now - call.lastReportedAt;
+      const confirmedSilentMs = this.#flushedAt - call.lastReportedAt;
       if (call.requests <= 0) {
         if (silentMs >= REQUEST_LATE_MS) this.#open.delete(reply);
-      } else if (silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0) && heardMs >= ASK_MS) {
+      } else if (silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0) && confirmedSilentMs >= ASK_MS) {
         this.#orphan(reply, call, rank !== null);
       } else if (silentMs >= ASK_MS) {
-        asks ||= heardMs < ASK_MS;
-        if (!call.asked) this.#tell('asked', reply);
+        asks ||= confirmedSilentMs < ASK_MS;
+        if (!call.asked) this.#report('asked', reply);
         call.asked = true;
       }
     }
@@ -353,21 +354,21 @@ export class OpenCalls {
   /** The connection may be dead before this node notices: it then gets no reports, and must not take calls over. */
   #ping(now: number): void {
     const answered = (): void => {
-      this.#heardAllAt = Math.max(this.#heardAllAt, now);
+      this.#flushedAt = Math.max(this.#flushedAt, now);
     };
     void this.#deps.wire.flush().then(answered, () => {});
   }
 
-  /** `allTell`: every node reports the calls that it handles. */
-  #orphan(reply: string, call: OpenCall, allTell: boolean): void {
-    if (this.#passed.has(reply)) return;
-    if (!call.known && !allTell) {
+  /** `allReport`: every node reports the calls that it handles. */
+  #orphan(reply: string, call: OpenCall, allReport: boolean): void {
+    if (this.#forwarded.has(reply)) return;
+    if (!call.known && !allReport) {
       this.#open.delete(reply);
-      this.#over.set(reply, true);
+      this.#answeredReplies.set(reply, true);
       return;
     }
     call.adopted = true;
-    this.#tell('adopted', reply);
+    this.#report('adopted', reply);
     const { orphaned, requests } = call;
     for (let i = 0; i < requests; i++) {
       if (typeof orphaned === 'function') orphaned();
@@ -378,19 +379,19 @@ export class OpenCalls {
     }
   }
 
-  #tell(kind: keyof CallNews, reply: string): void {
-    (this.#news[kind] ??= []).push(reply);
+  #report(kind: keyof CallReports, reply: string): void {
+    (this.#pendingReports[kind] ??= []).push(reply);
   }
 
   #flush(): void {
-    const kinds = Object.entries(this.#news);
-    this.#news = {};
+    const kinds = Object.entries(this.#pendingReports);
+    this.#pendingReports = {};
     // A node that was cut off has to ask before heartbeats show its peers.
     this.#hadPeers ||= this.#deps.cluster.peers.others()[Symbol.iterator]().next().done !== true;
     if (!this.#hadPeers) return;
     const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));
     for (let at = 0; at < most; at += MAX_PER_MESSAGE) {
-      const part: CallNews = Object.fromEntries(
+      const part: CallReports = Object.fromEntries(
         kinds.map(([kind, replies]) => [kind, replies.slice(at, at + MAX_PER_MESSAGE)]),
       );
       this.#deps.bus.publish(SUBJECT, packFrame(part));

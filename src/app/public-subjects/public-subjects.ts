@@ -7,10 +7,10 @@ import { publicCallId, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { elements, field } from '../../protocol/fields.ts';
 import type { RegistryChange } from '../../registry/registry.ts';
+import type { Components } from '../components.ts';
 import { ask, pages, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';
 import { Operator, operatorProfile } from '../operator.ts';
-import type { Rooms } from '../rooms.ts';
 import type { WhenOrphaned } from './open-call.ts';
 import { OpenCalls } from './open-calls.ts';
 import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
@@ -29,7 +29,7 @@ const CONCURRENCY = 256;
  * key. All nodes get each request too, in case the node that runs it dies (`OpenCalls`). Announces servers (S0.3, S0.4).
  */
 export class PublicSubjects {
-  readonly #rooms: Rooms;
+  readonly #components: Components;
   readonly #wire: Wire;
   /** The agent of callers without a key; null if they are refused. */
   readonly #publicPrincipal: string | null;
@@ -41,32 +41,32 @@ export class PublicSubjects {
   #closed = false;
 
   /** Serves the public subjects from now on. Returns null if the configuration does not enable them. */
-  static open(rooms: Rooms): PublicSubjects | null {
-    const { cluster, connection } = rooms;
+  static open(components: Components): PublicSubjects | null {
+    const { cluster, connection } = components;
     if (cluster === null || connection?.publicSubjects === undefined) return null;
     const { bus, wire, publicSubjects } = connection;
-    return new PublicSubjects(rooms, cluster, bus, wire, publicSubjects.principal);
+    return new PublicSubjects(components, cluster, bus, wire, publicSubjects.principal);
   }
 
-  private constructor(rooms: Rooms, cluster: Cluster, bus: Bus, wire: Wire, publicPrincipal: string | null) {
-    this.#rooms = rooms;
+  private constructor(components: Components, cluster: Cluster, bus: Bus, wire: Wire, publicPrincipal: string | null) {
+    this.#components = components;
     this.#wire = wire;
     this.#publicPrincipal = publicPrincipal;
-    this.#calls = new OpenCalls({ bus, wire, clock: rooms.clock, cluster });
-    cluster.listen({ publicCall: (reply, server, by) => this.#passed(reply, server, by) });
+    this.#calls = new OpenCalls({ bus, wire, clock: components.clock, cluster });
+    cluster.listen({ publicCall: (reply, server, by) => this.#trackForwarded(reply, server, by) });
     this.#serveAll();
-    this.#announcements = new ServerAnnouncements({ ...rooms, wire, known: cluster.known });
-    this.#unsubscribe = rooms.registry.onChange((change) => this.#changed(change));
+    this.#announcements = new ServerAnnouncements({ ...components, wire, known: cluster.known });
+    this.#unsubscribe = components.registry.onChange((change) => this.#changed(change));
   }
 
   get inFlight(): number {
-    return this.#calls.inHand;
+    return this.#calls.heldCount;
   }
 
   /** The servers of the cluster may have changed. */
   sync(): void {
     this.#serveAll();
-    this.#announcements.look();
+    this.#announcements.update();
   }
 
   /**
@@ -89,15 +89,15 @@ export class PublicSubjects {
   }
 
   /** A call that node `by` received runs here. The returned function takes its outcome. */
-  #passed(reply: string, server: string, by: string): (outcome: Served) => void {
-    const ended = this.#calls.passed(reply, by);
-    return (outcome) => ended(passedReply(outcome, server, this.#wire.maxPayload));
+  #trackForwarded(reply: string, server: string, by: string): (outcome: Served) => void {
+    const ended = this.#calls.trackForwarded(reply, by);
+    return (outcome) => ended(forwardedReply(outcome, server, this.#wire.maxPayload));
   }
 
   /** Serves exactly the current servers; subscriptions of unchanged ones continue without a gap. */
   #serveAll(): void {
     if (this.#closed) return;
-    const names = new Set(this.#rooms.everywhere.servers().map(({ name }) => name));
+    const names = new Set(this.#components.allUpstreams.servers().map(({ name }) => name));
     for (const [name, subscriptions] of this.#served) {
       if (names.has(name)) continue;
       for (const subscription of subscriptions) void subscription.close();
@@ -132,7 +132,7 @@ export class PublicSubjects {
     run: (message: WireMessage) => Promise<Buffer>,
   ): Promise<void> {
     if (message.reply === '') return;
-    const { operations } = this.#rooms;
+    const { operations } = this.#components;
     const since = operations?.clock.now() ?? 0;
     const taken = this.#calls.take(message.reply);
     if (taken !== null && !(await taken)) return;
@@ -150,7 +150,7 @@ export class PublicSubjects {
     }
     this.#calls.answer(message.reply, answer);
     const error = failed === null || failed instanceof Error ? failed : new Error(String(failed));
-    operations?.ended({ name: isList ? 'list-tools' : 'execute', subject: message.subject, server, error }, since);
+    operations?.report({ name: isList ? 'list-tools' : 'execute', subject: message.subject, server, error }, since);
   }
 
   async #execute(name: string, message: WireMessage): Promise<Buffer> {
@@ -177,14 +177,14 @@ export class PublicSubjects {
 
   /** Returns the caller in one of its conversations, for the call that is answered at `reply`. */
   #caller(principal: Principal, conversation: string, reply: string): Operator {
-    const { gateway, random, operator } = this.#rooms;
+    const { gateway, random, operator } = this.#components;
     const profile = operatorProfile(operator.profile.info ?? '{}', principal, `bus ${conversation}`);
     return new Operator(gateway, random, profile, publicCallId(reply));
   }
 
   /** Refuses a wrong key also with a public principal: a program with a key wants to act as that agent. */
   #principal(message: WireMessage): Principal {
-    const { authenticator } = this.#rooms;
+    const { authenticator } = this.#components;
     const key = message.header(KEY_HEADER);
     const principal =
       key !== null
@@ -204,7 +204,7 @@ function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly 
 }
 
 /** Returns the answer to a call that another node received and that ran here; null if it did not begin here. */
-function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
+function forwardedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
   if (outcome.kind === 'elsewhere') return null;
   try {
     const question = { endpoint: serverEndpoint(server), method: 'tools/call', params: '{}' };

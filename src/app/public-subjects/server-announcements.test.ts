@@ -42,7 +42,7 @@ class Stage {
           return { servers: new Map(stage.own.map((name) => [name, serverNamed(name)])) };
         },
       },
-      everywhere: { servers: () => this.everywhere.map((name) => serverNamed(name)) },
+      allUpstreams: { servers: () => this.everywhere.map((name) => serverNamed(name)) },
       known: {
         instances: (name) => (this.same.includes(name) ? [{} as ReturnType<KnownServers['instances']>[number]] : []),
         against: () => [],
@@ -54,7 +54,7 @@ class Stage {
   /** The cluster serves these now. */
   serve(...names: string[]): void {
     this.everywhere = names;
-    this.events.look();
+    this.events.update();
   }
 
   reconnect(): void {
@@ -79,7 +79,7 @@ test('S0.4 a server that this node drops and another has is not reported as dele
   stage.serve();
   await stage.clock.advance(999);
   assert.deepEqual(stage.announced, []);
-  stage.events.look();
+  stage.events.update();
   await stage.clock.advance(1);
   assert.deepEqual(stage.announced.splice(0), ['deleted web', 'deleted other']);
   assert.deepEqual(await stage.second(), []);

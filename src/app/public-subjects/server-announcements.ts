@@ -4,8 +4,8 @@ import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Upstreams } from '../../model/ports.ts';
+import { sanitizedDefinition, sanitizedDescription } from '../../model/sanitized-definition.ts';
 import type { Server } from '../../model/server.ts';
-import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Operations } from '../operations.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
@@ -21,7 +21,7 @@ interface ServerAnnouncementsDeps {
   readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
   readonly registry: { readonly state: Pick<DesiredState, 'servers'> };
   /** All servers of the cluster, also those whose lost nodes may return. */
-  readonly everywhere: Pick<Upstreams, 'servers'>;
+  readonly allUpstreams: Pick<Upstreams, 'servers'>;
   readonly known: Pick<KnownServers, 'instances' | 'against'>;
   readonly logger: Pick<Logger, 'redact'>;
   /** Null without a tracker. */
@@ -54,7 +54,7 @@ export class ServerAnnouncements {
   }
 
   /** The servers of the cluster may have changed. */
-  look(): void {
+  update(): void {
     if (this.#closed) return;
     const served = new Set(this.#names());
     for (const name of this.#known) if (!served.has(name) && !this.#gone.has(name)) this.#arm(name);
@@ -98,7 +98,7 @@ export class ServerAnnouncements {
   }
 
   #names(): readonly string[] {
-    return this.#deps.everywhere.servers().map(({ name }) => name);
+    return this.#deps.allUpstreams.servers().map(({ name }) => name);
   }
 
   /** Leaves out suspended and disabled servers: programs cannot call them. */
@@ -113,14 +113,14 @@ export class ServerAnnouncements {
   }
 
   #arm(name: string): void {
-    const over = (): void => {
+    const announce = (): void => {
       // Stays pending until NATS is connected.
       if (!this.#deps.wire.connected) return;
       this.#gone.delete(name);
       this.#known.delete(name);
       this.#deleted(name);
     };
-    this.#gone.set(name, this.#deps.clock.after(SETTLED_MS, over));
+    this.#gone.set(name, this.#deps.clock.after(SETTLED_MS, announce));
   }
 
   #created(server: Server): void {
@@ -142,7 +142,7 @@ export class ServerAnnouncements {
     const since = clock.now();
     const error = wire.connected ? null : new GatewayError('NOT_SENT', 'there is no connection to NATS', { server });
     wire.publish(subject, event);
-    operations?.ended({ name, subject, server, error }, since);
+    operations?.report({ name, subject, server, error }, since);
   }
 }
 
@@ -151,9 +151,9 @@ export class ServerAnnouncements {
  * headers; masks other secrets, or shows their references. `redact` masks every known secret.
  */
 export function createdEvent({ name, description, transport }: Server, redact: (text: string) => string): Buffer {
-  const { command, args, url } = sweptDefinition(transport);
+  const { command, args, url } = sanitizedDefinition(transport);
   const event: Record<string, unknown> = { name, transport: transport.type };
-  if (description !== null) event['description'] = redact(sweptDescription(description, transport));
+  if (description !== null) event['description'] = redact(sanitizedDescription(description, transport));
   if (command !== null) Object.assign(event, { command: redact(command), args: args.map(redact) });
   if (url !== null) event['url'] = redact(url);
   return Buffer.from(JSON.stringify(event));

@@ -97,10 +97,10 @@ test('the lists of a client of several servers: what is one server’s, and what
       'm',
     );
     assert.ok(typeof found !== 'string');
-    return found.conversations[0]!.shown.map(({ list, items, perhaps }) => [
+    return found.conversations[0]!.shown.map(({ list, items, ambiguous }) => [
       list.method,
       items.map(({ name, uri }) => uri ?? name),
-      perhaps.map(({ uri }) => uri),
+      ambiguous.map(({ uri }) => uri),
     ]);
   };
   const app = { name: 'm__t', _meta: { ui: { resourceUri: 'ui://trunkline/m/x' } } };

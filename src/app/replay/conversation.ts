@@ -43,7 +43,7 @@ export interface ShownList {
   /** Under the server's own names. */
   readonly items: readonly ExactObject[];
   /** Resources that may belong to another server; their URIs do not show it. */
-  readonly perhaps: readonly ExactObject[];
+  readonly ambiguous: readonly ExactObject[];
   /** `_meta` of the client's request; undefined in the stateful era. */
   readonly meta: ExactJson | undefined;
 }
@@ -59,7 +59,7 @@ interface RecordedMessage {
   readonly message: ExactObject;
 }
 
-type Introduction = Pick<Conversation, 'session' | 'revision' | 'capabilities' | 'client'>;
+type SessionHeader = Pick<Conversation, 'session' | 'revision' | 'capabilities' | 'client'>;
 
 /**
  * Returns the conversations with one server in a recording; a text if there are none, or if `of` has to choose between servers.
@@ -71,7 +71,7 @@ export function readConversations(
 ): { readonly server: string; readonly conversations: readonly Conversation[] } | string {
   const read = readLines(jsonl);
   if (typeof read === 'string') return read;
-  const { entries, introductions } = read;
+  const { entries, headers } = read;
   const servers = [...new Set(entries.flatMap(({ server, endpoint }) => server ?? serverAt(endpoint) ?? []))];
   const server = of ?? (servers.length === 1 ? servers[0]! : null);
   if (server === null) {
@@ -79,9 +79,9 @@ export function readConversations(
     return `the recording is of several servers: say which one is meant (${servers.sort().join(', ')})`;
   }
   const conversations: Conversation[] = [];
-  for (const introduction of introductions) {
-    const own = entries.filter(({ session }) => session === introduction.session);
-    const conversation = conversationOf(introduction, own, server);
+  for (const header of headers) {
+    const own = entries.filter(({ session }) => session === header.session);
+    const conversation = conversationOf(header, own, server);
     if (conversation.steps.length > 0 || conversation.initialize !== null || conversation.shown.length > 0) {
       conversations.push(conversation);
     }
@@ -89,25 +89,25 @@ export function readConversations(
   return conversations.length === 0 ? `nothing was sent to ${server} in this recording` : { server, conversations };
 }
 
-function conversationOf(introduction: Introduction, entries: readonly RecordedMessage[], server: string): Conversation {
+function conversationOf(header: SessionHeader, entries: readonly RecordedMessage[], server: string): Conversation {
   const client = entries.filter(({ wire }) => wire === 'client');
   const alone = client.filter(({ endpoint }) => serverAt(endpoint) === server);
-  if (alone.length > 0) return collected(introduction, alone, 'client');
+  if (alone.length > 0) return collected(header, alone, 'client');
   const theirs = entries.filter((entry) => entry.wire === 'server' && entry.server === server);
-  const conversation = collected(introduction, theirs, 'gateway');
-  conversation.elsewhere.push(...collected(introduction, client, 'client').asks);
+  const conversation = collected(header, theirs, 'gateway');
+  conversation.elsewhere.push(...collected(header, client, 'client').asks);
   conversation.shown = shownTo(client, server);
   return conversation;
 }
 
 /** `asker`: which side sent the requests on this wire. */
 function collected(
-  introduction: Introduction,
+  header: SessionHeader,
   entries: readonly RecordedMessage[],
   asker: 'client' | 'gateway',
 ): Conversation {
   const [steps, asks]: [Step[], RecordedAsk[]] = [[], []];
-  const conversation: Conversation = { ...introduction, initialize: null, steps, asks, elsewhere: [], shown: [] };
+  const conversation: Conversation = { ...header, initialize: null, steps, asks, elsewhere: [], shown: [] };
   const open = new Map<string, Step | RecordedAsk>();
   for (const { from, message, connection = '', exchange } of entries) {
     const method = textOf(message['method']);
@@ -206,7 +206,12 @@ function shownTo(entries: readonly RecordedMessage[], server: string): readonly 
   );
   const isAlone = named.length > 0 && named.every((name) => textOf(name)?.startsWith(prefix));
   return [...last].flatMap(([list, { items, meta }]) => {
-    const shown: ShownList & { items: ExactObject[]; perhaps: ExactObject[] } = { list, meta, items: [], perhaps: [] };
+    const shown: ShownList & { items: ExactObject[]; ambiguous: ExactObject[] } = {
+      list,
+      meta,
+      items: [],
+      ambiguous: [],
+    };
     for (const item of items) {
       const exposed = textOf(item[list.itemKey]) ?? '';
       const own = ownItem(item, server);
@@ -215,9 +220,9 @@ function shownTo(entries: readonly RecordedMessage[], server: string): readonly 
         if (/_[0-9a-f]{8}$/.test(exposed)) return [];
         shown.items.push({ ...own, name: exposed.slice(prefix.length) });
       } else if (own[list.itemKey] !== exposed) shown.items.push(own);
-      else if (!isWrapped(exposed)) shown[isAlone ? 'items' : 'perhaps'].push(own);
+      else if (!isWrapped(exposed)) shown[isAlone ? 'items' : 'ambiguous'].push(own);
     }
-    return shown.items.length + shown.perhaps.length === 0 ? [] : [shown];
+    return shown.items.length + shown.ambiguous.length === 0 ? [] : [shown];
   });
 }
 
@@ -233,9 +238,9 @@ function serverAt(endpoint: string | null | undefined): string | null {
 
 function readLines(
   jsonl: string,
-): { readonly entries: readonly RecordedMessage[]; readonly introductions: readonly Introduction[] } | string {
+): { readonly entries: readonly RecordedMessage[]; readonly headers: readonly SessionHeader[] } | string {
   const entries: RecordedMessage[] = [];
-  const introductions = new Map<string, Introduction>();
+  const headers = new Map<string, SessionHeader>();
   if (jsonl.length > MAX_REPLAY_BYTES) {
     return `the recording has ${jsonl.length} characters, more than ${MAX_REPLAY_BYTES}: record with lower limits`;
   }
@@ -262,9 +267,9 @@ function readLines(
     const fault = faultIn(read as ExactObject, isEntry ? TEXTS_OF_ENTRY : TEXTS_OF_INTRODUCTION);
     if (fault !== null) return `line ${at + 2} of the recording: ${fault}`;
     if (isEntry) entries.push(read as unknown as RecordedMessage);
-    else introductions.set((read as unknown as Introduction).session, read as unknown as Introduction);
+    else headers.set((read as unknown as SessionHeader).session, read as unknown as SessionHeader);
   }
-  return { entries, introductions: [...introductions.values()] };
+  return { entries, headers: [...headers.values()] };
 }
 
 /** Members that are texts; `?` marks those that may be null or missing. */

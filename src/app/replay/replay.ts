@@ -95,7 +95,7 @@ class Replaying {
   }
 
   async #step(step: Step): Promise<void> {
-    const why = whyNot(step);
+    const why = skipReason(step);
     if (why !== null) {
       this.skipped.push(`${step.number} ${step.title}: ${why}`);
       return;
@@ -129,7 +129,7 @@ class Replaying {
   }
 
   /** Compares all pages of a list with the recorded ones. */
-  async #compareList({ list: { method, resultKey, itemKey }, items, perhaps, meta }: ShownList): Promise<void> {
+  async #compareList({ list: { method, resultKey, itemKey }, items, ambiguous, meta }: ShownList): Promise<void> {
     const after: ExactJson[] = [];
     let cursor: string | null = null;
     for (let page = 0; page === 0 || cursor !== null; page++) {
@@ -145,7 +145,7 @@ class Replaying {
       cursor = textOf(memberOf(answer, 'result', 'nextCursor'));
     }
     const now = new Set(after.map((item) => memberOf(item, itemKey)));
-    const before = [...items, ...perhaps.filter((item) => now.has(item[itemKey]))];
+    const before = [...items, ...ambiguous.filter((item) => now.has(item[itemKey]))];
     const title = { number: 0, title: method };
     this.#compare(title, { result: { [resultKey]: before } }, { result: { [resultKey]: after } });
   }
@@ -159,7 +159,7 @@ export function isStateless({ steps }: Conversation): boolean {
 }
 
 /** Returns why the request is not replayed; null if it is. */
-export function whyNot({ method, answer }: Step): string | null {
+export function skipReason({ method, answer }: Step): string | null {
   if (method === LISTENS) return 'it listens until it is ended';
   if (method.startsWith('tasks/') && method !== 'tasks/result') return 'the state of a task depends on the time';
   if (answer === null) return 'it was not answered';

@@ -1,7 +1,7 @@
 import { type Conversation, readConversations } from './conversation.ts';
 import { patternOf, VOLATILE } from './differences.ts';
 import { type ExactJson, type ExactObject, isExactObject } from './exact-json.ts';
-import { bodyOf, isStateless, whyNot } from './replay.ts';
+import { bodyOf, isStateless, skipReason } from './replay.ts';
 
 /** How the test reaches the server. `keyIn`: the environment variable that may hold a key for it. */
 export type TestedServer =
@@ -42,10 +42,10 @@ function sessionOf(conversation: Conversation): object {
     asks: asks.flatMap(({ method, answer }) => (answer === null ? [] : [{ method, ...bodyOf(answer) }])),
     // Without lists in another era than the server's, which the gateway has translated.
     lists: shown
-      .filter(({ meta, perhaps }) => (meta !== undefined) === isStateless(conversation) && perhaps.length === 0)
+      .filter(({ meta, ambiguous }) => (meta !== undefined) === isStateless(conversation) && ambiguous.length === 0)
       .map(({ list: { method, resultKey }, items }) => ({ method, key: resultKey, items })),
     steps: steps
-      .filter((step) => whyNot(step) === null && step.method !== 'server/discover')
+      .filter((step) => skipReason(step) === null && step.method !== 'server/discover')
       .map(({ method, title, request, answer }) => ({
         title,
         method,

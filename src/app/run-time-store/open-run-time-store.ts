@@ -6,7 +6,7 @@ import type { DesiredState } from '../../model/desired-state.ts';
 import { systemRandom } from '../../model/random.ts';
 import { sealingOf } from '../../model/sealing.ts';
 import { copyIn, LastKnownStore } from '../../store/run-time-store/last-known-store.ts';
-import { PostgresRunTimeStore, placeOf } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
+import { databaseLocation, PostgresRunTimeStore } from '../../store/run-time-store/postgres/postgres-run-time-store.ts';
 import { type RunTimeStore, StoreError, type StoreSnapshot } from '../../store/run-time-store/run-time-store.ts';
 import { StoreUnusable } from '../../store/run-time-store/run-time-store-file.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
@@ -17,9 +17,9 @@ import { gatewayFolder } from '../gateway-folders.ts';
 
 const SCHEMA = 'trunkline';
 const EVENTS = 'pins.events';
-const DECIDED = ['server', 'suspended', 'pins.servers', 'pins'];
+const DECISION_COLLECTIONS = ['server', 'suspended', 'pins.servers', 'pins'];
 /** The collections that a node needs to start. */
-const COPIED = [...DECIDED, 'secrets', 'credentials', 'logins', 'oauth_clients'];
+const COPIED = [...DECISION_COLLECTIONS, 'secrets', 'credentials', 'logins', 'oauth_clients'];
 
 export interface OpenedStore {
   readonly runTimeStore: RunTimeStore;
@@ -48,7 +48,7 @@ export function openRunTimeStore(
   connection: ClusterConnection | null = null,
 ): OpenedStore {
   const { cluster } = state;
-  const looks = options.state === 'look';
+  const isReadOnly = options.state === 'look';
   const alone = cluster === null || (options.state === 'none' && options.joins !== true);
   const decidable = { refusal: null, undecidable: null };
   if (!alone && cluster.store !== null) {
@@ -59,16 +59,18 @@ export function openRunTimeStore(
         ? database
         : new LastKnownStore({
             store: database,
-            place: placeOf(url),
+            place: databaseLocation(url),
             path: gatewayFolder(state.dataDir, options.load).file('store.copy'),
             collections: COPIED,
-            keeps: !looks,
+            updatesCopy: !isReadOnly,
             logger,
           });
-    return looks ? looking(runTimeStore) : { runTimeStore, credentialStore: runTimeStore, shared: true, ...decidable };
+    return isReadOnly
+      ? readOnlyStore(runTimeStore)
+      : { runTimeStore, credentialStore: runTimeStore, shared: true, ...decidable };
   }
   const runTimeStore = new SqliteRunTimeStore({ path: runTimeStorePath(options, state), clock, logger });
-  if (looks) return looking(runTimeStore);
+  if (isReadOnly) return readOnlyStore(runTimeStore);
   if (connection !== null) {
     const path = options.state === 'none' ? null : gatewayFolder(state.dataDir, options.load).file('store.copy');
     const shared = inJetStream(connection, path, clock, logger);
@@ -94,16 +96,16 @@ function inJetStream(
   };
   const confirmed = (): boolean => identity.confirmed;
   const store = new BucketRunTimeStore({ state, sealing, clock, random: systemRandom, logger, confirmed, lastKnown });
-  const collections = [...DECIDED, MAKING];
-  return new LastKnownStore({ store, place, path, begins: true, collections, keeps: true, logger });
+  const collections = [...DECISION_COLLECTIONS, MAKING];
+  return new LastKnownStore({ store, place, path, mayStartEmpty: true, collections, updatesCopy: true, logger });
 }
 
 /**
  * Moves changes that a node stored before its cluster shared a store. Records of the shared store win, and so do its pins of a
  * server over all pins of this node for that server. If the shared store is unavailable, the next start moves the rest.
  */
-export async function moveDecided(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
-  const { records } = await from.read([...DECIDED, EVENTS]);
+export async function migrateDecisions(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
+  const { records } = await from.read([...DECISION_COLLECTIONS, EVENTS]);
   const own = Array.from(records, ([collection, some]) =>
     [...some.values()].map((record) => ({ collection, ...record })),
   ).flat();
@@ -134,13 +136,13 @@ function serverIn(value: string): string {
 }
 
 /** A command that only reads offers what a gateway would. Its changes are not stored; they apply in the memory of its process. */
-function looking(store: RunTimeStore): OpenedStore {
-  const runTimeStore = writingBy(store, async () => ({ ok: true, revision: 0 }));
-  return { runTimeStore, credentialStore: store, shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
+function readOnlyStore(store: RunTimeStore): OpenedStore {
+  const runTimeStore = withApply(store, async () => ({ ok: true, revision: 0 }));
+  return { runTimeStore, credentialStore: store, shared: false, refusal: READ_ONLY, undecidable: READ_ONLY };
 }
 
 /** Returns the same store with another `apply`. */
-function writingBy(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
+function withApply(runTimeStore: RunTimeStore, apply: RunTimeStore['apply']): RunTimeStore {
   return {
     read: (collections) => runTimeStore.read(collections),
     list: (collection, options) => runTimeStore.list(collection, options),
@@ -163,7 +165,7 @@ export async function openStores(
   const opened = openRunTimeStore(options, state, clock, logger, connection);
   const { shared, refusal, undecidable } = opened;
   const announced = shared && connection !== null;
-  const runTimeStore = announced ? announcing(opened.runTimeStore, connection.bus) : opened.runTimeStore;
+  const runTimeStore = announced ? withNotifications(opened.runTimeStore, connection.bus) : opened.runTimeStore;
   const isOne = opened.credentialStore === opened.runTimeStore;
   const records = isOne ? runTimeStore : opened.credentialStore;
   const close = async (): Promise<void> => {
@@ -171,7 +173,7 @@ export async function openStores(
     if (!isOne) await records.close();
   };
   try {
-    if (shared && !isOne) await moveDecided(records, runTimeStore, logger);
+    if (shared && !isOne) await migrateDecisions(records, runTimeStore, logger);
   } catch (error) {
     await close();
     throw error;
@@ -190,8 +192,8 @@ export async function openStores(
 }
 
 /** Returns the shared store. It notifies the other nodes of writes, so that they need not wait for their next poll. */
-function announcing(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
-  return writingBy(runTimeStore, async (writes) => {
+function withNotifications(runTimeStore: RunTimeStore, bus: Bus): RunTimeStore {
+  return withApply(runTimeStore, async (writes) => {
     const applied = await runTimeStore.apply(writes);
     if (applied.ok) bus.publish(STORE_WRITTEN, Buffer.from(String(applied.revision)));
     return applied;
@@ -215,7 +217,7 @@ function warnOfForgotten({ servers }: Pick<DesiredState, 'servers'>, logger: Log
   logger.warn('pins_not_kept', { servers: guarded.map(({ name }) => name), reason });
 }
 
-const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
+const READ_ONLY = 'a gateway that was started for one command changes nothing';
 
 const NO_NODE =
   'the nodes of this cluster keep such changes in NATS: start the gateway, and repeat it, or name a PostgreSQL in cluster.store';

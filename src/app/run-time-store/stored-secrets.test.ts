@@ -11,7 +11,7 @@ import { CredentialKeys } from '../../store/credential-keys.ts';
 import type { RunTimeStore } from '../../store/run-time-store/run-time-store.ts';
 import { SqliteRunTimeStore } from '../../store/run-time-store/sqlite-run-time-store.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { KeptKeys } from './stored-secrets.ts';
+import { KeyRotation } from './stored-secrets.ts';
 
 const COLLECTIONS = ['credentials', 'logins', 'oauth_clients', 'secrets'] as const;
 
@@ -28,7 +28,7 @@ function folderOf(t: TestContext) {
     const source = new CredentialKeys(join(folder, 'credentials.key'), () => systemRandom.hex(32));
     const sealing = new RecordSealing(source, systemRandom);
     const of = (collection: string) => new SealedRecords<object>(records, sealing, collection);
-    return { of, source, keys: new KeptKeys({ source, records, sealing, clock: systemClock, logger }) };
+    return { of, source, keys: new KeyRotation({ source, records, sealing, clock: systemClock, logger }) };
   };
   const keyLines = () => readFileSync(join(folder, 'credentials.key'), 'utf8').trim().split('\n');
   return { open, keyLines, lines, file: (name: string) => join(folder, name) };

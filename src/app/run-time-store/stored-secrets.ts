@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
-import type { LoadOptions, SecretsPlace } from '../../config/load-config.ts';
+import type { LoadOptions, SecretStoreSettings } from '../../config/load-config.ts';
 import type { Records } from '../../credentials/credential-store.ts';
 import type { ServerCredentials } from '../../credentials/credentials.ts';
-import { sealAnew } from '../../credentials/sealing-anew.ts';
+import { reseal } from '../../credentials/reseal.ts';
 import { Secrets } from '../../credentials/secrets.ts';
 import { type KeySource, RecordSealing } from '../../gateway/sealer.ts';
 import { type Clock, systemClock } from '../../model/clock.ts';
+import { OneAtATime } from '../../model/one-at-a-time.ts';
 import { type Random, systemRandom } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { CredentialKeys } from '../../store/credential-keys.ts';
@@ -24,7 +25,7 @@ const KEY_BYTES = 32;
  */
 export function credentialKeys(
   { state, load }: Pick<AppOptions, 'state' | 'load'>,
-  { dataDir, cluster }: SecretsPlace,
+  { dataDir, cluster }: SecretStoreSettings,
   connection: Pick<ClusterConnection, 'key' | 'previousKeys'> | null,
   random: Random,
 ): KeySource {
@@ -52,10 +53,10 @@ export function withStoredSecrets(
   const secrets: LoadOptions['secrets'] = async (place) => {
     const { load, cluster: connection = null } = options;
     if (options.state === 'none' && (options.joins !== true || place.cluster?.store == null)) return new Map();
-    const looking = { state: 'look', load } as const;
-    const { runTimeStore } = openRunTimeStore(looking, { ...place, servers: new Map() }, systemClock, logger);
+    const readOnlyOptions = { state: 'look', load } as const;
+    const { runTimeStore } = openRunTimeStore(readOnlyOptions, { ...place, servers: new Map() }, systemClock, logger);
     try {
-      const sealing = new RecordSealing(credentialKeys(looking, place, connection, systemRandom), systemRandom);
+      const sealing = new RecordSealing(credentialKeys(readOnlyOptions, place, connection, systemRandom), systemRandom);
       const found = new Secrets({ records: runTimeStore, sealing, clock: systemClock, logger });
       await found.refresh();
       return found.values;
@@ -66,7 +67,7 @@ export function withStoredSecrets(
   return { ...options.load, secrets };
 }
 
-interface KeptKeysDeps {
+interface KeyRotationDeps {
   readonly source: KeySource;
   readonly records: Records;
   readonly sealing: Sealing;
@@ -75,11 +76,11 @@ interface KeptKeysDeps {
 }
 
 /** The keys of credentials. Rotations run one at a time and survive a crash: an old key is deleted when no record needs it. */
-export class KeptKeys {
-  readonly #deps: KeptKeysDeps;
-  #last: Promise<unknown> = Promise.resolve();
+export class KeyRotation {
+  readonly #deps: KeyRotationDeps;
+  readonly #queue = new OneAtATime();
 
-  constructor(deps: KeptKeysDeps) {
+  constructor(deps: KeyRotationDeps) {
     this.#deps = deps;
   }
 
@@ -88,7 +89,7 @@ export class KeptKeys {
     const { source, logger } = this.#deps;
     if (source.keys.length < 2) return;
     try {
-      const records = await this.#exclusively(() => this.#settle());
+      const records = await this.#queue.run(() => this.#settle());
       logger.info('credentials_sealed_anew', { records });
     } catch (error) {
       logger.warn('credentials_not_sealed_anew', { reason: (error as Error).message });
@@ -97,35 +98,32 @@ export class KeptKeys {
 
   /** Resolves with the number of records sealed with a new key; null if the keys are not from a file of this gateway. */
   rotate(): Promise<number | null> {
-    return this.#exclusively(async () => {
+    return this.#queue.run(async () => {
       const { source } = this.#deps;
       if (!(source instanceof CredentialKeys)) return null;
-      source.begin();
+      source.beginRotation();
       return this.#settle();
     });
   }
 
   async #settle(): Promise<number> {
     const { source, records, sealing, clock } = this.#deps;
-    const sealed = await sealAnew(records, sealing, clock);
-    if (source instanceof CredentialKeys) source.settle();
+    const sealed = await reseal(records, sealing, clock);
+    if (source instanceof CredentialKeys) source.finishRotation();
     return sealed;
-  }
-
-  #exclusively<T>(task: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(task);
-    this.#last = result.catch(() => {});
-    return result;
   }
 }
 
 /** Returns the stored secrets and logins that no key opens, with the remedy. */
-export function unreadable(rooms: { readonly secrets: Secrets; readonly credentials: ServerCredentials }): string[] {
+export function unreadable(components: {
+  readonly secrets: Secrets;
+  readonly credentials: ServerCredentials;
+}): string[] {
   const lost = 'cannot be opened, the key that sealed it is gone';
-  const secrets = [...rooms.secrets.values].filter(([, value]) => value === null);
+  const secrets = [...components.secrets.values].filter(([, value]) => value === null);
   return [
     ...secrets.map(([name]) => `the secret ${name} ${lost}: set it again with trunkline secret set ${name}`),
-    ...rooms.credentials.unreadable.map(
+    ...components.credentials.unreadable.map(
       (key) => `the login of ${key} ${lost}: sign in again with trunkline login ${key.replace(' ', ' --principal ')}`,
     ),
   ];

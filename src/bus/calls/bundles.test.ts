@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES, type Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
-import { FramePost } from './frame-post.ts';
-import { Entries, FRAME, keyOf, plainFrame, wordsOf } from './frames.ts';
+import { FrameSender } from './frame-sender.ts';
+import { Entries, FRAME, frameText, keyOf, plainFrame } from './frames.ts';
 
 const CALL = '00112233445566aa';
 const ID = { family: 0x00112233, number: 0x445566aa };
@@ -20,17 +20,17 @@ interface Sent {
 function posting(
   send: (peer: string, message: Buffer, begins: number | null) => void,
   maxPayload = 1_000_000,
-): FramePost {
+): FrameSender {
   const last = (subject: string): string => subject.split('.').at(-1)!;
   const publish: Wire['publish'] = (subject, message, reply) =>
     send(last(subject), message, reply === undefined ? null : Number(last(reply)));
-  return new FramePost(
+  return new FrameSender(
     { connected: true, maxPayload, publish } as Wire,
     { peer: 'me', sign() {} } as unknown as Signer,
   );
 }
 
-function sending(maxPayload = 1_000_000): { readonly bundles: FramePost; readonly sent: Sent[] } {
+function sending(maxPayload = 1_000_000): { readonly bundles: FrameSender; readonly sent: Sent[] } {
   const sent: Sent[] = [];
   const bundles = posting((peer, message, begins) => {
     const entries: string[] = [];
@@ -38,9 +38,9 @@ function sending(maxPayload = 1_000_000): { readonly bundles: FramePost; readonl
     while (read.next()) {
       const { family, number } = read;
       assert.deepEqual({ family, number }, ID);
-      entries.push(`${read.end} ${CALL} ${wordsOf(read)}`);
+      entries.push(`${read.end} ${CALL} ${frameText(read)}`);
     }
-    assert.ok(read.whole);
+    assert.ok(read.isComplete);
     sent.push({ peer, begins, entries });
   }, maxPayload);
   return { bundles, sent };
@@ -94,7 +94,7 @@ test('a bundle has room for any number of frames, and each message has its own m
   for (const message of messages) {
     const read = new Entries(message.subarray(SIGNATURE_BYTES));
     const found: string[] = [];
-    while (read.next()) found.push(wordsOf(read));
+    while (read.next()) found.push(frameText(read));
     assert.deepEqual(found, texts);
     message.fill(0);
   }
@@ -103,7 +103,7 @@ test('a bundle has room for any number of frames, and each message has its own m
 test('frames that wait when the connection is lost are lost with it', async () => {
   const { bundles, sent } = sending();
   bundles.transmit('a', 'new', ID, frame('lost'));
-  bundles.lost();
+  bundles.dropQueued();
   await turn();
   assert.equal(sent.length, 0);
 });
@@ -114,7 +114,7 @@ test('messages with wrong lengths are not read to their end', () => {
     const entries = new Entries(bytes);
     let count = 0;
     while (entries.next()) count++;
-    return [entries.whole, count];
+    return [entries.isComplete, count];
   };
   assert.deepEqual(read(message), [true, 2]);
   for (let at = 1; at < message.length; at++) {

@@ -2,17 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { Wire } from '../wire.ts';
-import { CallTransport, type Look } from './call-transport.ts';
-import type { FramePost } from './frame-post.ts';
+import { CallTransport, type TickInfo } from './call-transport.ts';
+import type { FrameSender } from './frame-sender.ts';
 
 /** `next`: when each look wants the next one, after itself; none: never. */
-function looking(...next: number[]): { clock: FakeClock; transport: CallTransport; looks: Look[]; at: () => number[] } {
+function looking(...next: number[]): {
+  clock: FakeClock;
+  transport: CallTransport;
+  looks: TickInfo[];
+  at: () => number[];
+} {
   const clock = new FakeClock(0);
-  const looks: Look[] = [];
+  const looks: TickInfo[] = [];
   const transport = new CallTransport(
     {} as Wire,
     clock,
-    {} as FramePost,
+    {} as FrameSender,
     () => {},
     (look) => {
       looks.push(look);
@@ -75,7 +80,7 @@ test('a look that comes much too late says that the process stood still', async 
   clock.skip(501);
   await clock.advance(100);
   assert.deepEqual(
-    looks.map(({ stood }) => stood),
+    looks.map(({ stalled }) => stalled),
     [false, true, false],
   );
 });
@@ -86,7 +91,7 @@ test('what is wanted while a look goes on, or by one that fails, is not forgotte
   const transport: CallTransport = new CallTransport(
     {} as Wire,
     clock,
-    {} as FramePost,
+    {} as FrameSender,
     () => {},
     ({ now }) => {
       at.push(now);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Wire } from '../wire.ts';
-import type { FramePost } from './frame-post.ts';
+import type { FrameSender } from './frame-sender.ts';
 import { FRAME_OVERHEAD } from './frames.ts';
 
 const CHUNK_BYTES = 512 * 1024;
@@ -12,16 +12,16 @@ export const MAX_DEADLINE_MS = 0x7fff_ffff;
 /** Interval between beats, which visit all calls. */
 const BEAT_MS = 1_000;
 /** Shortest interval between two ticks; what falls due meanwhile waits. */
-const APART_MS = 20;
+const MIN_TICK_INTERVAL_MS = 20;
 /** A timer this late means that this process was stalled. */
 const STALL_MS = 400;
 
-export interface Look {
+export interface TickInfo {
   readonly now: number;
   /** Visits all calls and ticks their channels. */
   readonly beat: boolean;
   /** This process was stalled: it has not read yet what arrived meanwhile. */
-  readonly stood: boolean;
+  readonly stalled: boolean;
 }
 
 /**
@@ -29,11 +29,11 @@ export interface Look {
  * anything is due.
  */
 export class CallTransport {
-  readonly post: FramePost;
+  readonly sender: FrameSender;
   readonly slow: (subject: string) => void;
   readonly #wire: Wire;
   readonly #clock: Clock;
-  readonly #tick: (look: Look) => number;
+  readonly #tick: (info: TickInfo) => number;
   #stop: (() => void) | null = null;
   #firesAt = Number.POSITIVE_INFINITY;
   #notBefore = 0;
@@ -45,11 +45,11 @@ export class CallTransport {
   constructor(
     wire: Wire,
     clock: Clock,
-    post: FramePost,
+    sender: FrameSender,
     slow: (subject: string) => void,
-    tick: (look: Look) => number,
+    tick: (info: TickInfo) => number,
   ) {
-    this.post = post;
+    this.sender = sender;
     this.slow = slow;
     this.#wire = wire;
     this.#clock = clock;
@@ -93,14 +93,14 @@ export class CallTransport {
       this.#arm();
       return;
     }
-    const stood = now - this.#firesAt > STALL_MS;
+    const stalled = now - this.#firesAt > STALL_MS;
     const beat = now >= this.nextBeat;
     if (beat) this.nextBeat = now + BEAT_MS;
     this.#firesAt = Number.POSITIVE_INFINITY;
-    this.#notBefore = now + APART_MS;
+    this.#notBefore = now + MIN_TICK_INTERVAL_MS;
     let next = this.nextBeat;
     try {
-      next = this.#tick({ now, beat, stood });
+      next = this.#tick({ now, beat, stalled });
     } finally {
       this.wakeAt(next);
     }

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { Wire } from '../wire.ts';
-import { CallEnd } from './call-end.ts';
+import { CallEndpoint } from './call-endpoint.ts';
 import { CallTransport } from './call-transport.ts';
 import { Calls } from './calls.ts';
-import type { FramePost } from './frame-post.ts';
+import type { FrameSender } from './frame-sender.ts';
 import { type CallId, keyOf } from './frames.ts';
 
-class TestCall extends CallEnd {
+class TestCall extends CallEndpoint {
   readonly heard: string[] = [];
   looks = 0;
 
@@ -17,7 +17,7 @@ class TestCall extends CallEnd {
     this.endIn(endMs);
   }
 
-  override tick(look: Parameters<CallEnd['tick']>[0]): number {
+  override tick(look: Parameters<CallEndpoint['tick']>[0]): number {
     this.looks++;
     return super.tick(look);
   }
@@ -37,7 +37,7 @@ class TestCall extends CallEnd {
 
   data(): void {}
   ack(): void {}
-  told(): void {}
+  controlFrame(): void {}
   resync(): void {}
   transmit(): void {}
   received(): void {}
@@ -60,7 +60,7 @@ function table(): { clock: FakeClock; calls: TestCalls } {
   const transport: CallTransport = new CallTransport(
     {} as Wire,
     clock,
-    {} as FramePost,
+    {} as FrameSender,
     () => {},
     (look) => calls.tick(look),
   );

@@ -1,14 +1,14 @@
-import { ByNumber } from '../../model/by-number.ts';
-import type { CallEnd, CallKeeper } from './call-end.ts';
-import type { CallTransport, Look } from './call-transport.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
+import type { CallEndpoint, CallTable } from './call-endpoint.ts';
+import type { CallTransport, TickInfo } from './call-transport.ts';
 import { type CallId, FRAME, type Framed, keyOf, readAck, readData } from './frames.ts';
 
 /** The open calls of one direction. */
-export abstract class Calls<Call extends CallEnd> implements CallKeeper {
+export abstract class Calls<Call extends CallEndpoint> implements CallTable {
   readonly transport: CallTransport;
-  protected readonly open = new ByNumber<Call>();
+  protected readonly open = new IntegerMap<Call>();
   /** Calls that `tick` visits before the next beat; a beat visits all calls. */
-  #soon: CallEnd[] = [];
+  #scheduled: CallEndpoint[] = [];
 
   constructor(transport: CallTransport) {
     this.transport = transport;
@@ -29,31 +29,31 @@ export abstract class Calls<Call extends CallEnd> implements CallKeeper {
     } else if (kind === FRAME.ack) {
       const ack = readAck(frame);
       if (ack !== null) call.ack(ack);
-    } else call.told(kind, frame);
+    } else call.controlFrame(kind, frame);
   }
 
   resync(): void {
     for (const call of this.open.values()) call.resync();
   }
 
-  wake(call: CallEnd, at: number): void {
+  wake(call: CallEndpoint, at: number): void {
     this.transport.wakeAt(at);
-    if (call.soon || at >= this.transport.nextBeat) return;
-    call.soon = true;
-    this.#soon.push(call);
+    if (call.isScheduled || at >= this.transport.nextBeat) return;
+    call.isScheduled = true;
+    this.#scheduled.push(call);
   }
 
   /** Returns the time at which it must be called again. */
-  tick(look: Look): number {
-    const calls = look.beat ? this.open.values() : this.#soon;
-    this.#soon = [];
+  tick(info: TickInfo): number {
+    const calls = info.beat ? this.open.values() : this.#scheduled;
+    this.#scheduled = [];
     let next = Number.POSITIVE_INFINITY;
     for (const call of calls) {
-      call.soon = false;
-      const at = call.tick(look);
-      if (at < this.transport.nextBeat && !call.soon) {
-        call.soon = true;
-        this.#soon.push(call);
+      call.isScheduled = false;
+      const at = call.tick(info);
+      if (at < this.transport.nextBeat && !call.isScheduled) {
+        call.isScheduled = true;
+        this.#scheduled.push(call);
       }
       next = Math.min(next, at);
     }

@@ -114,7 +114,7 @@ export class Channel {
     while (this.#unacked.length > 0 && this.#unacked[0]!.seq < seq) {
       this.#unackedBytes -= this.#unacked.shift()!.frame.length;
     }
-    if (resync) this.repeat();
+    if (resync) this.retransmit();
     this.#push();
     if (this.#full && this.#queuedBytes <= HIGH_BYTES / 2) {
       this.#full = false;
@@ -122,7 +122,7 @@ export class Channel {
     }
   }
 
-  repeat(): void {
+  retransmit(): void {
     for (const { frame } of this.#unacked) this.#ends.transmit(Buffer.from(frame));
   }
 
@@ -139,7 +139,7 @@ export class Channel {
     if (!this.#open) return;
     if (this.#sinceAckFrames > 0 || this.#waiting.length > 0 || this.#askedFor > 0)
       this.acknowledge(this.#askedFor > 0);
-    if (this.#unacked.length > 0 && ++this.#silentTicks % SILENT_TICKS === 0) this.repeat();
+    if (this.#unacked.length > 0 && ++this.#silentTicks % SILENT_TICKS === 0) this.retransmit();
   }
 
   pause(): void {

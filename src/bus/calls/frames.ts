@@ -102,7 +102,7 @@ export function subjectOf(request: Framed): string {
   return request.bytes.toString('latin1', subjectAt(request), request.to - 1);
 }
 
-export function wordsOf({ bytes, from, to }: Framed): string {
+export function frameText({ bytes, from, to }: Framed): string {
   return bytes.toString('utf8', from + 1, to);
 }
 
@@ -151,8 +151,8 @@ export function writeEntry(frame: Buffer, end: End, { family, number }: CallId):
 }
 
 /** For `accept`, `cancel`, `gone` and `unserved`, with a text. */
-export function plainFrame(kind: number, words = ''): Buffer {
-  return kindAndBytes(FRAME_AT, kind, Buffer.from(words));
+export function plainFrame(kind: number, text = ''): Buffer {
+  return kindAndBytes(FRAME_AT, kind, Buffer.from(text));
 }
 
 /** A published hint, which is never bundled. */
@@ -176,7 +176,7 @@ export interface CallId {
 
 /**
  * Packs a call id into one number, the key of a table. 20 random bits of the family distinguish the calls open at one time. The
- * multiplication scatters the counter, because `ByNumber` is slow where consecutive numbers of several families collide.
+ * multiplication scatters the counter, because `IntegerMap` is slow where consecutive numbers of several families collide.
  */
 export function keyOf({ family, number }: CallId): number {
   return (family % 2 ** 20) * 2 ** 32 + (Math.imul(number, 0x9e37_79b1) >>> 0) + 1;
@@ -240,7 +240,7 @@ export class Entries implements CallId, Framed {
   }
 
   /** After `next` returned false: whether the lengths were right. */
-  get whole(): boolean {
+  get isComplete(): boolean {
     return this.to === this.bytes.length;
   }
 }

@@ -5,8 +5,8 @@ import { Logger } from '../../telemetry/logger.ts';
 import type { BusServing, ServingHandler } from '../bus.ts';
 import type { Wire } from '../wire.ts';
 import { CallTransport } from './call-transport.ts';
-import type { FramePost } from './frame-post.ts';
-import { dataFrame, FRAME, FRAME_AT, PART, Pieces, requestFrame, wordsOf } from './frames.ts';
+import type { FrameSender } from './frame-sender.ts';
+import { dataFrame, FRAME, FRAME_AT, frameText, PART, Pieces, requestFrame } from './frames.ts';
 import { IncomingCalls } from './incoming-calls.ts';
 
 const SUBJECT = 'trunkline.test';
@@ -19,12 +19,12 @@ function servingNode(handler: ServingHandler) {
   const gone: string[] = [];
   const transmit = (_to: unknown, _end: unknown, _id: unknown, bytes: Buffer): void => {
     sent.push(bytes[FRAME_AT]!);
-    if (bytes[FRAME_AT] === FRAME.gone) gone.push(wordsOf({ bytes, from: FRAME_AT, to: bytes.length }));
+    if (bytes[FRAME_AT] === FRAME.gone) gone.push(frameText({ bytes, from: FRAME_AT, to: bytes.length }));
   };
   const transport: CallTransport = new CallTransport(
     { connected: true, maxPayload: 1_048_576 } as Wire,
     clock,
-    { transmit } as unknown as FramePost,
+    { transmit } as unknown as FrameSender,
     () => {},
     (look) => calls.tick(look),
   );
@@ -34,7 +34,7 @@ function servingNode(handler: ServingHandler) {
     const id = { ...ID, number };
     const first = new Pieces(Buffer.from('first'));
     const bytes = requestFrame(SUBJECT, id, { deadlineMs: 600_000, total }, first, first.left);
-    calls.addressed({ ...id, bytes, from: FRAME_AT, to: bytes.length }, 'caller');
+    calls.onRequest({ ...id, bytes, from: FRAME_AT, to: bytes.length }, 'caller');
   };
   /** Sends `bytes` bytes of the rest, as the data frame `seq`. */
   const rest = (number: number, seq: number, pieces: Pieces, bytes: number): void => {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { CallEnd, type CallKeeper } from './call-end.ts';
+import { CallEndpoint, type CallTable } from './call-endpoint.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
@@ -8,12 +8,12 @@ import {
   dataFrame,
   FRAME,
   type Framed,
+  frameText,
   PART,
   type Part,
   Pieces,
   plainFrame,
   type RequestFrame,
-  wordsOf,
 } from './frames.ts';
 
 /** An answer within this time needs no acceptance, so the call takes two messages. */
@@ -37,7 +37,7 @@ export interface ServedSubject {
 }
 
 /** The serving end of a call, until the caller has the answer. */
-export class IncomingCall extends CallEnd implements BusServing {
+export class IncomingCall extends CallEndpoint implements BusServing {
   readonly subject: string;
   payload: Buffer;
   cancelled: string | null = null;
@@ -48,11 +48,11 @@ export class IncomingCall extends CallEnd implements BusServing {
   #asks: Map<number, PendingAnswer> | null = null;
   readonly #total: number;
   #lastAsk = 0;
-  #acceptedIt = false;
+  #accepted = false;
   #began = false;
   #answered = false;
 
-  constructor(owner: CallKeeper, subject: string, from: string, request: RequestFrame, served: ServedSubject) {
+  constructor(owner: CallTable, subject: string, from: string, request: RequestFrame, served: ServedSubject) {
     super(owner, request, from);
     this.subject = subject;
     this.payload = request.first;
@@ -60,7 +60,7 @@ export class IncomingCall extends CallEnd implements BusServing {
     this.#total = request.total;
     this.endIn(request.deadlineMs);
     this.dueIn(ACCEPT_MS);
-    if (this.#isWhole) return;
+    if (this.#isComplete) return;
     this.#accept();
     this.dueIn(REQUEST_MS);
   }
@@ -78,15 +78,15 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   /** Runs the handler once the whole request has arrived. */
   #begin(): void {
-    if (this.#began || !this.#isWhole || this.answered) return;
+    if (this.#began || !this.#isComplete || this.answered) return;
     this.#began = true;
-    if (this.#acceptedIt) this.dueAt = Number.POSITIVE_INFINITY;
+    if (this.#accepted) this.dueAt = Number.POSITIVE_INFINITY;
     this.#served.begin(this);
   }
 
   /** The handler has answered, or the call is over. */
   get answered(): boolean {
-    return this.#answered || this.over;
+    return this.#answered || this.ended;
   }
 
   emit(payload: Payload): boolean {
@@ -128,57 +128,57 @@ export class IncomingCall extends CallEnd implements BusServing {
     if (this.#answered && this.channel.settled) this.#end();
   }
 
-  told(kind: number, frame: Framed): void {
-    if (kind === FRAME.cancel) this.cancel(wordsOf(frame));
+  controlFrame(kind: number, frame: Framed): void {
+    if (kind === FRAME.cancel) this.cancel(frameText(frame));
   }
 
   cancel(reason: string, callerLost = false): void {
-    if (this.over || this.cancelled !== null) return;
+    if (this.ended || this.cancelled !== null) return;
     this.cancelled = reason;
     this.#failAsks(reason);
-    const begun = this.#began && !this.#answered;
+    const wasRunning = this.#began && !this.#answered;
     this.#end();
-    if (begun) this.onCancel?.(reason, callerLost);
+    if (wasRunning) this.onCancel?.(reason, callerLost);
   }
 
   /** Gives the call up and sends the reason to the caller. */
-  leave(reason: string, callerLost = false): void {
-    if (this.over) return;
+  abandon(reason: string, callerLost = false): void {
+    if (this.ended) return;
     this.transmit(plainFrame(FRAME.gone, reason));
     this.cancel(reason, callerLost);
   }
 
   resync(): void {
-    if (this.over) return;
+    if (this.ended) return;
     this.transmit(plainFrame(FRAME.accept));
-    if (this.#acceptedIt) {
+    if (this.#accepted) {
       this.channel.acknowledge(true);
-      this.channel.repeat();
+      this.channel.retransmit();
     } else this.dueAt = Number.POSITIVE_INFINITY;
-    this.#acceptedIt = true;
+    this.#accepted = true;
     this.channel.open();
   }
 
   protected due(): void {
     if (this.#answered) this.#end();
     else if (this.#began) this.#accept();
-    else this.leave('the rest of the request did not arrive');
+    else this.abandon('the rest of the request did not arrive');
   }
 
   #accept(): void {
-    if (this.#acceptedIt || this.over) return;
-    this.#acceptedIt = true;
+    if (this.#accepted || this.ended) return;
+    this.#accepted = true;
     this.dueAt = Number.POSITIVE_INFINITY;
     this.transmit(plainFrame(FRAME.accept));
     this.channel.open();
   }
 
-  get #isWhole(): boolean {
+  get #isComplete(): boolean {
     return this.payload.length >= this.#total;
   }
 
   transmit(frame: Buffer): void {
-    this.transport.post.transmit(this.peer, 'caller', this, frame);
+    this.transport.sender.transmit(this.peer, 'caller', this, frame);
   }
 
   drained(): void {
@@ -204,12 +204,12 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   #last(part: Part, payload: Payload): void {
-    if (this.#answered || this.over) return;
+    if (this.#answered || this.ended) return;
     this.#failAsks('the call has ended');
     this.#answered = true;
     const pieces = new Pieces(payload);
     const { chunkBytes, connected } = this.transport;
-    if (!this.#acceptedIt && this.made === null && pieces.left <= chunkBytes && connected) {
+    if (!this.#accepted && this.openedChannel === null && pieces.left <= chunkBytes && connected) {
       // Without an acceptance, this message is the whole answer and is never sent again.
       this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
       this.#end();
@@ -222,7 +222,7 @@ export class IncomingCall extends CallEnd implements BusServing {
 
   broken(reason: string, slow: boolean): void {
     if (slow) this.transport.slow(this.subject);
-    this.leave(reason);
+    this.abandon(reason);
   }
 
   #failAsks(reason: string): void {
@@ -232,7 +232,7 @@ export class IncomingCall extends CallEnd implements BusServing {
   }
 
   #end(): void {
-    if (this.over) return;
+    if (this.ended) return;
     if (this.#counts) this.#served.running--;
     this.end();
   }

@@ -39,7 +39,7 @@ export class IncomingCalls extends Calls<IncomingCall> {
     return { close };
   }
 
-  addressed(entry: Framed & CallId, from: string): void {
+  onRequest(entry: Framed & CallId, from: string): void {
     const subject = subjectOf(entry);
     const request = readRequest(entry, subjectAt(entry));
     const served = this.#subjects.get(subject);
@@ -65,19 +65,19 @@ export class IncomingCalls extends Calls<IncomingCall> {
 
   protected unknown(id: CallId, from: string, kind: number): void {
     if (kind === FRAME.data || kind === FRAME.ack)
-      this.transport.post.transmit(from, 'caller', id, plainFrame(FRAME.gone));
+      this.transport.sender.transmit(from, 'caller', id, plainFrame(FRAME.gone));
   }
 
   peerLost(peer: string, reason: string): void {
     // If only the path from that peer to this node is cut, it still receives the reason and need not wait.
-    const givenUp = `the node that served the call gave it up: ${reason}`;
-    for (const call of this.open.values()) if (call.peer === peer) call.leave(givenUp, true);
+    const abandonReason = `the node that served the call gave it up: ${reason}`;
+    for (const call of this.open.values()) if (call.peer === peer) call.abandon(abandonReason, true);
   }
 
   /** Gives up all calls, and answers later ones as not served. */
-  leave(reason: string): void {
+  abandonAll(reason: string): void {
     this.#leaving = true;
-    for (const call of this.open.values()) call.leave(reason);
+    for (const call of this.open.values()) call.abandon(reason);
   }
 
   #begin(call: IncomingCall, handler: ServingHandler): void {
@@ -96,6 +96,6 @@ export class IncomingCalls extends Calls<IncomingCall> {
   }
 
   #unserved(id: CallId, from: string, reason: string): void {
-    this.transport.post.transmit(from, 'caller', id, plainFrame(FRAME.unserved, reason));
+    this.transport.sender.transmit(from, 'caller', id, plainFrame(FRAME.unserved, reason));
   }
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusCallOptions, BusOutcome, Payload } from '../bus.ts';
-import { CallEnd, type CallKeeper } from './call-end.ts';
-import { type Look, MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES } from './call-transport.ts';
+import { CallEndpoint, type CallTable } from './call-endpoint.ts';
+import { MAX_DEADLINE_MS, MAX_PAYLOAD_BYTES, type TickInfo } from './call-transport.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
@@ -9,41 +9,41 @@ import {
   type DataFrame,
   FRAME,
   type Framed,
+  frameText,
   PART,
   type Part,
   Pieces,
   plainFrame,
   requestFrame,
-  wordsOf,
 } from './frames.ts';
 
 /** Time for the peer to accept a call; without acceptance or answer the call fails. */
-const TAKE_MS = 1_500;
+const ACCEPT_TIMEOUT_MS = 1_500;
 /** Grace period after a stall of this process: timers run before the input that arrived meanwhile is read. */
-const HEAR_MS = 500;
+const STALL_GRACE_MS = 500;
 
-export class OutgoingCall extends CallEnd implements BusCall {
+export class OutgoingCall extends CallEndpoint implements BusCall {
   readonly outcome: Promise<BusOutcome>;
-  taken = false;
+  accepted = false;
   /** Number of the message that carries the request; 0 if it was not sent. */
   bundle = 0;
   readonly #subject: string;
   readonly #options: BusCallOptions;
   readonly #deadlineMs: number;
   /** 0: only the deadline applies. */
-  readonly #quietMs: number;
+  readonly #idleTimeoutMs: number;
   #questions = 0;
   #paused = false;
   readonly #settle: (outcome: BusOutcome) => void;
   #rest: Pieces | null = null;
   #restSent = false;
   /** The serving side has sent data, so the call may be running. */
-  #begun = false;
+  #receivedData = false;
 
-  constructor(owner: CallKeeper, id: CallId, subject: string, options: BusCallOptions) {
-    const { quietMs = 0 } = options;
+  constructor(owner: CallTable, id: CallId, subject: string, options: BusCallOptions) {
+    const { idleTimeoutMs = 0 } = options;
     const deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
-    const isQuiet = quietMs > 0 && quietMs < deadlineMs;
+    const hasIdleTimeout = idleTimeoutMs > 0 && idleTimeoutMs < deadlineMs;
     super(owner, id, options.to);
     this.#subject = subject;
     this.#options = options;
@@ -51,9 +51,9 @@ export class OutgoingCall extends CallEnd implements BusCall {
     this.outcome = promise;
     this.#settle = resolve;
     this.#deadlineMs = deadlineMs;
-    this.#quietMs = isQuiet ? quietMs : 0;
-    this.dueIn(TAKE_MS);
-    this.endIn(isQuiet ? quietMs : deadlineMs);
+    this.#idleTimeoutMs = hasIdleTimeout ? idleTimeoutMs : 0;
+    this.dueIn(ACCEPT_TIMEOUT_MS);
+    this.endIn(hasIdleTimeout ? idleTimeoutMs : deadlineMs);
   }
 
   start(payload: Payload): void {
@@ -67,51 +67,51 @@ export class OutgoingCall extends CallEnd implements BusCall {
     }
     const head = { deadlineMs: this.#deadlineMs, total };
     const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
-    this.bundle = this.transport.post.transmit(this.peer, 'new', this, frame);
+    this.bundle = this.transport.sender.transmit(this.peer, 'new', this, frame);
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
   }
 
   cancel(reason: string): void {
-    if (this.over) return;
-    this.#tell(reason);
-    this.#end(new GatewayError('CANCELLED', reason, { outcome: this.#word }));
+    if (this.ended) return;
+    this.#sendCancel(reason);
+    this.#end(new GatewayError('CANCELLED', reason, { outcome: this.#failureOutcome }));
   }
 
   pause(): void {
     this.#paused = true;
     this.channel.pause();
-    this.#heard();
+    this.#resetIdleTimer();
   }
 
   resume(): void {
     this.#paused = false;
-    this.made?.resume();
-    this.#heard();
+    this.openedChannel?.resume();
+    this.#resetIdleTimer();
   }
 
-  override tick(look: Look): number {
-    if (look.stood) {
-      this.dueAt = Math.max(this.dueAt, look.now + HEAR_MS);
-      if (this.#quietMs > 0) this.endsAt = Math.max(this.endsAt, look.now + HEAR_MS);
+  override tick(info: TickInfo): number {
+    if (info.stalled) {
+      this.dueAt = Math.max(this.dueAt, info.now + STALL_GRACE_MS);
+      if (this.#idleTimeoutMs > 0) this.endsAt = Math.max(this.endsAt, info.now + STALL_GRACE_MS);
     }
-    return super.tick(look);
+    return super.tick(info);
   }
 
-  told(kind: number, frame: Framed): void {
+  controlFrame(kind: number, frame: Framed): void {
     if (kind === FRAME.accept) this.#accepted();
-    else if (kind === FRAME.unserved) this.notSent(wordsOf(frame));
+    else if (kind === FRAME.unserved) this.notSent(frameText(frame));
     // The serving side does not know the call, or gave it up.
     else if (kind === FRAME.gone)
-      this.lost(wordsOf(frame) || 'the node that served the call does not know it any more');
+      this.lost(frameText(frame) || 'the node that served the call does not know it any more');
   }
 
   #accepted(): void {
     const channel = this.channel;
-    if (this.taken) {
+    if (this.accepted) {
       channel.acknowledge(true);
       return;
     }
-    this.taken = true;
+    this.accepted = true;
     this.dueAt = Number.POSITIVE_INFINITY;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
@@ -122,70 +122,70 @@ export class OutgoingCall extends CallEnd implements BusCall {
   data(frame: DataFrame): void {
     // A short answer arrives without an acceptance.
     const { part, seq, more } = frame;
-    const short = !this.taken && this.made === null && seq === 1 && !more;
+    const short = !this.accepted && this.openedChannel === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
     else {
       this.channel.data(frame);
-      this.#heard();
+      this.#resetIdleTimer();
     }
   }
 
   ack(frame: AckFrame): void {
-    if (!this.taken) return;
+    if (!this.accepted) return;
     this.channel.ack(frame);
-    // An acknowledgement restarts the quiet timer only while data is still queued.
-    if (!this.channel.sent) this.#heard();
+    // An acknowledgement restarts the idle timer only while data is still queued.
+    if (!this.channel.sent) this.#resetIdleTimer();
   }
 
-  #heard(): void {
-    if (this.#quietMs === 0 || this.over) return;
+  #resetIdleTimer(): void {
+    if (this.#idleTimeoutMs === 0 || this.ended) return;
     if (this.#questions > 0 || this.#paused) this.endsAt = Number.POSITIVE_INFINITY;
-    else this.endIn(this.#quietMs);
+    else this.endIn(this.#idleTimeoutMs);
   }
 
   /** Ends the call if the request cannot have reached a peer. */
   notSent(reason: string, retryable = true): void {
-    if (!this.taken) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
+    if (!this.accepted) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
   }
 
   /** An accepted call may continue after a reconnect. */
   disconnected(): void {
-    if (!this.taken) this.lost('the bus lost its connection before the call was taken');
+    if (!this.accepted) this.lost('the bus lost its connection before the call was taken');
   }
 
   resync(): void {
-    if (!this.taken) return;
+    if (!this.accepted) return;
     this.channel.acknowledge(true);
-    this.channel.repeat();
+    this.channel.retransmit();
   }
 
   lost(reason: string): void {
-    if (this.over) return;
-    this.#tell(reason);
-    this.#end(new GatewayError(this.#word, reason));
+    if (this.ended) return;
+    this.#sendCancel(reason);
+    this.#end(new GatewayError(this.#failureOutcome, reason));
   }
 
-  get #word(): 'NOT_SENT' | 'UNKNOWN' {
-    const complete = this.#begun || (this.#rest === null && (!this.#restSent || this.channel.sent));
+  get #failureOutcome(): 'NOT_SENT' | 'UNKNOWN' {
+    const complete = this.#receivedData || (this.#rest === null && (!this.#restSent || this.channel.sent));
     return complete ? 'UNKNOWN' : 'NOT_SENT';
   }
 
   transmit(frame: Buffer): void {
-    if (this.taken) this.transport.post.transmit(this.peer, 'serving', this, frame);
+    if (this.accepted) this.transport.sender.transmit(this.peer, 'serving', this, frame);
   }
 
-  #tell(reason: string): void {
-    this.transport.post.transmit(this.peer, 'serving', this, plainFrame(FRAME.cancel, reason));
+  #sendCancel(reason: string): void {
+    this.transport.sender.transmit(this.peer, 'serving', this, plainFrame(FRAME.cancel, reason));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {
     // After the end, `resume` still passes on what waited.
-    if (this.over) return;
-    this.#begun = true;
+    if (this.ended) return;
+    this.#receivedData = true;
     if (part === PART.emit) this.#options.onEmit?.(payload);
     else if (part === PART.ask) this.#asked(ref, payload);
     else if (part === PART.result || part === PART.failure) {
-      if (this.taken) this.channel.acknowledge(false);
+      if (this.accepted) this.channel.acknowledge(false);
       if (part === PART.result) this.#finish({ kind: 'result', payload });
       else this.#finish({ kind: 'failure', error: readFailure(payload), fromServer: true });
     }
@@ -196,13 +196,13 @@ export class OutgoingCall extends CallEnd implements BusCall {
     this.#questions++;
     const answered = (answer: Payload): void => {
       this.#questions--;
-      this.#heard();
-      if (!this.over) this.channel.send(PART.answer, ref, answer);
+      this.#resetIdleTimer();
+      if (!this.ended) this.channel.send(PART.answer, ref, answer);
     };
     const failed = (error: unknown): void => {
       this.#questions--;
-      this.#heard();
-      if (this.over) return;
+      this.#resetIdleTimer();
+      if (this.ended) return;
       const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', String(error));
       this.channel.send(PART.askFailure, ref, failureJson(known));
     };
@@ -213,13 +213,13 @@ export class OutgoingCall extends CallEnd implements BusCall {
   drained(): void {}
 
   protected expired(): void {
-    if (this.over) return;
-    this.#tell('the deadline ran out');
-    this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
+    if (this.ended) return;
+    this.#sendCancel('the deadline ran out');
+    this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#failureOutcome }));
   }
 
   protected due(): void {
-    if (!this.taken) this.lost(`no node took the call within ${TAKE_MS} ms`);
+    if (!this.accepted) this.lost(`no node took the call within ${ACCEPT_TIMEOUT_MS} ms`);
   }
 
   broken(reason: string, slow: boolean): void {
@@ -232,7 +232,7 @@ export class OutgoingCall extends CallEnd implements BusCall {
   }
 
   #finish(outcome: BusOutcome): void {
-    if (this.over) return;
+    if (this.ended) return;
     this.end();
     this.#settle(outcome);
   }

@@ -32,13 +32,13 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
 
   protected unknown(id: CallId, from: string, kind: number): void {
     if (kind === FRAME.gone || kind === FRAME.cancel || kind === FRAME.unserved) return;
-    this.transport.post.transmit(from, 'serving', id, plainFrame(FRAME.cancel, 'the caller has left'));
+    this.transport.sender.transmit(from, 'serving', id, plainFrame(FRAME.cancel, 'the caller has left'));
   }
 
   /** `left`: the peer announced its leaving; the calls that it has not accepted end by its answer as not served. */
   peerLost(peer: string, reason: string, left: boolean): void {
     for (const call of this.open.values()) {
-      if (call.peer === peer && (call.taken || !left)) call.lost(reason);
+      if (call.peer === peer && (call.accepted || !left)) call.lost(reason);
     }
   }
 

@@ -1,4 +1,4 @@
-import type { LogReading, SharedLog } from '../shared-log.ts';
+import { groupOf, type LogReading, type SharedLog } from '../shared-log.ts';
 
 const MAX_ENTRY_BYTES = 1024 * 1024 - 1024;
 const MAX_ENTRIES = 1_024;
@@ -30,9 +30,9 @@ export class MemorySharedLog implements SharedLog {
   append(name: string, entry: Buffer): boolean {
     if (entry.length > MAX_ENTRY_BYTES) return false;
     const list = this.#lists.get(name) ?? [];
-    const group = this.#groups.get(wordOf(name)) ?? { entries: new Set(), bytes: 0 };
+    const group = this.#groups.get(groupOf(name)) ?? { entries: new Set(), bytes: 0 };
     this.#lists.set(name, list);
-    this.#groups.set(wordOf(name), group);
+    this.#groups.set(groupOf(name), group);
     const added = { name, bytes: Buffer.from(entry), position: ++this.#position };
     list.push(added);
     for (const counted of [group, this.#all]) {
@@ -67,19 +67,15 @@ export class MemorySharedLog implements SharedLog {
   /** Drops an entry, which must be the oldest of its name. */
   #drop(entry: KeptEntry): void {
     const list = this.#lists.get(entry.name)!;
-    const group = this.#groups.get(wordOf(entry.name))!;
+    const group = this.#groups.get(groupOf(entry.name))!;
     list.shift();
     for (const counted of [group, this.#all]) {
       counted.entries.delete(entry);
       counted.bytes -= sizeOf(entry);
     }
     if (list.length === 0) this.#lists.delete(entry.name);
-    if (group.entries.size === 0) this.#groups.delete(wordOf(entry.name));
+    if (group.entries.size === 0) this.#groups.delete(groupOf(entry.name));
   }
-}
-
-function wordOf(name: string): string {
-  return name.split('.', 1)[0]!;
 }
 
 function sizeOf({ name, bytes }: KeptEntry): number {

@@ -82,7 +82,7 @@ class MemoryBucket implements Bucket {
     return true;
   }
 
-  async forgetMarks(olderThanMs: number): Promise<number> {
+  async purgeTombstones(olderThanMs: number): Promise<number> {
     const before = this.#clock.now() - olderThanMs;
     const all = [...this.#deletions].filter(([, { revision, at }]) => at <= before && revision < this.#revision);
     for (const [key] of all) this.#deletions.delete(key);
@@ -95,13 +95,13 @@ class MemoryBucket implements Bucket {
 
   async watch(pattern: string, watcher: StateWatcher, newest?: number): Promise<{ close(): void }> {
     watcher.onBegin?.();
-    const whole = this.#records.size <= (newest ?? Number.POSITIVE_INFINITY);
-    const from = whole ? 0 : this.#revision - newest! + 1;
+    const complete = this.#records.size <= (newest ?? Number.POSITIVE_INFINITY);
+    const from = complete ? 0 : this.#revision - newest! + 1;
     for (const { key, value, revision } of this.#records.values())
       if (revision >= from && subjectMatches(pattern, key)) watcher.put({ key, value, revision });
     for (const [key, { revision }] of this.#deletions)
       if (revision >= from && subjectMatches(pattern, key)) watcher.gone(key, revision);
-    watcher.onReady?.(this.incarnation, whole);
+    watcher.onReady?.(this.incarnation, complete);
     const watch = { pattern, watcher };
     this.#watches.add(watch);
     return { close: () => void this.#watches.delete(watch) };
@@ -125,7 +125,7 @@ class MemoryBucket implements Bucket {
     this.#records.delete(key);
     this.#records.set(key, kept);
     this.#deletions.delete(key);
-    this.#tell(key, (watcher) => watcher.put({ key, value: kept.value, revision }));
+    this.#notify(key, (watcher) => watcher.put({ key, value: kept.value, revision }));
     return revision;
   }
 
@@ -134,7 +134,7 @@ class MemoryBucket implements Bucket {
     this.#records.delete(key);
     const revision = ++this.#revision;
     this.#deletions.set(key, { revision, at: this.#clock.now() });
-    this.#tell(key, (watcher) => watcher.gone(key, revision));
+    this.#notify(key, (watcher) => watcher.gone(key, revision));
     const { ttlMs } = this.options;
     if (ttlMs === 0) return;
     this.#clock.after(ttlMs, () => {
@@ -142,7 +142,7 @@ class MemoryBucket implements Bucket {
     });
   }
 
-  #tell(key: string, tell: (watcher: StateWatcher) => void): void {
-    for (const { pattern, watcher } of this.#watches) if (subjectMatches(pattern, key)) tell(watcher);
+  #notify(key: string, change: (watcher: StateWatcher) => void): void {
+    for (const { pattern, watcher } of this.#watches) if (subjectMatches(pattern, key)) change(watcher);
   }
 }

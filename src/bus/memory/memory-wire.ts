@@ -26,11 +26,11 @@ export class MemoryHub {
 
   publish(from: MemoryWire, subject: string, payload: Buffer, reply?: string): void {
     const groups = new Map<string, MemorySubscription[]>();
-    let heard = false;
+    let delivered = false;
     const message = memoryMessage(subject, payload, reply);
     for (const subscription of this.subscriptions) {
       if (!subscription.wire.reaches || !subjectMatches(subscription.subject, subject)) continue;
-      heard = true;
+      delivered = true;
       if (subscription.queue === null) deliverSoon(subscription, message);
       else {
         const group = `${subscription.subject} ${subscription.queue}`;
@@ -40,7 +40,7 @@ export class MemoryHub {
       }
     }
     for (const members of groups.values()) deliverSoon(members[this.#next++ % members.length]!, message);
-    if (heard || reply === undefined) return;
+    if (delivered || reply === undefined) return;
     const unanswered = { ...memoryMessage(reply, Buffer.alloc(0)), noResponders: true };
     for (const subscription of this.subscriptions) {
       if (subscription.wire === from && subjectMatches(subscription.subject, reply))

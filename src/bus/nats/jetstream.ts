@@ -16,7 +16,7 @@ export interface NatsStateDeps {
   readonly logger?: Logger;
 }
 
-export interface Reach {
+export interface JetStreamContext {
   readonly connection: NatsConnection;
   readonly client: JetStreamClient;
   readonly manager: JetStreamManager;
@@ -41,11 +41,12 @@ export function apiCode(error: unknown): number {
 /** An error answer means that JetStream did nothing; without an answer, it may have done a write. */
 export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayError {
   if (error instanceof GatewayError) return error;
-  const lack = jetStreamLack(error);
-  const text = lack ?? messageOf(error);
+  const problem = jetStreamProblem(error);
+  const text = problem ?? messageOf(error);
   // If the node may not subscribe to the answer, JetStream may still have done the operation.
-  const unheard = lack?.includes('may not subscribe') === true;
-  const answered = (lack !== null && !unheard) || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
+  const answerBlocked = problem?.includes('may not subscribe') === true;
+  const answered =
+    (problem !== null && !answerBlocked) || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
   const outcome = doing === 'read' || answered ? 'NOT_SENT' : 'UNKNOWN';
   return new GatewayError(outcome, `the shared state could not be ${doing === 'read' ? 'read' : 'written'}: ${text}`, {
     cause: error,
@@ -62,7 +63,7 @@ const NOT_FOR_ACCOUNT =
  * Returns why JetStream refused, for operators; null if the error does not show it. Ignores the INFO of the connected server:
  * another server of its cluster may have JetStream, and the account may have none.
  */
-function jetStreamLack(error: unknown): string | null {
+function jetStreamProblem(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
   if (nameOf(error) === 'JetStreamNotEnabled') {
     if (nameOf(cause) === 'JetStreamApiError') return NOT_FOR_ACCOUNT;
@@ -77,13 +78,13 @@ function jetStreamLack(error: unknown): string | null {
 }
 
 /** Returns null if JetStream is available or the answer unknown. Credentials that lack only this request are sufficient. */
-export async function askForLack(manager: JetStreamManager): Promise<string | null> {
+export async function checkJetStream(manager: JetStreamManager): Promise<string | null> {
   try {
     await manager.getAccountInfo();
     return null;
   } catch (error) {
-    const lack = jetStreamLack(error);
-    return lack?.includes('$JS.API.INFO') === true ? null : lack;
+    const problem = jetStreamProblem(error);
+    return problem?.includes('$JS.API.INFO') === true ? null : problem;
   }
 }
 
@@ -98,8 +99,8 @@ const AGAIN_MS = 10;
 const ATTEMPTS = 100;
 
 /** Waits until the stream has a creation time, which is its incarnation. */
-export async function onceMade(
-  { manager, clock }: Pick<Reach, 'manager' | 'clock'>,
+export async function waitUntilCreated(
+  { manager, clock }: Pick<JetStreamContext, 'manager' | 'clock'>,
   seen: StreamInfo,
 ): Promise<StreamInfo> {
   let stream = seen;
@@ -116,21 +117,22 @@ export async function onceMade(
  * creation time; rejects with GatewayError.
  */
 export async function makeStream(
-  reach: Reach,
+  context: JetStreamContext,
   name: string,
   wanted: Partial<StreamConfig>,
   compared: readonly (keyof StreamConfig)[],
 ): Promise<string> {
-  const seen = (await found(reach, name, wanted, compared)) ?? (await made(reach, name, wanted));
-  const stream = await onceMade(reach, seen).catch((error: unknown) => {
+  const seen =
+    (await updateExistingStream(context, name, wanted, compared)) ?? (await createStream(context, name, wanted));
+  const stream = await waitUntilCreated(context, seen).catch((error: unknown) => {
     throw stateFailure(error, 'read');
   });
-  reach.replicas.look(reach, stream);
+  context.replicas.look(context, stream);
   return stream.created;
 }
 
-async function found(
-  { manager }: Reach,
+async function updateExistingStream(
+  { manager }: JetStreamContext,
   name: string,
   wanted: Partial<StreamConfig>,
   compared: readonly (keyof StreamConfig)[],
@@ -146,7 +148,11 @@ async function found(
   }
 }
 
-async function made({ manager, connection }: Reach, name: string, wanted: Partial<StreamConfig>): Promise<StreamInfo> {
+async function createStream(
+  { manager, connection }: JetStreamContext,
+  name: string,
+  wanted: Partial<StreamConfig>,
+): Promise<StreamInfo> {
   if (connection.info?.cluster !== undefined) {
     try {
       return await manager.streams.add({ ...wanted, name, num_replicas: REPLICAS });
@@ -173,22 +179,22 @@ const RAISE_AGAIN_MS = 60_000;
  */
 export class StreamReplicas {
   readonly #deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>;
-  readonly #reach: () => Promise<Reach>;
+  readonly #context: () => Promise<JetStreamContext>;
   readonly #few = new Set<string>();
   readonly #warned = new Set<string>();
   #raising = false;
   #stopRetry: () => void = () => {};
 
-  constructor(deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>, reach: () => Promise<Reach>) {
+  constructor(deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>, context: () => Promise<JetStreamContext>) {
     this.#deps = deps;
-    this.#reach = reach;
+    this.#context = context;
     deps.wire.onChange(({ type }) => {
       if (type === 'connected') void this.#raiseAll();
     });
   }
 
   /** Raises the replicas of a stream in the background if it has too few. */
-  look({ connection }: Reach, { config }: StreamInfo): void {
+  look({ connection }: JetStreamContext, { config }: StreamInfo): void {
     if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
       this.#few.delete(config.name);
       return;
@@ -215,7 +221,7 @@ export class StreamReplicas {
     if (!wire.connected) return;
     let replicas = 0;
     try {
-      const { manager } = await this.#reach();
+      const { manager } = await this.#context();
       const { config } = await manager.streams.info(name);
       replicas = config.num_replicas;
       if (replicas < REPLICAS) await manager.streams.update(name, { ...config, num_replicas: REPLICAS });
@@ -224,11 +230,11 @@ export class StreamReplicas {
       this.#warned.delete(name);
     } catch (error) {
       if ([NO_STREAM, NO_REPLICAS].includes(apiCode(error))) this.#few.delete(name);
-      else if (replicas > 0 && wire.connected) this.#tell(name, replicas, error);
+      else if (replicas > 0 && wire.connected) this.#warn(name, replicas, error);
     }
   }
 
-  #tell(stream: string, replicas: number, error: unknown): void {
+  #warn(stream: string, replicas: number, error: unknown): void {
     if (this.#warned.has(stream)) return;
     this.#warned.add(stream);
     this.#deps.logger?.warn('stream_replicas_few', {

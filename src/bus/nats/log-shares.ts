@@ -69,7 +69,7 @@ export class LogShares {
   #position = 0;
   /** Bytes since the last look. */
   #since = 0;
-  #looking = false;
+  #checking = false;
   #stopTimer: (() => void) | null = null;
   #closed = false;
 
@@ -96,7 +96,7 @@ export class LogShares {
       part.bytes += bytes;
     } else group.parts.push({ from: this.#position, mark: this.#mark, bytes });
     this.#since += bytes;
-    this.#lookSoon();
+    this.#scheduleCheck();
     return true;
   }
 
@@ -105,14 +105,14 @@ export class LogShares {
     this.#stopTimer?.();
   }
 
-  #lookSoon(): void {
-    if (this.#looking || this.#closed || this.#groups.size === 0) return;
-    if (this.#since >= LOOK_BYTES) void this.#look();
-    else this.#stopTimer ??= this.#clock.after(LOOK_MS, () => void this.#look());
+  #scheduleCheck(): void {
+    if (this.#checking || this.#closed || this.#groups.size === 0) return;
+    if (this.#since >= LOOK_BYTES) void this.#check();
+    else this.#stopTimer ??= this.#clock.after(LOOK_MS, () => void this.#check());
   }
 
-  async #look(): Promise<void> {
-    this.#looking = true;
+  async #check(): Promise<void> {
+    this.#checking = true;
     this.#stopTimer?.();
     this.#stopTimer = null;
     this.#since = 0;
@@ -130,8 +130,8 @@ export class LogShares {
       // A mark of a later look covers these entries too.
     }
     await pause(this.#clock, PAUSE_MS);
-    this.#looking = false;
-    this.#lookSoon();
+    this.#checking = false;
+    this.#scheduleCheck();
   }
 
   /** Forgets groups without unexpired entries, and the oldest ones above MAX_GROUPS. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
-import type { Reach } from './jetstream.ts';
+import type { JetStreamContext } from './jetstream.ts';
 import { NatsSharedLog } from './nats-shared-log.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
@@ -17,18 +17,18 @@ test('a log is read as it was at the beginning, without entries that fall out of
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
   /** What happens once JetStream has said how many entries there are, before it sends the first. */
-  let meanwhile = async (_reach: Reach): Promise<void> => {};
-  const reach = async (): Promise<Reach> => {
-    const real = await state.reach();
+  let meanwhile = async (_reach: JetStreamContext): Promise<void> => {};
+  const context = async (): Promise<JetStreamContext> => {
+    const real = await state.context();
     const getPushConsumer = async (stream: string, wanted: object) => {
       const consumer = await real.client.consumers.getPushConsumer(stream, wanted);
       await meanwhile(real);
       return consumer;
     };
     const publish = real.client.publish.bind(real.client);
-    return { ...real, client: { consumers: { getPushConsumer }, publish } as unknown as Reach['client'] };
+    return { ...real, client: { consumers: { getPushConsumer }, publish } as unknown as JetStreamContext['client'] };
   };
-  const log = new NatsSharedLog({ deps: state.deps, reach });
+  const log = new NatsSharedLog({ deps: state.deps, context });
   const append = async (position: number, ...entries: string[]): Promise<void> => {
     for (const entry of entries) assert.ok(await log.appendAfter('a', Buffer.from(entry), position++));
   };

@@ -89,7 +89,7 @@ async function failures(nats: NatsServer, name: string, cluster: string | null):
       const deleted = (await bucket.update('k', Buffer.from('w'), revision!)) ?? 0;
       await bucket.delete('k', deleted);
       await bucket.create('next', Buffer.from('v'));
-      const removed = (await bucket.look('k')) === 'deleted' && (await bucket.forgetMarks(-3_600_000)) === 1;
+      const removed = (await bucket.look('k')) === 'deleted' && (await bucket.purgeTombstones(-3_600_000)) === 1;
       watch.close();
       // Settings of an earlier version.
       await a.state.bucket(name, { ttlMs: 0, maxValueBytes: 1_000 }).readIncarnation();
@@ -159,7 +159,7 @@ async function node(nats: NatsServer, user: string, cluster: string | null) {
 /** Each right that is tried finds no streams. */
 async function empty(nats: NatsServer): Promise<void> {
   const { state, close } = await node(nats, 'admin', null);
-  const { manager } = await state.reach();
+  const { manager } = await state.context();
   for await (const stream of manager.streams.list()) await manager.streams.delete(stream.config.name);
   await close();
 }

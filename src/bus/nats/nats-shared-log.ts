@@ -1,5 +1,5 @@
 import type { JsMsg, StreamConfig } from '@nats-io/jetstream';
-import type { LogReading, SharedLog } from '../shared-log.ts';
+import { groupOf, type LogReading, type SharedLog } from '../shared-log.ts';
 import { apiCode, makeStream, stateFailure, WRONG_REVISION } from './jetstream.ts';
 import { LogShares, type LogsState, type StoredLogs } from './log-shares.ts';
 import type { NatsSharedState } from './nats-shared-state.ts';
@@ -10,7 +10,7 @@ const SUBJECT = 'trunkline.logs';
 const MAX_AGE_MS = 5 * 60_000;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 1_024;
-const ROOM_BYTES = 1_024;
+const RESERVED_BYTES = 1_024;
 /** Overhead of an entry in the store of nats-server, beside name and content. */
 const ENTRY_BYTES = 16;
 const NANOS = 1_000_000;
@@ -22,7 +22,7 @@ const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
 export class NatsSharedLog implements SharedLog, StoredLogs {
   readonly maxBytes: number;
   readonly maxAgeMs = MAX_AGE_MS;
-  readonly #nats: Pick<NatsSharedState, 'deps' | 'reach'>;
+  readonly #nats: Pick<NatsSharedState, 'deps' | 'context'>;
   readonly #shares: LogShares;
   readonly #unfollow: () => void;
   #stopRetry: () => void = () => {};
@@ -32,7 +32,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
   #refused = '';
 
   /** `maxBytes`: limit of all logs together, in the memory of NATS. */
-  constructor(nats: Pick<NatsSharedState, 'deps' | 'reach'>, maxBytes = DEFAULT_MAX_BYTES) {
+  constructor(nats: Pick<NatsSharedState, 'deps' | 'context'>, maxBytes = DEFAULT_MAX_BYTES) {
     const { wire, clock } = nats.deps;
     this.#nats = nats;
     this.maxBytes = maxBytes;
@@ -45,7 +45,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
   }
 
   get maxEntryBytes(): number {
-    return this.#nats.deps.wire.maxPayload - ROOM_BYTES;
+    return this.#nats.deps.wire.maxPayload - RESERVED_BYTES;
   }
 
   append(name: string, entry: Buffer): boolean {
@@ -55,12 +55,12 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
     if (!this.#shares.take(groupOf(name), ENTRY_BYTES + SUBJECT.length + name.length + entry.length)) return false;
     wire.publish(`${SUBJECT}.${name}`, entry);
     this.#unsent += entry.length;
-    void this.#sent();
+    void this.#flushUnsent();
     return true;
   }
 
   async appendAfter(name: string, entry: Buffer, position: number): Promise<boolean> {
-    const { client } = await this.#nats.reach();
+    const { client } = await this.#nats.context();
     try {
       await client.publish(this.#subjectOf(name), entry, { expect: { lastSubjectSequence: position } });
       return true;
@@ -80,7 +80,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
     };
     const config = { deliver_policy: 'all', filter_subjects: this.#subjectOf(name) } as const;
     try {
-      await readStream(await this.#nats.reach(), this.#nats.deps.wire.scoped(STREAM), config, take);
+      await readStream(await this.#nats.context(), this.#nats.deps.wire.scoped(STREAM), config, take);
       return { entries, position };
     } catch (error) {
       throw stateFailure(error, 'read');
@@ -95,7 +95,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
   }
 
   /** Flushes until nothing is unsent. One flush at a time covers everything before it. */
-  async #sent(): Promise<void> {
+  async #flushUnsent(): Promise<void> {
     if (this.#flushing) return;
     this.#flushing = true;
     while (this.#unsent > 0) {
@@ -108,13 +108,13 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
   }
 
   async state(): Promise<LogsState> {
-    const { manager } = await this.#nats.reach();
+    const { manager } = await this.#nats.context();
     const { created, state } = await manager.streams.info(this.#nats.deps.wire.scoped(STREAM));
     return { incarnation: created, bytes: state.bytes, position: state.last_seq };
   }
 
   async drop(group: string, upTo: number): Promise<void> {
-    const { manager } = await this.#nats.reach();
+    const { manager } = await this.#nats.context();
     const filter = this.#subjectOf(`${group}.>`);
     await manager.streams.purge(this.#nats.deps.wire.scoped(STREAM), { filter, seq: upTo + 1 });
   }
@@ -128,24 +128,20 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
     try {
       const { wire } = this.#nats.deps;
       const wanted = { ...CONFIG, max_bytes: this.maxBytes, subjects: [`${wire.scoped(SUBJECT)}.>`] };
-      await makeStream(await this.#nats.reach(), wire.scoped(STREAM), wanted, ['max_age', 'max_bytes']);
+      await makeStream(await this.#nats.context(), wire.scoped(STREAM), wanted, ['max_age', 'max_bytes']);
       this.#refused = '';
     } catch (error) {
-      this.#tell(error);
+      this.#warnRefused(error);
       if (!this.#closed) this.#stopRetry = this.#nats.deps.clock.after(RETRY_MS, () => void this.#make());
     }
   }
 
-  #tell(error: unknown): void {
+  #warnRefused(error: unknown): void {
     const { cause } = error as { readonly cause?: unknown };
     if (apiCode(cause) === 0 || String(cause) === this.#refused) return;
     this.#refused = String(cause);
     this.#nats.deps.logger?.warn('stream_copies_refused', { reason: this.#refused, maxBytes: this.maxBytes });
   }
-}
-
-function groupOf(name: string): string {
-  return name.split('.', 1)[0]!;
 }
 
 const CONFIG = {

@@ -51,8 +51,8 @@ function contractOn(name: string, program: string): void {
           await bucket.delete(`k${at}`, revision!);
         }
         await bucket.delete('kept', kept!);
-        assert.equal(await bucket.forgetMarks(-HOUR_MS), 20);
-        const { manager } = await state.reach();
+        assert.equal(await bucket.purgeTombstones(-HOUR_MS), 20);
+        const { manager } = await state.context();
         const { messages, last_seq: last } = (await manager.streams.info('KV_claims')).state;
         assert.equal(messages, 1, 'the newest');
         await own.kill();
@@ -81,12 +81,12 @@ function contractOn(name: string, program: string): void {
         }
         assert.deepEqual(await listed(bucket, 32_768), { puts: 5, marks: 33_000, whole: true });
         assert.deepEqual(await listed(bucket, 4), { puts: 0, marks: 4, whole: false });
-        const { manager } = await one.state.reach();
+        const { manager } = await one.state.context();
         const messages = async () => (await manager.streams.info('KV_sessions')).state.messages;
-        assert.equal(await bucket.forgetMarks(HOUR_MS), 0, 'they are not an hour old');
+        assert.equal(await bucket.purgeTombstones(HOUR_MS), 0, 'they are not an hour old');
         assert.equal(await messages(), 33_005);
         const buckets = [await open(later), await open(latest)];
-        const forgotten = await Promise.all(buckets.map((of) => of.forgetMarks(HOUR_MS)));
+        const forgotten = await Promise.all(buckets.map((of) => of.purgeTombstones(HOUR_MS)));
         assert.equal(forgotten[0]! + forgotten[1]!, 32_999, 'two nodes do not hinder each other');
         assert.equal(await messages(), 6);
         assert.deepEqual(await listed(bucket, 32_768), { puts: 5, marks: 1, whole: true });
@@ -120,7 +120,7 @@ function contractOn(name: string, program: string): void {
         await until(() => reported.filter((word) => word === 'ready').length >= 2);
         assert.deepEqual(reported.slice(-2), ['kept', 'ready']);
         assert.equal(bucket.incarnation, before);
-        const { manager } = await state.reach();
+        const { manager } = await state.context();
         await manager.streams.delete('KV_leases');
         const revision = await bucket.create('new', Buffer.from('1'));
         assert.ok(revision !== null);
@@ -152,7 +152,7 @@ test('a record is created although other nodes replace the mark of its deletion 
   try {
     const [bucket, theirs] = [one, other].map(({ state }) => state.bucket('claims', { ttlMs: 0 }));
     await bucket!.delete('lease');
-    const { client } = await one.state.reach();
+    const { client } = await one.state.context();
     const publish = client.publish.bind(client);
     let replaced = 0;
     let times = 2;
@@ -180,7 +180,7 @@ test('a request to a server without JetStream fails with what it lacks', async (
   const { wire, state } = await node(server);
   try {
     assert.deepEqual(wire.status.lacks, [], 'another server of its cluster may have it');
-    assert.match((await state.lack())!, /JetStream is off.*nats-server with -js/);
+    assert.match((await state.jetStreamProblem())!, /JetStream is off.*nats-server with -js/);
     await assert.rejects(state.bucket('leases', { ttlMs: 0 }).get('a'), {
       outcome: 'NOT_SENT',
       message: /JetStream is off/,
@@ -220,7 +220,7 @@ for (const [name, { config, lack }] of Object.entries(lacking)) {
       await assert.rejects(state.bucket('leases', { ttlMs: 0 }).get('a'), { outcome: 'NOT_SENT', message: lack });
       assert.ok(performance.now() - asked < 1_500, 'nobody waits for an answer that cannot come');
       // Whoever may do all but ask what the account may is kept from nothing.
-      const reported = await state.lack();
+      const reported = await state.jetStreamProblem();
       if (name.includes('streams')) assert.equal(reported, null);
       else assert.match(reported!, lack);
     } finally {
@@ -240,7 +240,7 @@ test('S0.21 a server without JetStream whose cluster has it is enough for a node
     const bucket = state.bucket('leases', { ttlMs: 0 });
     const revision = await eventually(() => bucket.create('own', Buffer.from('1')));
     assert.equal((await bucket.get('own'))?.revision, revision);
-    assert.deepEqual([wire.status.lacks, await state.lack()], [[], null]);
+    assert.deepEqual([wire.status.lacks, await state.jetStreamProblem()], [[], null]);
     await wire.close();
   } finally {
     await cluster[Symbol.asyncDispose]();

@@ -1,21 +1,21 @@
 import type { JsMsg, PushConsumer, StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../shared-state.ts';
-import { DeletionMarks, isMark, isRemoval, OPERATION } from './deletion-marks.ts';
 import {
   apiCode,
-  askForLack,
+  checkJetStream,
+  type JetStreamContext,
   makeStream,
   type NatsStateDeps,
   NO_MESSAGE,
   NO_STREAM,
-  onceMade,
-  type Reach,
   StreamReplicas,
   stateFailure,
   WRONG_REVISION,
+  waitUntilCreated,
 } from './jetstream.ts';
 import { PendingRecords, readStream } from './pending-records.ts';
+import { isRemoval, isTombstone, OPERATION, Tombstones } from './tombstones.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 const RETRY_MS = 500;
@@ -32,11 +32,11 @@ const DUPLICATES_MS = 120_000;
 export class NatsSharedState implements SharedState {
   readonly deps: NatsStateDeps;
   readonly #replicas: StreamReplicas;
-  #reach: Reach | null = null;
+  #context: JetStreamContext | null = null;
 
   constructor(deps: NatsStateDeps) {
     this.deps = deps;
-    this.#replicas = new StreamReplicas(deps, () => this.reach());
+    this.#replicas = new StreamReplicas(deps, () => this.context());
   }
 
   bucket(name: string, options: BucketOptions): NatsBucket {
@@ -44,23 +44,23 @@ export class NatsSharedState implements SharedState {
   }
 
   /** Rejects with GatewayError NOT_SENT. */
-  async reach(): Promise<Reach> {
+  async context(): Promise<JetStreamContext> {
     const { wire, jetStream, clock } = this.deps;
     const { connection } = wire;
     if (connection === null || !wire.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
-    if (this.#reach?.connection === connection) return this.#reach;
+    if (this.#context?.connection === connection) return this.#context;
     const options = { timeout: REQUEST_MS };
     // Skips the check, which reads account limits: without that permission, the next operation reports the reason.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
     const client = jetStream.jetstream(connection, options);
-    this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
-    return this.#reach;
+    this.#context = { connection, client, manager, replicas: this.#replicas, clock };
+    return this.#context;
   }
 
   /** Returns what JetStream lacks, for operators; null if nothing, or unknown. */
-  async lack(): Promise<string | null> {
+  async jetStreamProblem(): Promise<string | null> {
     try {
-      return await askForLack((await this.reach()).manager);
+      return await checkJetStream((await this.context()).manager);
     } catch {
       return null;
     }
@@ -68,7 +68,7 @@ export class NatsSharedState implements SharedState {
 
   /** Creates the stream of a bucket or updates its settings. Returns its creation time. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
-    return makeStream(await this.reach(), `KV_${name}`, streamConfig(name, options), ['max_age', 'max_msg_size']);
+    return makeStream(await this.context(), `KV_${name}`, streamConfig(name, options), ['max_age', 'max_msg_size']);
   }
 }
 
@@ -92,7 +92,7 @@ function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
 export class NatsBucket implements Bucket {
   readonly name: string;
   readonly stream: string;
-  readonly marks: DeletionMarks;
+  readonly tombstones: Tombstones;
   readonly state: NatsSharedState;
   readonly #options: BucketOptions;
   #opening: Promise<void> | null = null;
@@ -103,7 +103,7 @@ export class NatsBucket implements Bucket {
     this.name = name;
     this.stream = `KV_${name}`;
     this.#options = options;
-    this.marks = new DeletionMarks(this.stream, this.subject('>'));
+    this.tombstones = new Tombstones(this.stream, this.subject('>'));
   }
 
   readIncarnation(): Promise<string> {
@@ -152,20 +152,20 @@ export class NatsBucket implements Bucket {
     return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
   }
 
-  forgetMarks(olderThanMs: number): Promise<number> {
-    return this.withStream('write', (reach) => this.marks.forget(reach, olderThanMs));
+  purgeTombstones(olderThanMs: number): Promise<number> {
+    return this.withStream('write', (context) => this.tombstones.forget(context, olderThanMs));
   }
 
   keys(pattern = '>'): Promise<readonly string[]> {
-    return this.withStream('read', async (reach) => {
+    return this.withStream('read', async (context) => {
       const keys: string[] = [];
       const take = (message: JsMsg): boolean => {
-        if (!isMark(message)) keys.push(keyOf(message, this));
+        if (!isTombstone(message)) keys.push(keyOf(message, this));
         return true;
       };
       const filter = this.subject(pattern);
       const config = { deliver_policy: 'last_per_subject', filter_subjects: filter, headers_only: true } as const;
-      await readStream(reach, this.stream, config, take);
+      await readStream(context, this.stream, config, take);
       return keys;
     });
   }
@@ -177,12 +177,16 @@ export class NatsBucket implements Bucket {
   }
 
   /** Runs an operation. Recreates a lost bucket and repeats the operation once. */
-  async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>, repeats = true): Promise<T> {
+  async withStream<T>(
+    doing: 'read' | 'write',
+    run: (context: JetStreamContext) => Promise<T>,
+    repeats = true,
+  ): Promise<T> {
     this.#opening ??= this.#open();
     const opening = this.#opening;
     try {
       await opening;
-      return await run(await this.state.reach());
+      return await run(await this.state.context());
     } catch (error) {
       if (this.#opening === opening) this.#opening = null;
       if (repeats && this.#gone(error)) return this.withStream(doing, run, false);
@@ -281,9 +285,9 @@ export class NatsWatch {
   #again(): void {
     if (this.#closed) return;
     this.#stopRetry?.();
-    const begun = this.#begin();
+    const started = this.#begin();
     const round = this.#round;
-    begun.catch(() => {
+    started.catch(() => {
       if (round === this.#round) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
     });
   }
@@ -292,29 +296,29 @@ export class NatsWatch {
     this.#stop();
     const round = this.#round;
     const live = (): boolean => !this.#closed && round === this.#round;
-    await this.#bucket.withStream('read', async (reach) => {
-      const { client, manager } = reach;
+    await this.#bucket.withStream('read', async (context) => {
+      const { client, manager } = context;
       // Another node may have recreated the stream.
-      const { created, state } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
+      const { created, state } = await waitUntilCreated(context, await manager.streams.info(this.#bucket.stream));
       const newest = this.#newest;
-      const whole = state.messages <= newest || (await this.#bucket.marks.hasAtMost(reach, newest));
+      const complete = state.messages <= newest || (await this.#bucket.tombstones.hasAtMost(context, newest));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         // The stream keeps one message per record.
-        ...(whole
+        ...(complete
           ? { deliver_policy: 'last_per_subject' as const }
           : { deliver_policy: 'by_start_sequence' as const, opt_start_seq: state.last_seq - newest + 1 }),
         // An array of filters would need nats-server 2.10.
         filter_subjects: this.#bucket.subject(this.#pattern),
       });
       const left = (await consumer.info(true)).num_pending;
-      const ready = (): void => this.#watcher.onReady?.(incarnationOf(created), whole);
+      const ready = (): void => this.#watcher.onReady?.(incarnationOf(created), complete);
       const first = new PendingRecords(consumer, left, this.#bucket.state.deps.clock, ready);
       if (live()) this.#watcher.onBegin?.();
       try {
         const messages = await consumer.consume({
           callback: (message) => {
             if (!live()) return;
-            this.#tell(message);
+            this.#notify(message);
             first.received(message);
           },
         });
@@ -337,9 +341,9 @@ export class NatsWatch {
     running.consumer.delete().catch(() => {});
   }
 
-  #tell(message: JsMsg): void {
+  #notify(message: JsMsg): void {
     const key = keyOf(message, this.#bucket);
-    if (isMark(message)) this.#watcher.gone(key, message.seq);
+    if (isTombstone(message)) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
 }

@@ -4,7 +4,7 @@ import type { JsMsg } from '@nats-io/jetstream';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
-import type { Reach } from './jetstream.ts';
+import type { JetStreamContext } from './jetstream.ts';
 import { type NatsBucket, NatsSharedState, NatsWatch } from './nats-shared-state.ts';
 import { loadNats, NatsWire } from './nats-wire.ts';
 
@@ -165,22 +165,22 @@ test('a watch of a store is ready when all records from before its beginning hav
     const bucket = state.bucket('leases', { ttlMs: 60_000 });
     await bucket.create('a', Buffer.from('1'));
     await bucket.create('b', Buffer.from('1'));
-    const { manager, client, connection } = await state.reach();
+    const { manager, client, connection } = await state.context();
     // Both run out of time once the watch knows that there are two, and before either is told.
     const getPushConsumer = async (stream: string, wanted: object) => {
       const consumer = await client.consumers.getPushConsumer(stream, wanted);
       await manager.streams.purge(stream);
       return consumer;
     };
-    const expiring = { consumers: { getPushConsumer } } as unknown as Reach['client'];
+    const expiring = { consumers: { getPushConsumer } } as unknown as JetStreamContext['client'];
     const reported: string[] = [];
-    const replicas = { look() {} } as unknown as Reach['replicas'];
-    const reach: Reach = { manager, client: expiring, connection, replicas, clock: systemClock };
+    const replicas = { look() {} } as unknown as JetStreamContext['replicas'];
+    const reach: JetStreamContext = { manager, client: expiring, connection, replicas, clock: systemClock };
     const watched = {
       state: bucket.state,
       stream: bucket.stream,
       subject: (key: string) => bucket.subject(key),
-      withStream: (_doing: string, run: (reach: Reach) => Promise<unknown>) => run(reach),
+      withStream: (_doing: string, run: (reach: JetStreamContext) => Promise<unknown>) => run(reach),
     } as unknown as NatsBucket;
     await new Promise<void>((resolve, reject) => {
       const watch = new NatsWatch(watched, '>', {
@@ -210,7 +210,7 @@ test('the simulated bucket behaves like one of a server', { timeout: 60_000 }, a
   try {
     const bucket = state.bucket('leases', { ttlMs: 60_000 });
     for (const key of ['a', 'b', 'c', 'd']) await bucket.create(key, Buffer.from('x'));
-    const { manager, client } = await state.reach();
+    const { manager, client } = await state.context();
     const consumer = await client.consumers.getPushConsumer(bucket.stream, {
       deliver_policy: 'last_per_subject',
       filter_subjects: bucket.subject('>'),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { NatsServer } from '../../../test/support/nats-server.ts';
 import { TcpGate } from '../../../test/support/tcp-gate.ts';
 import { systemClock } from '../../model/clock.ts';
@@ -38,5 +39,35 @@ test('a connection that is lost before NATS has the subscriptions counts from th
     await wire.close();
     await gate[Symbol.asyncDispose]();
     await server[Symbol.asyncDispose]();
+  }
+});
+
+test('a node that was started during an outage connects as soon after it as the nodes that were connected before', {
+  timeout: 30_000,
+}, async () => {
+  const { core } = await loadNats();
+  const clock = new FakeClock();
+  let server: NatsServer | null = null;
+  let attempts = 0;
+  const refused = new Error('connection refused');
+  const connect: NatsCore['connect'] = async (options) => {
+    attempts++;
+    if (server === null) throw refused;
+    return core.connect({ ...options, servers: [`nats://127.0.0.1:${server.port}`] });
+  };
+  const options = { servers: ['nats://127.0.0.1:1'], name: 'test', credentials: null, tls: null };
+  const wire = new NatsWire({ ...core, connect }, options, clock);
+  try {
+    await wire.firstAttempt;
+    for (let ms = 0; ms < 20_000; ms += 375) await clock.advance(375);
+    assert.ok(attempts > 40, `${attempts} attempts in an outage of 20 s`);
+    server = await NatsServer.start({ jetStream: false });
+    const up = new Promise<void>((resolve) => wire.onChange(() => resolve()));
+    await clock.advance(500);
+    await up;
+    assert.equal(wire.connected, true);
+  } finally {
+    await wire.close();
+    await server?.[Symbol.asyncDispose]();
   }
 });

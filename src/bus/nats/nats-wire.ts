@@ -18,7 +18,7 @@ const CONNECT_MS = 5_000;
 /** How long closing a subscription waits for the server. */
 const DRAIN_MS = 1_000;
 const RETRY_MS = 250;
-const MAX_RETRY_MS = 5_000;
+const JITTER_MS = RETRY_MS / 2;
 /** Two unanswered pings end a dead connection. */
 const PING_MS = 2_000;
 
@@ -49,7 +49,7 @@ export class NatsWire implements Wire {
     this.#core = core;
     this.#options = options;
     this.#clock = clock;
-    this.firstAttempt = this.#connect(RETRY_MS);
+    this.firstAttempt = this.#connect();
   }
 
   get maxPayload(): number {
@@ -71,7 +71,7 @@ export class NatsWire implements Wire {
       state: this.#state,
       server: this.#state === 'connected' ? (this.#connection?.getServer() ?? '') : '',
       version: info?.version ?? '',
-      lacks: info === undefined ? [] : serverLacks(info),
+      lacks: info === undefined ? [] : serverProblems(info),
       lastError: this.#lastError,
       reconnects: this.#reconnects,
     };
@@ -140,7 +140,7 @@ export class NatsWire implements Wire {
     await connection.close();
   }
 
-  async #connect(retryMs: number): Promise<void> {
+  async #connect(): Promise<void> {
     try {
       const connection = await this.#core.connect(this.#clientOptions());
       unlinkRequests(connection);
@@ -161,13 +161,14 @@ export class NatsWire implements Wire {
       );
     } catch (error) {
       this.#lastError = reasonOf(error);
-      this.#retry(retryMs);
+      this.#retry();
     }
   }
 
-  #retry(afterMs: number): void {
-    if (this.#state === 'closed') return;
-    this.#stopRetry = this.#clock.after(afterMs, () => void this.#connect(Math.min(afterMs * 2, MAX_RETRY_MS)));
+  /** As often as the client connects again: a node that was started during an outage must not return later than the others. */
+  #retry(): void {
+    const delayMs = RETRY_MS + Math.random() * JITTER_MS;
+    if (this.#state !== 'closed') this.#stopRetry = this.#clock.after(delayMs, () => void this.#connect());
   }
 
   #listen(connection: NatsConnection, registered: Registered): void {
@@ -188,7 +189,7 @@ export class NatsWire implements Wire {
       else if (status.type === 'reconnect') this.#up(true);
       else if (status.type === 'error') {
         this.#lastError = reasonOf(status.error);
-        if (/slow consumer/i.test(this.#lastError)) this.#tell({ type: 'slow_consumer', subject: '>' });
+        if (/slow consumer/i.test(this.#lastError)) this.#notify({ type: 'slow_consumer', subject: '>' });
       }
     }
     // The client can close by itself, for instance if its authenticator throws.
@@ -196,7 +197,7 @@ export class NatsWire implements Wire {
     const error = await connection.closed();
     if (error instanceof Error) this.#lastError = reasonOf(error);
     this.#down('the connection to NATS was closed');
-    this.#retry(RETRY_MS);
+    this.#retry();
   }
 
   #up(resync: boolean): void {
@@ -204,17 +205,17 @@ export class NatsWire implements Wire {
     this.#state = 'connected';
     this.#lastError = '';
     if (resync) this.#reconnects++;
-    this.#tell({ type: 'connected', resync });
+    this.#notify({ type: 'connected', resync });
   }
 
   #down(reason: string): void {
     if (this.#state !== 'connected') return;
     this.#state = 'disconnected';
     this.#lastError = reason;
-    this.#tell({ type: 'disconnected', reason });
+    this.#notify({ type: 'disconnected', reason });
   }
 
-  #tell(change: WireChange): void {
+  #notify(change: WireChange): void {
     for (const listener of this.#listeners) listener(change);
   }
 
@@ -228,7 +229,7 @@ export class NatsWire implements Wire {
       timeout: CONNECT_MS,
       maxReconnectAttempts: -1,
       reconnectTimeWait: RETRY_MS,
-      reconnectJitter: RETRY_MS / 2,
+      reconnectJitter: JITTER_MS,
       // Otherwise the client creates an error with a stack for every request in advance.
       noAsyncTraces: true,
       pingInterval: PING_MS,
@@ -331,7 +332,7 @@ function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCert
 const OLDEST = [2, 9] as const;
 
 /** Returns what the server lacks by its INFO, as messages for operators. */
-export function serverLacks(info: ServerInfo): readonly string[] {
+export function serverProblems(info: ServerInfo): readonly string[] {
   const lacks: string[] = [];
   const [major = 0, minor = 0] = info.version.split('.').map((part) => Number.parseInt(part, 10));
   if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import type { Reach } from './jetstream.ts';
+import type { JetStreamContext } from './jetstream.ts';
 import { readStream } from './pending-records.ts';
 
 for (const lost of ['info', 'consume']) {
@@ -16,7 +16,7 @@ for (const lost of ['info', 'consume']) {
       consumers++;
       return { info: () => answer('info'), consume: () => answer('consume'), delete: async () => consumers-- };
     };
-    const reach = { clock, client: { consumers: { getPushConsumer } } } as unknown as Reach;
+    const reach = { clock, client: { consumers: { getPushConsumer } } } as unknown as JetStreamContext;
     await assert.rejects(
       readStream(reach, 'logs', {}, () => true),
       /no answer/,
@@ -40,7 +40,7 @@ test('a reading to which no record comes for 5 s, counted from the last that cam
       delete: async () => open--,
     };
   };
-  const reach = { clock, client: { consumers: { getPushConsumer } } } as unknown as Reach;
+  const reach = { clock, client: { consumers: { getPushConsumer } } } as unknown as JetStreamContext;
   let ended = '';
   const reading = readStream(reach, 'logs', {}, () => true).catch(({ outcome, message }) => {
     ended = `${outcome}: ${message}`;

@@ -1,9 +1,9 @@
 import type { JsMsg, OrderedPushConsumerOptions, PushConsumer } from '@nats-io/jetstream';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Reach } from './jetstream.ts';
+import type { JetStreamContext } from './jetstream.ts';
 
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 /** Longest wait for a record: after a lost connection, a consumer may deliver the rest much later. */
 const SILENT_MS = 5_000;
 
@@ -16,7 +16,7 @@ export class PendingRecords {
   /** Delivery info of the last record. */
   #last: JsMsg['info'] | null = null;
   /** All records have arrived, or the consumer was stopped. */
-  over = false;
+  done = false;
   #stopLook: (() => void) | null = null;
 
   constructor(consumer: Pick<PushConsumer, 'info'>, left: number, clock: Clock, ready: () => void) {
@@ -33,7 +33,7 @@ export class PendingRecords {
   }
 
   received({ info }: Pick<JsMsg, 'info'>): void {
-    if (this.over) return;
+    if (this.done) return;
     this.#last = info;
     this.#left--;
     // A record that expired, was evicted or was overwritten meanwhile never arrives.
@@ -41,12 +41,12 @@ export class PendingRecords {
   }
 
   stop(): void {
-    this.over = true;
+    this.done = true;
     this.#stopLook?.();
   }
 
   #lookLater(): void {
-    if (!this.over) this.#stopLook = this.#clock.after(LOOK_MS, () => void this.#look());
+    if (!this.done) this.#stopLook = this.#clock.after(POLL_MS, () => void this.#look());
   }
 
   /**
@@ -57,7 +57,7 @@ export class PendingRecords {
     try {
       const { name, num_pending: pending, delivered } = await this.#consumer.info();
       const came = this.#last?.consumer === name ? this.#last.deliverySequence : 0;
-      if (!this.over && pending === 0 && delivered.consumer_seq <= came) this.#end();
+      if (!this.done && pending === 0 && delivered.consumer_seq <= came) this.#end();
     } catch {
       // The next look asks again, or the watch restarts.
     }
@@ -65,7 +65,7 @@ export class PendingRecords {
   }
 
   #end(): void {
-    if (this.over) return;
+    if (this.done) return;
     this.stop();
     this.#ready();
   }
@@ -76,7 +76,7 @@ export class PendingRecords {
  * no record arrives for 5 s.
  */
 export async function readStream(
-  { client, clock }: Reach,
+  { client, clock }: JetStreamContext,
   stream: string,
   config: Partial<OrderedPushConsumerOptions>,
   take: (message: JsMsg) => boolean,
@@ -85,10 +85,10 @@ export async function readStream(
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // The timeout may reject it before it is awaited.
   promise.catch(() => {});
-  let heardAt = clock.now();
-  const wait = (): (() => void) => clock.after(SILENT_MS - (clock.now() - heardAt), look);
-  const look = (): void => {
-    if (clock.now() - heardAt < SILENT_MS) stopWait = wait();
+  let lastReceivedAt = clock.now();
+  const wait = (): (() => void) => clock.after(SILENT_MS - (clock.now() - lastReceivedAt), checkSilence);
+  const checkSilence = (): void => {
+    if (clock.now() - lastReceivedAt < SILENT_MS) stopWait = wait();
     else reject(new GatewayError('NOT_SENT', `${stream} is not read in time`));
   };
   let stopWait = wait();
@@ -99,8 +99,8 @@ export async function readStream(
     const pending = new PendingRecords(consumer, left, clock, resolve);
     const messages = await consumer.consume({
       callback: (message) => {
-        if (pending.over) return;
-        heardAt = clock.now();
+        if (pending.done) return;
+        lastReceivedAt = clock.now();
         if (take(message)) pending.received(message);
         else {
           pending.stop();

@@ -30,7 +30,7 @@ function replicasOn(name: string, program: string): void {
       const bucket = await opened(state);
       const revision = await eventually(() => bucket.create('lease', Buffer.from('1')));
       const { incarnation } = bucket;
-      const { manager } = await state.reach();
+      const { manager } = await state.context();
       const alone = (await manager.streams.info(LEASES)).cluster?.leader;
       // One is missing: it is said, once, however often it is tried.
       await eventually(async () => assert.equal(few(said).length, 1));
@@ -68,7 +68,7 @@ function replicasOn(name: string, program: string): void {
         await opened(state);
         await opened(state);
         const log = new NatsSharedLog(state);
-        const { manager } = await state.reach();
+        const { manager } = await state.context();
         await eventually(() => manager.streams.info('trunkline_logs'));
         await new Promise((resolve) => setTimeout(resolve, 2 * SOON_MS));
         assert.equal((await manager.streams.info(LEASES)).config.num_replicas, 1);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import {
   type DefinitionName,
   type DriftPolicy,
+  PINNED_KINDS,
   type PinnedKind,
   type PinnedList,
   pinKey,
@@ -22,9 +23,13 @@ export interface Guard {
 }
 
 /** The status of a definition, compared with the pin of its name. */
-export type Standing = 'approved' | 'new' | 'changed' | 'blocked';
+type ApprovalStatus = 'approved' | 'new' | 'changed' | 'blocked';
 
-export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName, digest: string): Standing {
+export function approvalStatusOf(
+  { pins, trustedAt }: ServerPins,
+  name: DefinitionName,
+  digest: string,
+): ApprovalStatus {
   const pin = pins.get(pinKey(name));
   if (pin?.blocked) return 'blocked';
   // Before first use: the first listing is trusted.
@@ -39,10 +44,10 @@ export function standingOf({ pins, trustedAt }: ServerPins, name: DefinitionName
  */
 export function offeredFor(list: PinnedList, item: Capability, { policy, pins }: Guard): Buffer | null {
   if (policy === 'off') return item.bytes;
-  const standing = standingOf(pins, { list, key: item.key }, digestOf(item));
-  if (standing === 'blocked') return null;
-  if (standing === 'approved' || policy === 'warn') return item.bytes;
-  if (standing === 'new' || policy === 'block') return null;
+  const status = approvalStatusOf(pins, { list, key: item.key }, digestOf(item));
+  if (status === 'blocked') return null;
+  if (status === 'approved' || policy === 'warn') return item.bytes;
+  if (status === 'new' || policy === 'block') return null;
   const { approved } = pins.pins.get(pinKey({ list, key: item.key }))!;
   for (const { definition, digest } of approved.toReversed()) {
     if (definition !== null && severityOf(list, definition, digest, item) !== 'breaking') return definition;
@@ -51,9 +56,9 @@ export function offeredFor(list: PinnedList, item: Capability, { policy, pins }:
 }
 
 /** Why a definition is withheld, for the caller. */
-export function whyWithheld(standing: Standing): string {
-  if (standing === 'blocked') return 'is blocked by the operator';
-  return standing === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
+export function whyWithheld(status: ApprovalStatus): string {
+  if (status === 'blocked') return 'is blocked by the operator';
+  return status === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
 }
 
 const SEVERITIES = new WeakMap<Buffer, Map<string, Severity>>();
@@ -66,9 +71,6 @@ function severityOf(list: PinnedList, old: Buffer, oldDigest: string, { bytes }:
   return severity;
 }
 
-/** Lists that are pinned item by item. */
-const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
-
 /** The catalog without withheld definitions; the same object if nothing changes. Pages stay; `guardedPage` cuts them. */
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;
@@ -79,7 +81,7 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
   for (const { list, key } of blocked) withheld[list].set(key, whyWithheld('blocked'));
   const differs = createHash('sha256');
   let same = true;
-  for (const list of LISTS) {
+  for (const list of PINNED_KINDS) {
     const before = raw.lists[list];
     const items: Capability[] = [];
     for (const item of before.items) {
@@ -91,7 +93,7 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
       same = false;
       differs.update(`\0${list}\0${item.key}\0`).update(bytes ?? '');
       if (bytes !== null) items.push({ key: item.key, bytes });
-      else withheld[list].set(item.key, whyWithheld(standingOf(pins, { list, key: item.key }, digestOf(item))));
+      else withheld[list].set(item.key, whyWithheld(approvalStatusOf(pins, { list, key: item.key }, digestOf(item))));
     }
     lists[list] = { ...before, items };
   }

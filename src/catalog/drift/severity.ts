@@ -1,4 +1,5 @@
 import type { PinnedList, Severity } from '../../model/drift.ts';
+import { HEADER_ANNOTATION } from '../../protocol/headers.ts';
 import { isObject } from '../catalog-member.ts';
 import { sameValue, valueText } from './same-value.ts';
 
@@ -11,7 +12,6 @@ interface Judged {
 const MAX_BYTES = 64 * 1024;
 /** Members that only people and models read. */
 const WORDS: ReadonlySet<string> = new Set(['title', 'description', 'icons', '_meta']);
-const PARAM_HEADER = 'x-mcp-header';
 
 /**
  * `breaking`: a valid call may be refused, or a result may differ from the promise. `behaviour`: hints or optional arguments
@@ -103,7 +103,7 @@ function headersOf(tool: Fields): string {
   const declared: string[] = [];
   const walk = (value: unknown, at: string): void => {
     if (!isObject(value)) return;
-    if (value[PARAM_HEADER] !== undefined) declared.push(`${at} ${JSON.stringify(value[PARAM_HEADER])}`);
+    if (value[HEADER_ANNOTATION] !== undefined) declared.push(`${at} ${JSON.stringify(value[HEADER_ANNOTATION])}`);
     for (const [key, below] of Object.entries(value)) walk(below, `${at}/${key}`);
   };
   walk(tool['inputSchema'], '');

@@ -3,15 +3,20 @@ import { CommandError, EXIT } from '../exit-code.ts';
 import { fetchWith, notReached, type RemoteTls } from './remote-gateway.ts';
 
 /** `tls` is set for a gateway on another machine. */
-type Reached = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { readonly tls?: RemoteTls };
+type ControlTarget = Pick<RunningGateway, 'instance' | 'token' | 'execToken'> & { readonly tls?: RemoteTls };
+
+/** The path of a server in the control API. */
+export function serverPath(server: string): string {
+  return `/api/v1/servers/${encodeURIComponent(server)}`;
+}
 
 /** Client of the control API of a running gateway. Answers are unparsed JSON text. */
 export class ControlClient {
-  readonly #gateway: Reached;
+  readonly #gateway: ControlTarget;
   /** The `fetch` to use; with `tls` it has its own connection pool. */
   #ask: Promise<typeof fetch> | null = null;
 
-  constructor(gateway: Reached) {
+  constructor(gateway: ControlTarget) {
     this.#gateway = gateway;
   }
 
@@ -23,25 +28,25 @@ export class ControlClient {
     return this.send('POST', path, body);
   }
 
-  /** Passes the data of each event to `tell`, one at a time, until the stream ends or is cancelled. */
-  async stream(path: string, signal: AbortSignal, tell: (data: string) => void | Promise<void>): Promise<void> {
+  /** Passes the data of each event to `onEvent`, one at a time, until the stream ends or is cancelled. */
+  async stream(path: string, signal: AbortSignal, onEvent: (data: string) => void | Promise<void>): Promise<void> {
     try {
       const response = await this.#fetch('GET', path, null, signal);
       // A broken stream means that the gateway has gone.
-      for await (const data of this.#events(response, () => {})) await tell(data);
+      for await (const data of this.#events(response, () => {})) await onEvent(data);
     } catch (error) {
       if (!signal.aborted) throw error;
     }
   }
 
-  /** Resolves with the last event of a request that streams its progress; `tell` gets every event. The signal cancels it. */
-  async steps(path: string, body: string, signal: AbortSignal, tell: (data: string) => void): Promise<string> {
+  /** Resolves with the last event of a request that streams its progress; `onEvent` gets every event. The signal cancels it. */
+  async steps(path: string, body: string, signal: AbortSignal, onEvent: (data: string) => void): Promise<string> {
     const lost = (error: unknown): never => {
-      throw this.#lost('POST', error);
+      throw this.#connectionError('POST', error);
     };
     let last: string | null = null;
     for await (const data of this.#events(await this.#fetch('POST', path, body, signal), lost)) {
-      tell(data);
+      onEvent(data);
       last = data;
     }
     return last ?? lost(null);
@@ -73,7 +78,7 @@ export class ControlClient {
     const response = await this.#fetch(method, path, body, signal);
     if (!response.ok) throw await refused(response);
     return response.text().catch((error) => {
-      throw this.#lost(method, error);
+      throw this.#connectionError(method, error);
     });
   }
 
@@ -95,12 +100,12 @@ export class ControlClient {
       // Behind a proxy the control API may have a path prefix.
       return await ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
-      throw this.#lost(method, error);
+      throw this.#connectionError(method, error);
     }
   }
 
   /** A gateway that ended may have carried out a request that it received; a refused connection carried out nothing. */
-  #lost(method: string, error: unknown): CommandError {
+  #connectionError(method: string, error: unknown): CommandError {
     const { pid, controlUrl } = this.#gateway.instance;
     const remote = this.#gateway.tls !== undefined;
     const { code } = ((error as Error | null)?.cause ?? {}) as NodeJS.ErrnoException;

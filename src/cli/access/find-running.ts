@@ -1,8 +1,8 @@
 import { dirname, resolve } from 'node:path';
-import { gatewayFolder, placeOf } from '../../app/gateway-folders.ts';
+import { gatewayFolder, gatewayIdentity } from '../../app/gateway-folders.ts';
 import { type RunningGateway, runningGateway, runningGateways } from '../../app/running.ts';
 import { findConfig, foldersUp } from '../../config/files/find-config.ts';
-import { dataDirOf } from '../../config/files/named-in.ts';
+import { dataDirOf } from '../../config/files/read-key.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, usage } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
@@ -19,7 +19,7 @@ export async function findRunning(input: CommandInput): Promise<RunningGateway |
   if (remote !== null) return remote;
   const { file, flags, terminal } = input;
   const { cwd, env } = terminal;
-  const { place, folder } = await meantGateway(input);
+  const { place, folder } = await targetGateway(input);
   const there = runningGateway(folder);
   if (flags.dataDir !== undefined) return file === undefined || there?.place === place ? there : null;
   if (place !== null && there?.place === place) return there;
@@ -30,14 +30,14 @@ export async function findRunning(input: CommandInput): Promise<RunningGateway |
 
 /** The data folder of the gateway that `findRunning` finds, or of the one that would start; the folder may not exist. */
 export async function dataFolderOf(input: CommandInput): Promise<string> {
-  return (await findRunning(input))?.dataDir ?? (await meantGateway(input)).folder.path;
+  return (await findRunning(input))?.dataDir ?? (await targetGateway(input)).folder.path;
 }
 
-async function meantGateway({ file, flags, terminal: { cwd, env } }: CommandInput) {
-  const meant = file === undefined ? findConfig(cwd) : resolve(cwd, file);
-  const served = { files: meant === null ? [] : [meant], cwd, env };
-  const dataDir = flags.dataDir ?? (meant === null ? null : await dataDirOf(meant, env));
-  return { place: placeOf(served), folder: gatewayFolder(dataDir, served) };
+async function targetGateway({ file, flags, terminal: { cwd, env } }: CommandInput) {
+  const configFile = file === undefined ? findConfig(cwd) : resolve(cwd, file);
+  const served = { files: configFile === null ? [] : [configFile], cwd, env };
+  const dataDir = flags.dataDir ?? (configFile === null ? null : await dataDirOf(configFile, env));
+  return { place: gatewayIdentity(served), folder: gatewayFolder(dataDir, served) };
 }
 
 /** The running gateway that was started in this folder or in the nearest one above it. */
@@ -85,8 +85,8 @@ export async function needRunning(input: CommandInput): Promise<RunningGateway> 
 
 /** Says which gateway does not run. */
 export function notRunning({ file, flags, terminal: { cwd } }: CommandInput): string {
-  const meant = file === undefined ? (flags.dataDir ?? findConfig(cwd)) : resolve(cwd, file);
-  return `no gateway runs ${meant === null ? 'here' : `for ${meant}`}`;
+  const target = file === undefined ? (flags.dataDir ?? findConfig(cwd)) : resolve(cwd, file);
+  return `no gateway runs ${target === null ? 'here' : `for ${target}`}`;
 }
 
 /** Lists the other running gateways; empty if there are none. */

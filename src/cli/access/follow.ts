@@ -1,5 +1,6 @@
 import type { RunningGateway } from '../../app/running.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { abortedBySignals } from '../interrupted.ts';
 import { ControlClient } from './control-client.ts';
 
 /**
@@ -9,22 +10,18 @@ import { ControlClient } from './control-client.ts';
 export async function follow(
   running: RunningGateway,
   path: string,
-  signal: AbortSignal | undefined,
-  tell: (json: string) => void | Promise<void>,
+  onEvent: (json: string) => void | Promise<void>,
 ): Promise<ExitCode> {
-  const stop = new AbortController();
-  const interrupted = (): void => stop.abort();
-  signal?.addEventListener('abort', interrupted, { once: true });
-  process.once('SIGINT', interrupted);
-  process.once('SIGTERM', interrupted);
-  process.stdout.once('error', interrupted);
-  try {
-    await new ControlClient(running).stream(path, stop.signal, tell);
-  } finally {
-    process.removeListener('SIGINT', interrupted);
-    process.removeListener('SIGTERM', interrupted);
-    process.stdout.removeListener('error', interrupted);
-  }
-  if (stop.signal.aborted) return EXIT.ok;
+  const wasStopped = await abortedBySignals(async (stop) => {
+    const ended = (): void => stop.abort();
+    process.stdout.once('error', ended);
+    try {
+      await new ControlClient(running).stream(path, stop.signal, onEvent);
+    } finally {
+      process.stdout.removeListener('error', ended);
+    }
+    return stop.signal.aborted;
+  });
+  if (wasStopped) return EXIT.ok;
   throw new CommandError(EXIT.unreachable, `the gateway (pid ${running.instance.pid}) has ended`);
 }

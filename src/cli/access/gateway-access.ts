@@ -2,16 +2,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { type CallLimits, controlPlane, type ShownClient, type ToolView } from '../../app/plane.ts';
-import { processLogger } from '../../app/process-logger.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { ConfigurationView } from '../../model/configuration.ts';
 import type { DriftReport } from '../../model/drift.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
+import { commandLogger } from '../command-logger.ts';
 import { cannotOpen } from '../exit-code.ts';
 import type { ShownServer } from '../server-line.ts';
 import { loadOptions } from '../sources.ts';
-import { ControlClient } from './control-client.ts';
+import { ControlClient, serverPath } from './control-client.ts';
 import { findRunning, gatewayName, notRunning } from './find-running.ts';
 
 type GatewayFacts = ReturnType<App['facts']>;
@@ -39,7 +39,7 @@ export interface GatewayAccess {
   facts(): Promise<Pick<GatewayFacts, 'conditions' | 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ToolView[]>;
   /** The tools as each MCP client shows them if its file calls the gateway `gatewayName`. */
-  asClients(gatewayName: string): Promise<readonly ShownClient[]>;
+  toolsForClients(gatewayName: string): Promise<readonly ShownClient[]>;
   /** The definitions of the server that wait for a decision. */
   drift(server: string): Promise<Pick<DriftReport, 'waiting'>>;
   /** Resolves with JSON text: `outcome`, and `result` or `error` as the server sent them. */
@@ -58,17 +58,17 @@ export async function accessGateway(input: CommandInput, starts = true): Promise
   const { flags, terminal } = input;
   const running = await findRunning(input);
   // Standard output carries the result; the label of the gateway goes to standard error.
-  const told = <T extends GatewayAccess>(access: T): T => {
+  const printLabel = <T extends GatewayAccess>(access: T): T => {
     if (starts && flags.json !== true) terminal.err(`(${access.label})\n`);
     return access;
   };
-  if (running !== null) return told(remoteAccess(running));
-  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  if (running !== null) return printLabel(remoteAccess(running));
+  const logger = commandLogger(input);
   const load = loadOptions(input, !starts || hasStoredServers(flags.dataDir, terminal));
   const opened = await openApp({ load, logger, state: 'look', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   if (starts) opened.app.startServers();
-  return told(ownAccess(opened.app, starts, notRunning(input)));
+  return printLabel(localAccess(opened.app, starts, notRunning(input)));
 }
 
 function remoteAccess(gateway: RunningGateway): GatewayAccess {
@@ -86,14 +86,14 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
       );
       return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
     },
-    async asClients(gatewayName) {
+    async toolsForClients(gatewayName) {
       const query = new URLSearchParams({ gateway: gatewayName });
       return (await get<{ clients: ShownClient[] }>(`/api/v1/tools/clients?${query}`)).clients;
     },
-    drift: (server) => get(`/api/v1/servers/${encodeURIComponent(server)}/drift`),
+    drift: (server) => get(`${serverPath(server)}/drift`),
     call(server, tool, argumentsJson, { signal, timeoutMs, onProgress }) {
       const query = new URLSearchParams({ tool, ...(timeoutMs === undefined ? {} : { timeoutMs: String(timeoutMs) }) });
-      const path = `/api/v1/servers/${encodeURIComponent(server)}/call/stream?${query}`;
+      const path = `${serverPath(server)}/call/stream?${query}`;
       return client.steps(path, argumentsJson, signal, (data) => {
         if (data.startsWith('{"progress":')) onProgress?.((JSON.parse(data) as { progress: CallProgress }).progress);
       });
@@ -102,32 +102,32 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
   };
 }
 
-function ownAccess(app: App, starts: boolean, whichNot: string): GatewayAccess {
-  const plane = controlPlane(app.rooms, app);
+function localAccess(app: App, starts: boolean, notRunningText: string): GatewayAccess {
+  const plane = controlPlane(app.components, app);
   /** Waits until every server that is not lazy has come up or failed. */
   const statuses = async (): Promise<readonly ShownServer[]> => {
     const end = performance.now() + SETTLE_MS;
     const isWaiting = (status: ServerStatus) =>
       app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status);
     for (;;) {
-      const all = app.rooms.upstreams.statuses().map((one) => ({ ...one, desired: plane.desired(one.name) }));
+      const all = app.components.upstreams.statuses().map((one) => ({ ...one, desired: plane.desired(one.name) }));
       if (!starts || !all.some(isWaiting) || performance.now() > end) return all;
       await pause(POLL_MS);
     }
   };
   return {
     running: null,
-    label: starts ? `${whichNot}; servers were started for this command` : whichNot,
+    label: starts ? `${notRunningText}; servers were started for this command` : notRunningText,
     statuses,
-    warnings: async () => app.rooms.loaded.warnings.length,
+    warnings: async () => app.components.loaded.warnings.length,
     facts: async () => app.facts(),
     async tools() {
       await statuses();
       return (await plane.tools.list(null)).tools;
     },
-    async asClients(gatewayName) {
+    async toolsForClients(gatewayName) {
       await statuses();
-      return plane.tools.asClients(gatewayName, null);
+      return plane.tools.listForClients(gatewayName, null);
     },
     drift: (server) => plane.drift.report(server),
     call: async (server, tool, argumentsJson, options) =>

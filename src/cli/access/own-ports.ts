@@ -1,6 +1,6 @@
 import {
+  type DataFolder,
   FIRST_PORTS,
-  type GatewayFolder,
   gatewayFolder,
   knownFolders,
   portsOf,
@@ -8,13 +8,13 @@ import {
   type UsualPorts,
   usualPorts,
 } from '../../app/gateway-folders.ts';
-import { dataDirOf } from '../../config/files/named-in.ts';
+import { dataDirOf } from '../../config/files/read-key.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { bindError } from '../../http/listener/listen-error.ts';
 import type { CommandInput } from '../command-input.ts';
 
 /** The data folder of a gateway with these options. */
-export async function folderOfLoad({ flags }: CommandInput, load: LoadOptions): Promise<GatewayFolder> {
+export async function folderOfLoad({ flags }: CommandInput, load: LoadOptions): Promise<DataFolder> {
   const [file] = load.files ?? load.serves ?? [];
   return gatewayFolder(flags.dataDir ?? (file === undefined ? null : await dataDirOf(file, load.env)), load);
 }
@@ -34,11 +34,7 @@ export async function withUsualPorts(input: CommandInput, load: LoadOptions): Pr
  * Stores the ports for the next start, since linked clients know them. Returns a warning if the port differs from the one that
  * this gateway had, or, at its first start, from the default; otherwise null.
  */
-export function keptPorts(
-  { overrides, env }: LoadOptions,
-  folder: GatewayFolder | null,
-  mcpUrl: string,
-): string | null {
+export function keptPorts({ overrides, env }: LoadOptions, folder: DataFolder | null, mcpUrl: string): string | null {
   const port = Number(new URL(mcpUrl).port);
   const usual = overrides?.usual;
   if (folder === null || usual === undefined || usual.port !== port || overrides?.port !== undefined) return null;

@@ -25,7 +25,7 @@ export function remoteGateway({
       `--server ${server} is not a URL; write the address of the control listener, as https://gateway.example.com:4271`,
     );
   }
-  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''))) {
+  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
     throw usage(`--server ${server} would send the token unencrypted; use https, or a tunnel to this machine`);
   }
   const file = (flag: string, path: string): Buffer => {

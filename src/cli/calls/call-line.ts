@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
+import { callName, duration, outcomeLabel, UNNAMED_CLIENT } from '../../model/call-labels.ts';
 import type { CallRecord } from '../../model/call-record.ts';
-import { callName, duration, ending, UNNAMED_CLIENT } from '../../model/call-words.ts';
-import { cut, displayWidth } from '../screen/display-width.ts';
+import { displayWidth, truncate } from '../screen/display-width.ts';
 
 /** Least columns of a text that are worth showing. */
 const LEAST = 8;
@@ -13,7 +13,7 @@ const LEAST_NAME = 20;
  */
 export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): string {
   const { time, ms, client, principal, node, servedBy, reason, id } = call;
-  const end = ending(call);
+  const end = outcomeLabel(call);
   const paint = end === 'ok' ? 'green' : call.outcome === 'RESULT' ? 'yellow' : 'red';
   const where = node === null ? '' : servedBy === null ? ` @${node}` : ` @${node}→${servedBy}`;
   const began = `${duration(ms).padStart(8)} ${styleText(paint, end.padEnd(11))} `;
@@ -21,7 +21,7 @@ export function callLine(call: CallRecord, columns = Number.POSITIVE_INFINITY): 
   /** The part of the text that fits beside `others` further columns; empty if fewer than `least` columns are left. */
   const part = (said: string, least: number, others = 0): string => {
     const text = said.replaceAll(/\s/g, ' ');
-    const shown = left - others >= Math.min(least, displayWidth(text)) ? cut(text, left - others) : '';
+    const shown = left - others >= Math.min(least, displayWidth(text)) ? truncate(text, left - others) : '';
     left -= displayWidth(shown);
     return shown;
   };

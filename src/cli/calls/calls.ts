@@ -1,19 +1,19 @@
 import { styleText } from 'node:util';
-import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
 import {
   attemptCarrier,
   attemptEnding,
   callName,
   callSpans,
   duration,
-  ending,
+  outcomeLabel,
   UNNAMED_CLIENT,
-} from '../../model/call-words.ts';
+} from '../../model/call-labels.ts';
+import type { CallAttempt, CallRecord } from '../../model/call-record.ts';
 import { printable } from '../../model/printable.ts';
 import { ControlClient } from '../access/control-client.ts';
-import { needRunning } from '../access/find-running.ts';
+import { needRunning, runningClient } from '../access/find-running.ts';
 import { follow as streamed } from '../access/follow.ts';
-import { type CommandInput, tellSilent } from '../command-input.ts';
+import { type CommandInput, reportSilentNodes } from '../command-input.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { bytes, callLine } from './call-line.ts';
 
@@ -22,8 +22,6 @@ interface CallsInput extends CommandInput {
   readonly filter: readonly string[];
   readonly follow: boolean;
   readonly lines: number;
-  /** Ends following; without a signal, Ctrl-C does. */
-  readonly signal?: AbortSignal;
 }
 
 /** `trunkline calls [filter…] [-f]`: prints one line per call of a client, with its result. */
@@ -31,36 +29,36 @@ export async function calls(input: CallsInput): Promise<ExitCode> {
   const { terminal, flags, filter, lines } = input;
   const running = await needRunning(input);
   const query = new URLSearchParams({ filter: filter.join(' ') });
-  const tell = (call: CallRecord): void =>
+  const printCall = (call: CallRecord): void =>
     terminal.out(`${flags.json === true ? JSON.stringify(call) : callLine(call)}\n`);
   const earlier = async (): Promise<readonly CallRecord[]> => {
     if (lines === 0) return [];
     const answer = await new ControlClient(running).get(`/api/v1/calls?${query}&limit=${lines}`);
     const listed = JSON.parse(answer) as { calls: CallRecord[]; silent?: string[] };
-    tellSilent(input, listed);
+    reportSilentNodes(input, listed);
     return listed.calls;
   };
   if (!input.follow) {
     const found = await earlier();
-    for (const call of found) tell(call);
+    for (const call of found) printCall(call);
     if (found.length === 0 && lines > 0) terminal.err(filter.length === 0 ? '(no calls yet)\n' : '(no call matches)\n');
     return EXIT.ok;
   }
   // Reads earlier calls once the stream has begun, so that none is missed; `printed` drops a call that is in both.
   const printed = new Set<string>();
-  let begun = false;
-  return streamed(running, `/api/v1/live?${query}`, input.signal, async (json) => {
+  let started = false;
+  return streamed(running, `/api/v1/live?${query}`, async (json) => {
     const event = JSON.parse(json) as { topic: string; calls: CallRecord[]; lost: boolean };
-    if (event.topic === 'hello' && !begun) {
-      begun = true;
+    if (event.topic === 'hello' && !started) {
+      started = true;
       for (const call of await earlier()) {
         printed.add(call.id);
-        tell(call);
+        printCall(call);
       }
     }
     if (event.topic !== 'calls') return;
     if (event.lost) terminal.err(styleText('yellow', '… some calls are missing here: there were too many to follow\n'));
-    for (const call of event.calls) if (!printed.delete(call.id)) tell(call);
+    for (const call of event.calls) if (!printed.delete(call.id)) printCall(call);
   });
 }
 
@@ -70,7 +68,7 @@ export async function trace(input: CommandInput & { readonly call: string }): Pr
   if (!/^[\w.~-]+$/.test(input.call)) {
     throw usage(`"${printable(input.call)}" is no id of a call; trunkline calls has them at the end of its lines`);
   }
-  const client = new ControlClient(await needRunning(input));
+  const client = await runningClient(input);
   const answer = await client.get(`/api/v1/calls/${encodeURIComponent(input.call)}`);
   if (flags.json === true) terminal.out(`${answer}\n`);
   else terminal.out(`${traceText(JSON.parse(answer) as CallRecord)}\n`);
@@ -94,7 +92,7 @@ function traceText(call: CallRecord): string {
     id: call.id,
     ...(call.asked === undefined ? {} : { asked: `${call.asked} (unknown)` }),
     time: call.time,
-    ended: `${ending(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
+    ended: `${outcomeLabel(call)}${call.reason === null ? '' : `: ${call.reason}`}`,
     method: `${call.method}, revision ${call.revision}, at ${call.endpoint}`,
     caller: `${call.client ?? UNNAMED_CLIENT}, principal ${call.principal}${call.session === null ? '' : `, session ${call.session}`}`,
     sizes: `${bytes(call.requestBytes)} in, ${bytes(call.answerBytes)} out`,

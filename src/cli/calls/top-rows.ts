@@ -1,9 +1,9 @@
 import { styleText } from 'node:util';
 import type { Live } from '../../app/plane.ts';
+import { duration } from '../../model/call-labels.ts';
 import type { ServerRate } from '../../model/call-rates.ts';
 import type { CallRecord } from '../../model/call-record.ts';
-import { duration } from '../../model/call-words.ts';
-import { displayWidth, fitted } from '../screen/display-width.ts';
+import { displayWidth, padOrTruncate } from '../screen/display-width.ts';
 import { callLine } from './call-line.ts';
 
 /** The statistics that a node sends each second. */
@@ -59,15 +59,15 @@ export function topRows({ nodes, states, totals, recent }: TopFacts, columns: nu
   const shown = fitting(all, columns - Math.min(longest, Math.max(LEAST_NAME, Math.floor(columns / 3))));
   const width = Math.max(1, Math.min(longest, columns - widthOf(shown)));
   const row = (name: string, cell: (column: TopColumn) => string): string =>
-    [fitted(name, width), ...shown.map(cell)].join(' ');
+    [padOrTruncate(name, width), ...shown.map(cell)].join(' ');
   const table = names.map((name) =>
     row(name, ({ title, text, isBad, ...column }) => {
-      const cell = fitted(text(name), Math.abs(column.width), column.width > 0);
+      const cell = padOrTruncate(text(name), Math.abs(column.width), column.width > 0);
       return isBad === undefined ? cell : styleText(isBad(name) ? 'red' : 'gray', cell);
     }),
   );
   const head = `${sum((stats) => stats.calls)} calls/s   ${sum(({ sessions }) => sessions)} active sessions   ${nodes.length > 1 ? `${nodes.length} nodes   ` : ''}Ctrl-C ends`;
-  const titles = row('SERVER', ({ title, width }) => fitted(title, Math.abs(width), width > 0));
+  const titles = row('SERVER', ({ title, width }) => padOrTruncate(title, Math.abs(width), width > 0));
   const space = Math.max(0, height - table.length - 4);
   const last = space === 0 ? [] : recent.slice(-space).reverse();
   return [

@@ -26,7 +26,7 @@ const RECENT = 100;
  * `trunkline top`: the current rates of servers, and the last calls. On a terminal, rows that are redrawn each second and when
  * the window is resized; elsewhere, and with `--json`, one JSON line per second and node.
  */
-export async function top(input: CommandInput & { readonly signal?: AbortSignal }): Promise<ExitCode> {
+export async function top(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const running = await needRunning(input);
   const screen = flags.json === true || !process.stdout.isTTY ? null : new LiveRows(process.stdout, () => '');
@@ -68,10 +68,10 @@ export async function top(input: CommandInput & { readonly signal?: AbortSignal 
   };
   process.stdout.on('resize', draw);
   try {
-    return await follow(running, '/api/v1/live', input.signal, show);
+    return await follow(running, '/api/v1/live', show);
   } finally {
     clearTimeout(due);
     process.stdout.off('resize', draw);
-    screen?.rest(true);
+    screen?.pause(true);
   }
 }

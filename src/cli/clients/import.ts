@@ -4,13 +4,13 @@ import { styleText } from 'node:util';
 import { clientsHere, DEFAULT_URL } from '../../app/clients/clients.ts';
 import { DEFAULTS } from '../../config/defaults.ts';
 import { loadConfig } from '../../config/load-config.ts';
-import { leadsBack } from '../../config/server/leads-back.ts';
+import { isSelfReference } from '../../config/server/is-self-reference.ts';
 import { withoutSecrets } from '../../config/server/without-secrets.ts';
 import { printable } from '../../model/printable.ts';
 import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
-import { agrees, type CommandInput, print } from '../command-input.ts';
-import { isRefusal, keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
+import { type CommandInput, confirm, print } from '../command-input.ts';
+import { isRefusal, removeSecrets, storeSecrets } from '../credentials/store-secrets.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
 
@@ -40,7 +40,7 @@ interface ImportedServer {
   readonly from: string[];
 }
 
-interface Found {
+interface ImportCandidates {
   readonly take: readonly ImportedServer[];
   /** Servers or files that are not taken, with the reason. */
   readonly left: readonly (readonly [string, string])[];
@@ -67,8 +67,8 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
     definition: withoutSecrets(name, definition, secrets),
   }));
   if (input.flags.json !== true) terminal.out(plan(adding, left, [...secrets.keys()]));
-  if (adding.length > 0 && !yes && !(await agreed(input, adding.length))) return EXIT.usage;
-  const failed = adding.length === 0 ? [] : await carryOut(input, adding, secrets);
+  if (adding.length > 0 && !yes && !(await confirmImport(input, adding.length))) return EXIT.usage;
+  const failed = adding.length === 0 ? [] : await addServers(input, adding, secrets);
   const added = adding.map(({ name }) => name).filter((name) => !failed.some(([one]) => one === name));
   const facts = {
     added,
@@ -80,7 +80,7 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
 }
 
 /** null if no client has a file. */
-async function collect(input: ImportInput): Promise<Found | null> {
+async function collect(input: ImportInput): Promise<ImportCandidates | null> {
   const { files, terminal } = input;
   const { cwd, env } = terminal;
   const own = (await findRunning(input))?.instance.mcpUrl ?? DEFAULT_URL;
@@ -99,7 +99,7 @@ async function collect(input: ImportInput): Promise<Found | null> {
       continue;
     }
     for (const server of loaded.state.servers.values()) {
-      const reason = whyNot(server, own);
+      const reason = skipReason(server, own);
       const definition = reason === null ? definitionOf(server) : null;
       if (definition === null) {
         left.push([`${server.name} (${title})`, reason ?? `it is of type ${server.transport.type}: add it by hand`]);
@@ -114,11 +114,11 @@ async function collect(input: ImportInput): Promise<Found | null> {
   return { take: [...byTransport.values()], left };
 }
 
-function whyNot({ misconfigured, transport, enabled }: Server, own: string): string | null {
+function skipReason({ misconfigured, transport, enabled }: Server, own: string): string | null {
   if (misconfigured !== undefined) return misconfigured;
   if (!enabled) return 'it is disabled there';
   const { hostname: host, port } = new URL(own);
-  return leadsBack(transport, { host, port: Number(port) }) ? 'it is Trunkline itself' : null;
+  return isSelfReference(transport, { host, port: Number(port) }) ? 'it is Trunkline itself' : null;
 }
 
 /** The definition in Trunkline's keys; null for transports that the files of clients do not have. */
@@ -156,7 +156,7 @@ function freeName(name: string, title: string, taken: Map<string, string>): stri
   return free;
 }
 
-function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: readonly string[]): string {
+function plan(adding: readonly ImportedServer[], left: ImportCandidates['left'], secrets: readonly string[]): string {
   const width = Math.max(0, ...adding.map(({ name }) => name.length));
   const lines = adding.map(({ name, definition, from }) => {
     const { command, args = [], url } = definition as { command?: string; args?: string[]; url?: string };
@@ -168,9 +168,9 @@ function plan(adding: readonly ImportedServer[], left: Found['left'], secrets: r
   return `${[...lines, ...others, ...moved].join('\n')}\n`;
 }
 
-async function agreed({ terminal }: ImportInput, count: number): Promise<boolean> {
+async function confirmImport({ terminal }: ImportInput, count: number): Promise<boolean> {
   if (terminal.ask === null) throw usage('nothing was added: add --yes to do it without being asked');
-  return agrees(terminal.ask, `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`);
+  return confirm(terminal.ask, `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`);
 }
 
 /** The servers of the clients, as they are written to a file. */
@@ -179,7 +179,7 @@ export interface ImportOffer {
   /** Text that lists the servers that are taken and those that are not. */
   readonly plan: string;
   /** Stores the secrets that the servers refer to; call it before using the servers. */
-  keepSecrets(): Promise<unknown>;
+  storeSecrets(): Promise<unknown>;
 }
 
 /** The servers that `import` would add; null without a file to read. */
@@ -191,17 +191,17 @@ export async function importOffer(input: ImportInput): Promise<ImportOffer | nul
   return {
     servers: Object.fromEntries(take.map(({ name, definition }) => [name, definition])),
     plan: plan(take, found.left, [...secrets.keys()]),
-    keepSecrets: () => keepSecrets(input, secrets, false),
+    storeSecrets: () => storeSecrets(input, secrets, false),
   };
 }
 
 /** Adds the servers and resolves with those that failed, with the reason. */
-async function carryOut(
+async function addServers(
   input: ImportInput,
   adding: readonly ImportedServer[],
   secrets: ReadonlyMap<string, string>,
 ): Promise<(readonly [string, string])[]> {
-  const fresh = await keepSecrets(input, secrets, false);
+  const fresh = await storeSecrets(input, secrets, false);
   const failed: (readonly [string, string])[] = [];
   const unused: string[] = [];
   const changes = await serverChanges(input, false);

@@ -14,7 +14,7 @@ import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
-import { agrees, type CommandInput } from '../command-input.ts';
+import { type CommandInput, confirm } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
@@ -49,7 +49,7 @@ export async function link(input: LinkInput): Promise<ExitCode> {
     if (replace)
       for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
     if (after === text) return ['nothing to change', file];
-    if (!(await agreed(input, file, text, after, endpoint.key))) return ['left as it is', file];
+    if (!(await confirmChange(input, file, text, after, endpoint.key))) return ['left as it is', file];
     links.write(client.id, file, before, after, name);
     return ['linked', file];
   });
@@ -69,7 +69,7 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
       return ['nothing to change', file];
     }
     const after = withEntry(text, client, name, null);
-    if (!(await agreed(input, file, text, after, null))) return ['left as it is', file];
+    if (!(await confirmChange(input, file, text, after, null))) return ['left as it is', file];
     replaceFile(file, Buffer.from(after));
     links.forget(client.id);
     return ['unlinked', file];
@@ -171,7 +171,7 @@ async function checkKey(url: string, key: string | null): Promise<void> {
   throw new CommandError(EXIT.authRequired, `the gateway at ${url} ${what}, with --key or TRUNKLINE_KEY`);
 }
 
-async function agreed(
+async function confirmChange(
   { terminal, yes, flags }: LinkInput,
   file: string,
   before: string,
@@ -186,7 +186,7 @@ async function agreed(
   if (terminal.ask === null) {
     throw usage('nothing was written: add --yes to write without being asked');
   }
-  return agrees(terminal.ask, 'Write this?');
+  return confirm(terminal.ask, 'Write this?');
 }
 
 /** The lines that differ, with one line of context before and after. */

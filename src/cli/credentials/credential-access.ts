@@ -1,12 +1,12 @@
 import { openApp } from '../../app/open-app.ts';
-import { processLogger } from '../../app/process-logger.ts';
 import { findConfig } from '../../config/files/find-config.ts';
 import { OPERATOR } from '../../model/client-profile.ts';
 import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { ControlClient } from '../access/control-client.ts';
+import { ControlClient, serverPath } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
+import { commandLogger } from '../command-logger.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
@@ -19,7 +19,7 @@ export interface CredentialAccess {
   begin(server: string, redirectUri: string | null | undefined, principal: string | null): Promise<StartedLogin>;
   finish(url: string): Promise<CredentialView>;
   /** Resolves when the login has ended. */
-  ended(id: string): Promise<CredentialView>;
+  waitForEnd(id: string): Promise<CredentialView>;
   list(): Promise<readonly CredentialView[]>;
   /** Resolves with false if there was no credential. */
   revoke(server: string, principal: string | null): Promise<boolean>;
@@ -34,14 +34,14 @@ export async function credentialAccess(input: CommandInput): Promise<CredentialA
 function ofRunning(client: ControlClient): CredentialAccess {
   const post = async <T>(path: string, body: object): Promise<T> =>
     JSON.parse(await client.post(path, JSON.stringify(body))) as T;
-  const path = (server: string) => `/api/v1/servers/${encodeURIComponent(server)}/login`;
+  const path = (server: string) => `${serverPath(server)}/login`;
   const list = async (): Promise<readonly CredentialView[]> =>
     (JSON.parse(await client.get('/api/v1/credentials')) as { credentials: CredentialView[] }).credentials;
   return {
     list,
     begin: (server, redirectUri, principal) => post(path(server), { redirectUri, principal }),
     finish: (url) => post('/api/v1/login-redirects', { url }),
-    async ended(id) {
+    async waitForEnd(id) {
       for (;;) {
         const credential = JSON.parse(
           await client.get(`/api/v1/logins/${encodeURIComponent(id)}`),
@@ -63,15 +63,15 @@ function ofRunning(client: ControlClient): CredentialAccess {
 }
 
 async function ofStopped(input: CommandInput): Promise<CredentialAccess> {
-  const { flags, terminal } = input;
+  const { terminal } = input;
   const file = input.file ?? findConfig(terminal.cwd) ?? undefined;
   const load = loadOptions({ ...input, serverCommand: [], file }, true);
-  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const logger = commandLogger(input);
   const opened = await openApp({ load, logger, state: 'data', follow: false });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app } = opened;
-  const { logins } = app.rooms;
-  const plainly = async <T>(work: Promise<T>): Promise<T> => {
+  const { logins } = app.components;
+  const withCommandErrors = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work;
     } catch (error) {
@@ -86,12 +86,12 @@ async function ofStopped(input: CommandInput): Promise<CredentialAccess> {
       const server = servers.get(name);
       if (server === undefined) throw noSuch(`server "${name}"`, name, [...servers.keys()]);
       if (redirectUri === undefined) throw new CommandError(EXIT.unreachable, 'no gateway runs here to come back to');
-      return plainly(logins.begin(server, redirectUri, principal));
+      return withCommandErrors(logins.begin(server, redirectUri, principal));
     },
-    finish: (url) => plainly(logins.finish(url)),
-    ended: (id) => plainly(logins.ended(id)),
+    finish: (url) => withCommandErrors(logins.finish(url)),
+    waitForEnd: (id) => withCommandErrors(logins.ended(id)),
     list: () => logins.list(),
-    revoke: (server, principal) => plainly(logins.revoke(server, principal)),
+    revoke: (server, principal) => withCommandErrors(logins.revoke(server, principal)),
     close: () => app.close('shutdown'),
   };
 }

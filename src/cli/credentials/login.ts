@@ -49,12 +49,12 @@ async function signIn(input: LoginInput, server: string, access: CredentialAcces
   if (input.device) {
     const started = await access.begin(server, null, input.principal);
     show(input, started, `Open ${started.url} in any browser and enter the code ${started.userCode}\n`);
-    return wait ? access.ended(started.id) : null;
+    return wait ? access.waitForEnd(started.id) : null;
   }
   if (input.viaGateway) {
     const started = await access.begin(server, undefined, input.principal);
     show(input, started, `Open this address in a browser to sign in to ${server}:\n\n  ${started.url}\n\n`);
-    return wait ? access.ended(started.id) : null;
+    return wait ? access.waitForEnd(started.id) : null;
   }
   const listener = await listen(input.callbackPort);
   try {
@@ -64,13 +64,13 @@ async function signIn(input: LoginInput, server: string, access: CredentialAcces
     const what = opened ? 'A browser opens' : 'Open this address in a browser';
     show(input, started, `${what} to sign in to ${server}:\n\n  ${started.url}\n\n`);
     if (!wait) return null;
-    const { url, say } = await redirected(input, listener, started);
+    const { url, respond } = await redirected(input, listener, started);
     try {
       const credential = await access.finish(url);
-      await say(200, `You are signed in to ${server}. You can close this page.`);
+      await respond(200, `You are signed in to ${server}. You can close this page.`);
       return credential;
     } catch (error) {
-      await say(400, (error as Error).message);
+      await respond(400, (error as Error).message);
       throw error;
     }
   } finally {
@@ -99,10 +99,10 @@ async function listen(port: number): Promise<HttpServer> {
   return listener;
 }
 
-/** The redirect address that the browser requested or the user pasted; `say` shows the browser the result. */
+/** The redirect address that the browser requested or the user pasted; `respond` shows the browser the result. */
 interface Redirected {
   readonly url: string;
-  say(status: number, text: string): Promise<void>;
+  respond(status: number, text: string): Promise<void>;
 }
 
 function redirected({ terminal }: LoginInput, listener: HttpServer, started: StartedLogin): Promise<Redirected> {
@@ -111,12 +111,12 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
   const browser = new Promise<Redirected>((resolve) => {
     listener.on('request', ({ method, url: target = '/' }, response) => {
       const url = new URL(target, `http://127.0.0.1:${(listener.address() as AddressInfo).port}`);
-      const say = (status: number, text: string) => answer(response, status, text);
-      if (method !== 'GET' || url.pathname !== PATH) void say(404, 'There is nothing here.');
+      const respond = (status: number, text: string) => answer(response, status, text);
+      if (method !== 'GET' || url.pathname !== PATH) void respond(404, 'There is nothing here.');
       // Any page in the browser can send a request here; it must not end the login.
       else if (url.searchParams.get('state') !== state)
-        void say(400, 'This is not the login that trunkline waits for.');
-      else resolve({ url: url.href, say });
+        void respond(400, 'This is not the login that trunkline waits for.');
+      else resolve({ url: url.href, respond });
     });
   });
   const pasted = new Promise<Redirected>((resolve, reject) => {
@@ -129,7 +129,7 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
     terminal.ask?.(question).then(
       (text) => {
         const url = text?.trim() ?? '';
-        if (URL.canParse(url)) resolve({ url, say: async () => {} });
+        if (URL.canParse(url)) resolve({ url, respond: async () => {} });
         else if (url !== '') reject(usage('what was pasted is not an address'));
       },
       () => {},

@@ -1,16 +1,14 @@
 import { text as textOf } from 'node:stream/consumers';
-import { processLogger } from '../../app/process-logger.ts';
 import { openStoppedSecrets, RunTimeProblem } from '../../app/stopped-gateway.ts';
 import type { SecretChanges } from '../../model/credential-ports.ts';
-import type { SecretView } from '../../model/credentials.ts';
+import { KEY_OF_CLUSTER, MAX_SECRET_BYTES, type SecretView } from '../../model/credentials.ts';
 import { SECRET_NAME } from '../../model/names.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
+import { commandLogger } from '../command-logger.ts';
 import { cannotOpen, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
-
-const MAX_VALUE_BYTES = 64 * 1024;
 
 /** `trunkline secret set <name>`: reads the value from a prompt or standard input; all processes can read a command line. */
 export async function setSecret(
@@ -29,7 +27,7 @@ export async function setSecret(
   const value = asked ?? (await textOf(process.stdin)).replace(/\r?\n$/, '');
   const complaint = badValue(value);
   if (complaint !== null) throw usage(complaint);
-  return changing(input, async (secrets) => {
+  return withSecretChanges(input, async (secrets) => {
     const secret = await secrets.put(name, value);
     print(input, { secret }, () => `set ${name}; definitions refer to it as \${secret:${name}}\n`);
   });
@@ -37,13 +35,13 @@ export async function setSecret(
 
 function badValue(value: string): string | null {
   if (value === '') return 'there is no value: type it, or pipe it to this command';
-  if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return `a secret has at most ${MAX_VALUE_BYTES / 1024} KiB`;
+  if (Buffer.byteLength(value) > MAX_SECRET_BYTES) return `a secret has at most ${MAX_SECRET_BYTES / 1024} KiB`;
   return value.includes('\0') || !value.isWellFormed() ? 'a secret is text, without NUL' : null;
 }
 
 /** `trunkline secret list`: prints names, never values. */
 export function listSecrets(input: CommandInput): Promise<ExitCode> {
-  return changing(input, async (changes) => {
+  return withSecretChanges(input, async (changes) => {
     const secrets = await changes.list();
     print(input, { secrets }, () => secretsText(secrets));
   });
@@ -62,7 +60,7 @@ function secretsText(secrets: readonly SecretView[]): string {
 /** `trunkline secret rm <name>`. */
 export function removeSecret(input: CommandInput & { readonly name: string }): Promise<ExitCode> {
   const { name } = input;
-  return changing(input, async (secrets) => {
+  return withSecretChanges(input, async (secrets) => {
     const names = (await secrets.list()).map((one) => one.name);
     if (!names.includes(name) || !(await secrets.delete(name))) throw noSuch(`secret "${name}"`, name, names);
     print(input, { removed: name }, () => `removed ${name}\n`);
@@ -71,17 +69,17 @@ export function removeSecret(input: CommandInput & { readonly name: string }): P
 
 /** `trunkline secret rotate-key`. */
 export function rotateKey(input: CommandInput): Promise<ExitCode> {
-  return changing(input, async (secrets) => {
+  return withSecretChanges(input, async (secrets) => {
     const sealed = await secrets.rotateKey();
-    if (sealed === null) {
-      const words = 'the key comes from the secret of the cluster: change cluster.secret and cluster.previousSecret';
-      throw usage(words);
-    }
+    if (sealed === null) throw usage(KEY_OF_CLUSTER);
     print(input, { sealed }, () => `a new key is in force; it has sealed ${sealed} records, and the old one is gone\n`);
   });
 }
 
-async function changing(input: CommandInput, run: (secrets: SecretChanges) => Promise<void>): Promise<ExitCode> {
+async function withSecretChanges(
+  input: CommandInput,
+  run: (secrets: SecretChanges) => Promise<void>,
+): Promise<ExitCode> {
   const { changes, close } = await secretAccess(input);
   try {
     await run(changes);
@@ -96,11 +94,11 @@ async function changing(input: CommandInput, run: (secrets: SecretChanges) => Pr
 
 /** The secrets of the running gateway; without one, opens the data folder for the duration of the command. */
 export async function secretAccess(input: CommandInput, nearest = true) {
-  const { flags, terminal } = input;
+  const { terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return { changes: ofRunning(new ControlClient(running)), close: async () => {} };
   const load = storedOptions(input, nearest);
-  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const logger = commandLogger(input);
   const opened = await openStoppedSecrets(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   return opened.secrets;

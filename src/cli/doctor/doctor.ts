@@ -57,13 +57,13 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const cluster = opened?.ok === true ? await opened.doctor.examineCluster(askOf(running)) : [];
   if (cluster.length > 0) tell(section('cluster', cluster));
   const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, tell) : [];
-  const isWell = (steps: readonly DoctorStep[]): boolean => steps.every(({ state }) => state !== 'failed');
-  const ill = servers.filter(({ steps }) => !isWell(steps)).length;
-  const well = isWell(machine) && isWell(cluster) && ill === 0;
+  const isHealthy = (steps: readonly DoctorStep[]): boolean => steps.every(({ state }) => state !== 'failed');
+  const unhealthy = servers.filter(({ steps }) => !isHealthy(steps)).length;
+  const healthy = isHealthy(machine) && isHealthy(cluster) && unhealthy === 0;
   const text = () =>
-    `${isWell(cluster) ? '' : 'the cluster has problems; '}${summary(isWell(machine), servers.length, ill)}`;
-  print(given, { ok: well, machine, cluster, servers }, text);
-  return well ? EXIT.ok : EXIT.unreachable;
+    `${isHealthy(cluster) ? '' : 'the cluster has problems; '}${summary(isHealthy(machine), servers.length, unhealthy)}`;
+  print(given, { ok: healthy, machine, cluster, servers }, text);
+  return healthy ? EXIT.ok : EXIT.unreachable;
 }
 
 /** The configuration to check: a named file, else that of the running gateway. Without one: null, and a failed step. */
@@ -157,7 +157,7 @@ function section(title: string, steps: readonly DoctorStep[], stderr: readonly s
   return `${styleText('bold', title)}\n${[...lines, ...stderr.map((line) => `        | ${line}`)].join('\n')}\n\n`;
 }
 
-function summary(machine: boolean, count: number, ill: number): string {
-  const servers = `${count - ill} of ${count} servers healthy`;
+function summary(machine: boolean, count: number, unhealthy: number): string {
+  const servers = `${count - unhealthy} of ${count} servers healthy`;
   return `${machine ? '' : 'this machine has problems; '}${servers}\n`;
 }

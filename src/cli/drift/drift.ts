@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { styleText } from 'node:util';
 import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '../../model/drift.ts';
-import type { ControlClient } from '../access/control-client.ts';
+import { type ControlClient, serverPath } from '../access/control-client.ts';
 import { runningClient } from '../access/find-running.ts';
-import { agrees, type CommandInput, print } from '../command-input.ts';
+import { type CommandInput, confirm, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 
 interface DriftInput extends CommandInput {
@@ -47,20 +47,23 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
   }
   const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
   if (chosen.length === 0) throw usage(`nothing of ${server} waits for approval`);
-  if (seen === undefined && !unseen) await beSeen(input, chosen);
+  if (seen === undefined && !unseen) await showAndConfirm(input, chosen);
   const definitions = chosen.map(({ list, key, digest }) => ({ list, key, digest }));
   return decide(input, client, 'approve', definitions, chosen);
 }
 
 /** Shows the definitions and asks: otherwise the user would approve a change that the server made a moment ago. */
-async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
+async function showAndConfirm(
+  { terminal, flags, server }: DecisionInput,
+  chosen: readonly WaitingDefinition[],
+): Promise<void> {
   const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
   if (terminal.ask === null || flags.json === true) {
     throw usage(`nothing was approved, because it was never listed: ${how}`);
   }
   for (const one of chosen) terminal.err(`${waitingText(one).join('\n')}\n`);
   const description = `approve ${chosen.length === 1 ? 'this definition' : `these ${chosen.length} definitions`} of ${server}?`;
-  if (!(await agrees(terminal.ask, description))) throw usage('nothing was approved');
+  if (!(await confirm(terminal.ask, description))) throw usage('nothing was approved');
 }
 
 /** `trunkline drift block <server> <name…>`: also blocks unchanged definitions. */
@@ -83,7 +86,7 @@ export async function history(
   const { server, lines } = input;
   const client = await runningClient(input);
   oneOf(await reportsOf(client), server);
-  const answer = await client.get(`${path(server)}/history?limit=${Math.max(1, lines)}`);
+  const answer = await client.get(`${serverPath(server)}/drift/history?limit=${Math.max(1, lines)}`);
   print(input, answer, () => (JSON.parse(answer) as { events: HistoryEvent[] }).events.map(historyLine).join(''));
   return EXIT.ok;
 }
@@ -111,7 +114,7 @@ async function decide(
   definitions: readonly { readonly list: string; readonly key: string }[],
   chosen: readonly WaitingDefinition[],
 ): Promise<ExitCode> {
-  const answer = await client.post(`${path(input.server)}/${decision}`, JSON.stringify({ definitions }));
+  const answer = await client.post(`${serverPath(input.server)}/drift/${decision}`, JSON.stringify({ definitions }));
   const text = (): string => {
     const approved = chosen.map(
       (one) => `${waitingText(one).join('\n')}\n    approved: ${one.digest ?? 'that it is gone'}\n`,
@@ -145,10 +148,6 @@ function namedIn(waiting: readonly WaitingDefinition[], name: string): readonly 
 
 function isNamed({ list, key }: WaitingDefinition, name: string): boolean {
   return list === 'instructions' ? name === 'instructions' : key === name || `${list}/${key}` === name;
-}
-
-function path(server: string): string {
-  return `/api/v1/servers/${encodeURIComponent(server)}/drift`;
 }
 
 const LISTS: Readonly<Record<Finding['list'], string>> = {

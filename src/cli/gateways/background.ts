@@ -39,7 +39,7 @@ export async function startInBackground(input: CommandInput): Promise<ExitCode> 
   const { path } = await folderOfLoad(input, load);
   const [file] = load.files ?? [];
   const started = await launch(input, path, wordsOf(input, file));
-  await tellStarted(input, started, 'started');
+  await printStarted(input, started, 'started');
   return EXIT.ok;
 }
 
@@ -65,7 +65,7 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
   passedVariables({ ...input, flags: { env }, serverCommand: words });
   await end(running, false);
   const started = await launch({ ...input, terminal: { ...input.terminal, cwd } }, running.dataDir, words);
-  await tellStarted(input, started, 'restarted');
+  await printStarted(input, started, 'restarted');
   return EXIT.ok;
 }
 
@@ -102,7 +102,7 @@ function runs(running: RunningGateway): string {
   return `the gateway ${gatewayName(running)} (pid ${running.instance.pid}) runs`;
 }
 
-async function tellStarted(input: CommandInput, running: RunningGateway, what: string): Promise<void> {
+async function printStarted(input: CommandInput, running: RunningGateway, what: string): Promise<void> {
   const { instance, dataDir } = running;
   const asked = await new ControlClient(running).post('/api/v1/console-links', '{}');
   const { url: consoleUrl } = JSON.parse(asked) as { url: string };

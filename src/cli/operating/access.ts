@@ -1,5 +1,6 @@
 import type { AccessTable, CallExplanation, CallerAccess } from '../../model/access.ts';
 import { printable } from '../../model/printable.ts';
+import { serverPath } from '../access/control-client.ts';
 import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode } from '../exit-code.ts';
@@ -18,7 +19,7 @@ export async function why(
   const { caller, server, tool } = input;
   const principal = /^(?:anonymous|operator|agent:.*)$/.test(caller) ? caller : `agent:${caller}`;
   const query = new URLSearchParams({ principal, tool });
-  const path = `/api/v1/servers/${encodeURIComponent(server)}/access?${query}`;
+  const path = `${serverPath(server)}/access?${query}`;
   const found = JSON.parse(await (await runningClient(input)).get(path)) as CallExplanation;
   print(input, found, () => explanationText(found));
   return found.allowed ? EXIT.ok : EXIT.toolError;

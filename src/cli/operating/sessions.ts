@@ -1,4 +1,4 @@
-import { UNNAMED_CLIENT } from '../../model/call-words.ts';
+import { UNNAMED_CLIENT } from '../../model/call-labels.ts';
 import { printable } from '../../model/printable.ts';
 import { runningClient } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';

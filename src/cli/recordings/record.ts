@@ -3,10 +3,11 @@ import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { printable } from '../../model/printable.ts';
 import type { RecordingView } from '../../model/recordings.ts';
-import { ControlClient } from '../access/control-client.ts';
-import { needRunning } from '../access/find-running.ts';
-import { type CommandInput, print, tellSilent } from '../command-input.ts';
+import type { ControlClient } from '../access/control-client.ts';
+import { runningClient } from '../access/find-running.ts';
+import { type CommandInput, print, reportSilentNodes } from '../command-input.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
+import { abortedBySignals } from '../interrupted.ts';
 
 export interface RecordFlags {
   readonly session?: string;
@@ -29,54 +30,48 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
   if ((session ?? client ?? principal ?? server) === undefined) {
     throw usage('say what to record: --session, --client, --principal or --server');
   }
-  const control = new ControlClient(await needRunning(input));
+  const control = await runningClient(input);
   const wanted = { session, client, principal, server, maxEntries };
   const started = JSON.parse(await control.post('/api/v1/recordings', JSON.stringify(wanted))) as RecordingView;
   const path = `/api/v1/recordings/${started.id}`;
   terminal.err(`(recording ${started.id}; Ctrl-C ends it)\n`);
-  const stop = new AbortController();
-  const interrupted = (): void => stop.abort();
-  process.once('SIGINT', interrupted);
-  process.once('SIGTERM', interrupted);
-  try {
-    while (!stop.signal.aborted && (await viewOf(control, started.id)).state !== 'stopped') {
-      await pause(LOOK_MS, undefined, { signal: stop.signal }).catch(() => {});
+  const wasStopped = await abortedBySignals(async ({ signal }) => {
+    while (!signal.aborted && (await viewOf(control, started.id)).state !== 'stopped') {
+      await pause(LOOK_MS, undefined, { signal }).catch(() => {});
     }
-  } finally {
-    process.removeListener('SIGINT', interrupted);
-    process.removeListener('SIGTERM', interrupted);
-  }
+    return signal.aborted;
+  });
   await control.send('POST', `${path}/stop`, null).catch((error: Error) => {
     // The nodes that answered have stopped; their parts are written.
     if ((error.cause as { readonly code?: unknown } | undefined)?.code !== 'node_silent') throw error;
   });
-  const view = await written(input, control, started.id, output);
-  if (view.isWhole) await control.send('DELETE', path, null);
+  const view = await writeRecording(input, control, started.id, output);
+  if (view.isComplete) await control.send('DELETE', path, null);
   else terminal.err(`(the gateway keeps it: trunkline record get ${started.id})\n`);
-  const words = view.reason === null || stop.signal.aborted ? '' : `: ${view.reason}`;
+  const words = view.reason === null || wasStopped ? '' : `: ${view.reason}`;
   terminal.err(`(${view.entries} messages of ${view.servers.join(', ') || 'no server'}${words})\n`);
   return EXIT.ok;
 }
 
 /** `trunkline record list` */
 export async function recordings(input: CommandInput): Promise<ExitCode> {
-  const control = new ControlClient(await needRunning(input));
+  const control = await runningClient(input);
   const json = await control.get('/api/v1/recordings');
   const { recordings: all, ...rest } = JSON.parse(json) as { recordings: RecordingView[]; silent?: string[] };
-  tellSilent(input, rest);
+  reportSilentNodes(input, rest);
   print(input, json, () => (all.length === 0 ? 'no recordings\n' : all.map(line).join('')));
   return EXIT.ok;
 }
 
 /** `trunkline record get` */
 export async function getRecording(input: CommandInput, id: string, output?: string): Promise<ExitCode> {
-  await written(input, new ControlClient(await needRunning(input)), id, output);
+  await writeRecording(input, await runningClient(input), id, output);
   return EXIT.ok;
 }
 
 /** `trunkline record stop` and `trunkline record delete` */
 export async function changeRecording(input: CommandInput, change: 'stop' | 'delete', id: string): Promise<ExitCode> {
-  const control = new ControlClient(await needRunning(input));
+  const control = await runningClient(input);
   const path = `/api/v1/recordings/${encodeURIComponent(id)}`;
   const json = await (change === 'stop'
     ? control.send('POST', `${path}/stop`, null)
@@ -94,13 +89,13 @@ async function viewOf(control: ControlClient, id: string): Promise<RecordingView
   return found;
 }
 
-/** `isWhole`: all nodes that may have a part of the recording have answered. */
-async function written(
+/** `isComplete`: all nodes that may have a part of the recording have answered. */
+async function writeRecording(
   input: CommandInput,
   control: ControlClient,
   id: string,
   output: string | undefined,
-): Promise<RecordingView & { readonly isWhole: boolean }> {
+): Promise<RecordingView & { readonly isComplete: boolean }> {
   const { terminal } = input;
   const answer = await control.get(`/api/v1/recordings/${encodeURIComponent(id)}`);
   const { recording, jsonl, ...rest } = JSON.parse(answer) as {
@@ -116,7 +111,7 @@ async function written(
       throw usage(`${(error as Error).message}; the gateway keeps the recording ${id}`);
     }
   }
-  return { ...recording, isWhole: !tellSilent(input, rest) };
+  return { ...recording, isComplete: !reportSilentNodes(input, rest) };
 }
 
 function line({ id, state, reason, entries, bytes, servers, session, client, principal }: RecordingView): string {

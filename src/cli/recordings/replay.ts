@@ -4,7 +4,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { openApp } from '../../app/open-app.ts';
 import { controlPlane } from '../../app/plane.ts';
-import { processLogger } from '../../app/process-logger.ts';
 import { type TestedServer, testFile } from '../../app/replay/test-file.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import { counted, countedOrNo } from '../../model/counted.ts';
@@ -20,6 +19,7 @@ import { DOWN, type ServerStatus, UP } from '../../model/server-state.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, print } from '../command-input.ts';
+import { commandLogger } from '../command-logger.ts';
 import { CommandError, cannotOpen, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { loadOptions } from '../sources.ts';
 
@@ -101,7 +101,7 @@ async function replayHere(
   defined: object | null,
 ): Promise<Replay> {
   const { flags, terminal } = input;
-  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const logger = commandLogger(input);
   const text = JSON.stringify({ servers: { [options.server]: { drift: 'off', ...defined } } });
   const alone = { cwd: terminal.cwd, env: terminal.env, inline: [{ label: 'the command line', text }] };
   const load = defined === null ? loadOptions(input, hasStoredServers(flags.dataDir, terminal)) : alone;
@@ -114,8 +114,8 @@ async function replayHere(
       throw noSuch(`server "${options.server}"`, options.server, [...servers.keys()]);
     }
     app.startServers();
-    if (defined !== null) await started(app.rooms.upstreams, options.server);
-    const replayed = await controlPlane(app.rooms, app).replay(jsonl, options, new AbortController().signal);
+    if (defined !== null) await waitUntilStarted(app.components.upstreams, options.server);
+    const replayed = await controlPlane(app.components, app).replay(jsonl, options, new AbortController().signal);
     if (typeof replayed === 'string') throw usage(replayed);
     return replayed;
   } finally {
@@ -124,7 +124,7 @@ async function replayHere(
 }
 
 /** Waits for the server of the command line. Rejects if it does not come up: every answer would differ. */
-export async function started(
+export async function waitUntilStarted(
   upstreams: { status(server: string): Pick<ServerStatus, 'state' | 'reason'> | null },
   server: string,
   withinMs = START_MS,

@@ -1,15 +1,15 @@
 import { GivenInputs } from '../../mcp-registry/given-inputs.ts';
-import type { Input, Runs } from '../../mcp-registry/server-json.ts';
+import type { Input, LaunchDefinition } from '../../mcp-registry/server-json.ts';
 import { printable } from '../../model/printable.ts';
 import type { CommandInput } from '../command-input.ts';
-import { keepSecrets, removeSecrets } from '../credentials/kept-secrets.ts';
+import { removeSecrets, storeSecrets } from '../credentials/store-secrets.ts';
 import { usage } from '../exit-code.ts';
 
 /** A server of a registry or bundle that is about to be added, with the secrets to store first. */
 export interface NewServer {
   readonly name: string;
   readonly definition: object;
-  keepSecrets(): Promise<void>;
+  storeSecrets(): Promise<void>;
   /** Removes the secrets and files that were stored for the server, if adding it failed. */
   discard(): Promise<void>;
 }
@@ -27,27 +27,27 @@ export class Inputs extends GivenInputs {
   }
 
   /** The server with this definition. Throws if inputs are missing. */
-  made(definition: Runs): NewServer {
-    this.complain();
+  build(definition: LaunchDefinition): NewServer {
+    this.assertComplete();
     this.#input.terminal.err(`${printable(`${this.server} will be: ${lineOf(definition)}`)}\n`);
     let fresh: readonly string[] = [];
     return {
       name: this.server,
       definition,
-      keepSecrets: async () => void (fresh = await keepSecrets(this.#input, this.secrets)),
+      storeSecrets: async () => void (fresh = await storeSecrets(this.#input, this.secrets)),
       discard: () => removeSecrets(this.#input, fresh),
     };
   }
 
-  complain(): void {
+  assertComplete(): void {
     if (this.unknown.length > 0) {
       const known = [...this.inputs.keys()].join(', ');
       const hint = known === '' ? '' : `; it has: ${known}`;
       throw usage(`${this.unknown.join(', ')} of --set is no input of this server${hint}`);
     }
-    if (this.lacking.size === 0) return;
+    if (this.missing.size === 0) return;
     const lines = Array.from(
-      this.lacking,
+      this.missing,
       ([name, input]) => `    ${name}  ${aboutOf(input)}${input.isSecret === true ? ' (a secret)' : ''}`,
     );
     throw usage(`values are missing; give them with --set NAME=value:\n${lines.join('\n')}`);
@@ -70,6 +70,6 @@ function aboutOf({ description = '', choices }: Pick<Input, 'description' | 'cho
 }
 
 /** The command line of the server, or its URL. */
-function lineOf({ command = '', args = [], url }: Runs): string {
+function lineOf({ command = '', args = [], url }: LaunchDefinition): string {
   return url ?? [command, ...args].join(' ');
 }

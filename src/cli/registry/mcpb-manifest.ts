@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { type Given, joined, literal, type Runs } from '../../mcp-registry/server-json.ts';
+import { type InputValues, joined, type LaunchDefinition, literal } from '../../mcp-registry/server-json.ts';
 import { printable } from '../../model/printable.ts';
 import {
   faultIn,
@@ -78,7 +78,7 @@ export interface BundlePlace {
   readonly folder: string;
   /** Base of the user's relative paths. */
   readonly cwd: string;
-  readonly given: Given;
+  readonly given: InputValues;
   has(name: string): boolean;
 }
 
@@ -86,7 +86,7 @@ export interface BundlePlace {
  * The definition of a bundle that is extracted to `folder`. Text of the bundle is literal; only a value that the user gives for a
  * sensitive option may become a reference.
  */
-export async function bundleDefinition(manifest: BundleManifest, place: BundlePlace): Promise<Runs> {
+export async function bundleDefinition(manifest: BundleManifest, place: BundlePlace): Promise<LaunchDefinition> {
   const { server, description, user_config: options = {} } = manifest;
   if (!place.has(server.entry_point))
     throw fault(`names the entry_point ${JSON.stringify(server.entry_point)}, which is not in the bundle`);

@@ -46,7 +46,7 @@ export async function bundleServer(
     const versions = join(bundles, server);
     const folder = join(versions, archive.digest.slice(0, HASH_LETTERS));
     const place = { folder, cwd: input.terminal.cwd, given, has: archive.has.bind(archive) };
-    const added = given.made(await bundleDefinition(manifest, place));
+    const added = given.build(await bundleDefinition(manifest, place));
     const runtimes = Object.entries(manifest.compatibility?.runtimes ?? {}).map((one) => one.join(' '));
     if (runtimes.length > 0) input.terminal.err(`it needs ${runtimes.join(', ')}\n`);
     const isThere = existsSync(folder);

@@ -54,5 +54,5 @@ export async function registryServer(input: CommandInput, wanted: string, flags:
     return bundleServer(input, { ...way.package, registry }, name, flags);
   }
   const inputs = new Inputs(input, name, flags.set ?? []);
-  return inputs.made(await definitionOf(way, server.description, inputs));
+  return inputs.build(await definitionOf(way, server.description, inputs));
 }

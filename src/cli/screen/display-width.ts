@@ -16,7 +16,7 @@ export function displayWidth(text: string): number {
 }
 
 /** Cuts the text to this width, with `…` in place of the rest. Keeps the colour codes of the rest. */
-export function cut(text: string, columns: number): string {
+export function truncate(text: string, columns: number): string {
   if (displayWidth(text) <= columns) return text;
   let left = columns - 1;
   let shown = '';
@@ -39,8 +39,8 @@ export function cut(text: string, columns: number): string {
 }
 
 /** Pads or cuts the text to exactly this width; with `end` aligns it to the right. */
-export function fitted(text: string, columns: number, end = false): string {
-  const shown = cut(text, columns);
+export function padOrTruncate(text: string, columns: number, end = false): string {
+  const shown = truncate(text, columns);
   const blank = ' '.repeat(Math.max(0, columns - displayWidth(shown)));
   return end ? blank + shown : shown + blank;
 }

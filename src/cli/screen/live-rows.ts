@@ -1,4 +1,4 @@
-import { cut, displayWidth } from './display-width.ts';
+import { displayWidth, truncate } from './display-width.ts';
 
 /** The part of `process.stdout` that `LiveRows` uses. */
 export interface ScreenStream {
@@ -30,7 +30,7 @@ export class LiveRows {
   #text = '';
   /** Width of the widest drawn row. */
   #widest = 0;
-  #resting = false;
+  #paused = false;
 
   constructor(stream: ScreenStream, top: () => string) {
     this.#stream = stream;
@@ -54,7 +54,7 @@ export class LiveRows {
 
   /** Prints text above the rows, where it stays. One redraw covers all texts of an event-loop turn. */
   print(text: string): void {
-    if (this.#resting) {
+    if (this.#paused) {
       this.#stream.write(text);
       return;
     }
@@ -62,17 +62,17 @@ export class LiveRows {
     this.#text += text;
   }
 
-  /** Stops drawing until `go`, while other output uses the terminal. Removes the rows, or leaves them there with `stay`. */
-  rest(stay = false): void {
-    if (this.#resting) return;
+  /** Stops drawing until `resume`, while other output uses the terminal. Removes the rows, or leaves them there with `stay`. */
+  pause(stay = false): void {
+    if (this.#paused) return;
     this.#paint();
-    this.#resting = true;
+    this.#paused = true;
     this.#drawn = '';
     this.#stream.write(stay ? `\x1b[${this.#fitting.length}B\r\n` : CLEAR_BELOW);
   }
 
-  go(): void {
-    this.#resting = false;
+  resume(): void {
+    this.#paused = false;
     this.#paint();
   }
 
@@ -81,9 +81,9 @@ export class LiveRows {
   }
 
   #paint(): void {
-    if (this.#resting) return;
+    if (this.#paused) return;
     const { columns } = this;
-    const rows = this.#fitting.map((row) => cut(row, columns));
+    const rows = this.#fitting.map((row) => truncate(row, columns));
     const text = this.#text;
     const drawing = `${NO_WRAP}${rows.map((row) => `\n${row}`).join('')}${WRAP}\x1b[${rows.length}A\r`;
     const drawn = `${columns} ${drawing}`;

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { ClientApp } from '../../app/clients/clients.ts';
-import { connectCommands, type ShownKey } from '../../app/clients/connect.ts';
+import { connectCommands, type KeyReference } from '../../app/clients/connect.ts';
 
 export interface StartFacts {
   readonly version: string;
@@ -17,7 +17,7 @@ export interface StartFacts {
   readonly source: string;
   readonly warnings: readonly string[];
   /** How a client gets the key that it needs; null if it needs none. */
-  readonly key: ShownKey | null;
+  readonly key: KeyReference | null;
   /** Clients of this machine, by whether they are linked to this gateway. */
   readonly clients: { readonly linked: readonly ClientApp[]; readonly others: readonly ClientApp[] };
   /** Problems of single servers, each with its place and remedy. */
@@ -55,7 +55,7 @@ function connectLines({ clients: { linked, others }, key, mcpUrl, program }: Sta
   ];
 }
 
-function keyText({ agent, variable, others }: ShownKey, program: string): string {
+function keyText({ agent, variable, others }: KeyReference, program: string): string {
   const rest = others.length === 0 ? '' : `; other agents: ${others.join(', ')}`;
   return `that of agent ${agent}, ${variable === null ? `printed by: ${program} key ${agent}` : `in $${variable}`}${rest}`;
 }

@@ -13,7 +13,7 @@ const LATER_MS = 1_000;
 /** Lines of the header that stay on the screen above many servers. */
 const HEADER_LINES = 9;
 const LEAST_ROWS = 4;
-const MAX_SAID = 6;
+const MAX_PRINTED_TEXTS = 6;
 
 interface ScreenOptions {
   readonly out: (text: string) => void;
@@ -32,25 +32,25 @@ export class StartScreen {
   #program = 'trunkline';
   #app: App | null = null;
   /** State and reason of each server as last printed. */
-  readonly #told = new Map<string, string>();
+  readonly #printedStates = new Map<string, string>();
   /** The header and the last printed texts, to restore a cleared window. */
-  readonly #said: string[] = [];
-  #summed = false;
+  readonly #printedTexts: string[] = [];
+  #summaryPrinted = false;
   /** A changed file was refused; the configuration before it is in force. */
   #refused = false;
-  readonly #kept = { error: 0, warn: 0 };
+  readonly #unshownCounts = { error: 0, warn: 0 };
 
   constructor(options: ScreenOptions, env: NodeJS.ProcessEnv) {
     this.#options = options;
     const { isTTY, columns = 0, rows = 0 } = process.stdout;
     const moves = isTTY === true && columns > 0 && rows > 0 && env['TERM'] !== 'dumb' && inForeground();
-    this.#live = moves ? new LiveRows(process.stdout, () => this.#said.join('')) : null;
+    this.#live = moves ? new LiveRows(process.stdout, () => this.#printedTexts.join('')) : null;
   }
 
   /** Prints the header and starts to show the servers. */
   begin(app: App, facts: StartFacts): void {
     const header = startHeader(facts);
-    this.#said.unshift(header);
+    this.#printedTexts.unshift(header);
     this.#options.out(header);
     this.#app = app;
     this.#program = facts.program;
@@ -60,12 +60,12 @@ export class StartScreen {
   }
 
   /** Removes the rows while `work` uses the terminal, as a prompt does. */
-  async without<T>(work: () => Promise<T>): Promise<T> {
-    this.#live?.rest();
+  async pauseWhile<T>(work: () => Promise<T>): Promise<T> {
+    this.#live?.pause();
     try {
       return await work();
     } finally {
-      this.#live?.go();
+      this.#live?.resume();
     }
   }
 
@@ -76,18 +76,18 @@ export class StartScreen {
   }
 
   /** If the log is not shown: prints entries that the user has to know, and counts other warnings and errors. */
-  heard(entry: LogEntry, scrub: (text: string) => string): void {
+  onLogEntry(entry: LogEntry, scrub: (text: string) => string): void {
     if (!this.#options.quiet) return;
     const { level, event, fields } = entry;
-    const text = this.#app === null ? null : this.#words(event, fields);
+    const text = this.#app === null ? null : this.#messageFor(event, fields);
     if (text !== null) this.#print(`${scrub(text)}\n`);
     else if (event === 'crash' || (level === 'error' && this.#app === null))
       this.#print(`${scrub(formatPretty(entry))}\n`);
     else if (this.#app !== null && fields['server'] === undefined && (level === 'error' || level === 'warn'))
-      this.#kept[level]++;
+      this.#unshownCounts[level]++;
   }
 
-  #words(event: string, fields: Readonly<Record<string, unknown>>): string | null {
+  #messageFor(event: string, fields: Readonly<Record<string, unknown>>): string | null {
     switch (event) {
       case 'config_refused':
       case 'server_misconfigured':
@@ -108,25 +108,25 @@ export class StartScreen {
   }
 
   #print(text: string): void {
-    this.#said.push(text);
-    if (this.#said.length > MAX_SAID) this.#said.splice(1, 1);
+    this.#printedTexts.push(text);
+    if (this.#printedTexts.length > MAX_PRINTED_TEXTS) this.#printedTexts.splice(1, 1);
     if (this.#live !== null && this.#app !== null) this.#live.print(text);
     else this.#options.out(text);
   }
 
   /** At exit, replaces the rows with "stopped". SIGTSTP leaves them on the screen; SIGCONT draws them again in the foreground. */
   #drawFrom(live: LiveRows): void {
-    process.stdout.on('resize', () => this.#draw(live, this.#app!.rooms.upstreams.statuses()));
+    process.stdout.on('resize', () => this.#draw(live, this.#app!.components.upstreams.statuses()));
     process.once('exit', () => {
       live.draw(['  stopped']);
-      live.rest(true);
+      live.pause(true);
     });
     process.on('SIGTSTP', () => {
-      live.rest(true);
+      live.pause(true);
       process.kill(process.pid, 'SIGSTOP');
     });
     process.on('SIGCONT', () => {
-      if (inForeground()) live.go();
+      if (inForeground()) live.resume();
     });
   }
 
@@ -136,10 +136,10 @@ export class StartScreen {
       this.#refused = false;
       this.#print('  reloaded: no change\n');
     }
-    const statuses = app.rooms.upstreams.statuses();
-    if (this.#live === null) this.#tell(statuses);
+    const statuses = app.components.upstreams.statuses();
+    if (this.#live === null) this.#printStatuses(statuses);
     else this.#draw(this.#live, statuses);
-    const watches = this.#live !== null || this.#options.quiet || !this.#summed;
+    const watches = this.#live !== null || this.#options.quiet || !this.#summaryPrinted;
     const starting = statuses.some((status) => !this.#atRest(status));
     if (watches) setTimeout(() => this.#look(), starting ? STARTING_MS : LATER_MS).unref();
   }
@@ -149,17 +149,21 @@ export class StartScreen {
   }
 
   /** Prints a line for each server that has come up or failed, again for each new state and reason, then one for all servers. */
-  #tell(statuses: readonly ServerStatus[]): void {
+  #printStatuses(statuses: readonly ServerStatus[]): void {
     const width = nameWidth(statuses);
     for (const status of statuses) {
       const is = `${status.state} ${status.reason}`;
-      if (this.#told.get(status.name) === is || !this.#atRest(status) || (this.#summed && !this.#options.quiet))
+      if (
+        this.#printedStates.get(status.name) === is ||
+        !this.#atRest(status) ||
+        (this.#summaryPrinted && !this.#options.quiet)
+      )
         continue;
-      this.#told.set(status.name, is);
+      this.#printedStates.set(status.name, is);
       this.#options.out(`${serverLine(status, width, Date.now())}\n`);
     }
-    if (this.#summed || !statuses.every(({ name }) => this.#told.has(name))) return;
-    this.#summed = true;
+    if (this.#summaryPrinted || !statuses.every(({ name }) => this.#printedStates.has(name))) return;
+    this.#summaryPrinted = true;
     this.#options.out(`  Servers  ${serversText(statuses)}\n`);
   }
 
@@ -171,8 +175,8 @@ export class StartScreen {
     }
     const { columns } = live;
     const notes = this.#notes(statuses);
-    const room = Math.max(LEAST_ROWS, live.height - HEADER_LINES);
-    const shown = statuses.length <= room ? statuses : attentionFirst(statuses).slice(0, room - 1);
+    const maxRows = Math.max(LEAST_ROWS, live.height - HEADER_LINES);
+    const shown = statuses.length <= maxRows ? statuses : attentionFirst(statuses).slice(0, maxRows - 1);
     const width = Math.min(nameWidth(shown), Math.max(8, Math.floor(columns / 3)));
     const rows = shown.map((status) => serverLine(status, width, Date.now(), columns));
     const left = statuses.filter((status) => !shown.includes(status));
@@ -181,7 +185,7 @@ export class StartScreen {
   }
 
   #notes(statuses: readonly ServerStatus[]): readonly string[] {
-    const { error, warn } = this.#kept;
+    const { error, warn } = this.#unshownCounts;
     const kept = [...(error === 0 ? [] : [counted(error, 'error')]), ...(warn === 0 ? [] : [counted(warn, 'warning')])];
     return [
       `  Servers  ${serversText(statuses)}`,

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { RunTimeProblem, restoreStopped } from '../../app/stopped-gateway.ts';
 import { derivedName } from '../../config/server/derived-name.ts';
 import { targetOf } from '../../config/server/target.ts';
@@ -31,7 +32,7 @@ export interface AddInput extends CommandInput {
  * server was added, not whether it started.
  */
 export async function add(input: AddInput): Promise<ExitCode> {
-  return changing(input, async (changes) => {
+  return withServerChanges(input, async (changes) => {
     const { name, definition, options, wait } = input;
     const added = await changes.add(name, definition, options);
     const server = wait && changes.running ? await settled(changes, added) : added;
@@ -56,7 +57,7 @@ const DONE = { remove: 'removed', suspend: 'suspended', resume: 'resumed', resta
 export async function changeServer(
   input: CommandInput & { readonly name: string; readonly change: Change },
 ): Promise<ExitCode> {
-  return changing(input, async (changes) => {
+  return withServerChanges(input, async (changes) => {
     const { name, change } = input;
     const server = await changes.change(name, change);
     if (change === 'restart' && server.state === 'misconfigured') {
@@ -95,7 +96,10 @@ function show(
   print(input, { done, server, running }, text);
 }
 
-async function changing(input: CommandInput, run: (changes: ServerChanges) => Promise<void>): Promise<ExitCode> {
+async function withServerChanges(
+  input: CommandInput,
+  run: (changes: ServerChanges) => Promise<void>,
+): Promise<ExitCode> {
   const changes = await serverChanges(input);
   try {
     await run(changes);
@@ -117,7 +121,7 @@ async function settled(changes: ServerChanges, added: ChangedServer): Promise<Ch
   for (let server = added; ; ) {
     const lazy = server['start'] === 'lazy' || server['enabled'] === false;
     if (lazy || isSettled(server as unknown as ServerStatus) || performance.now() > end) return server;
-    await new Promise((done) => setTimeout(done, POLL_MS));
+    await pause(POLL_MS);
     const next = await changes.server(server.name);
     if (next === null) return server;
     server = next;

@@ -1,9 +1,9 @@
-import { processLogger } from '../../app/process-logger.ts';
 import type { RunningGateway } from '../../app/running.ts';
 import { openStopped, type StoppedGateway } from '../../app/stopped-gateway.ts';
-import { ControlClient } from '../access/control-client.ts';
+import { ControlClient, serverPath } from '../access/control-client.ts';
 import { findRunning, gatewayName, notRunning } from '../access/find-running.ts';
 import type { CommandInput } from '../command-input.ts';
+import { commandLogger } from '../command-logger.ts';
 import { CommandError, cannotOpen, EXIT, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 
@@ -42,11 +42,11 @@ export interface ServerChanges {
  * command. `nearest`: without a named file, the nearest one is the configuration.
  */
 export async function serverChanges(input: CommandInput, nearest = true): Promise<ServerChanges> {
-  const { flags, terminal } = input;
+  const { terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return ofRunning(running, terminal.cwd);
   const load = storedOptions(input, nearest);
-  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const logger = commandLogger(input);
   const opened = await openStopped(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   return ofStopped(opened.gateway, terminal.cwd, notRunning(input));
@@ -72,30 +72,34 @@ function ofRunning(gateway: RunningGateway, cwd: string): ServerChanges {
             'what is replaced stays for as long as it was to: leave out --ttl and --session, or remove it first';
           throw usage(message);
         }
-        return JSON.parse(await client.send('PUT', `${path(name)}?${query}`, JSON.stringify(definition)));
+        return JSON.parse(await client.send('PUT', `${serverPath(name)}?${query}`, JSON.stringify(definition)));
       }
       if (ttlMs !== null) query.set('ttlMs', String(ttlMs));
       if (session !== null) query.set('session', session);
       return JSON.parse(await client.post(`/api/v1/servers?${query}`, JSON.stringify({ name, ...definition })));
     },
     async change(name, change) {
-      if (change !== 'remove') return JSON.parse(await client.send('POST', `${path(name)}/${change}`, null));
-      await client.send('DELETE', path(name), null);
+      if (change !== 'remove') return JSON.parse(await client.send('POST', `${serverPath(name)}/${change}`, null));
+      await client.send('DELETE', serverPath(name), null);
       return { name };
     },
     close: async () => {},
   };
 }
 
-function ofStopped({ runTime, definitions, close }: StoppedGateway, cwd: string, whichNot: string): ServerChanges {
+function ofStopped(
+  { runTime, definitions, close }: StoppedGateway,
+  cwd: string,
+  notRunningText: string,
+): ServerChanges {
   return {
-    label: `${whichNot}; the next one will find it so`,
+    label: `${notRunningText}; the next one will find it so`,
     running: false,
     definitions: async () => definitions(),
     server: async (name) => (runTime.provenance(name) === null ? null : { name }),
     async add(name, definition, { ttlMs, session, replace }) {
       if (ttlMs !== null || session !== null) {
-        const message = `${whichNot}, and a temporary server lives in one only: start it first`;
+        const message = `${notRunningText}, and a temporary server lives in one only: start it first`;
         throw new CommandError(EXIT.unreachable, message);
       }
       // A process that may lock the data folder could also write the files.
@@ -107,7 +111,7 @@ function ofStopped({ runTime, definitions, close }: StoppedGateway, cwd: string,
     },
     async change(name, change) {
       if (change === 'restart') {
-        const message = `${whichNot}, so there is nothing to restart; start it with: trunkline`;
+        const message = `${notRunningText}, so there is nothing to restart; start it with: trunkline`;
         throw new CommandError(EXIT.unreachable, message);
       }
       await runTime[change](name);
@@ -115,8 +119,4 @@ function ofStopped({ runTime, definitions, close }: StoppedGateway, cwd: string,
     },
     close,
   };
-}
-
-function path(name: string): string {
-  return `/api/v1/servers/${encodeURIComponent(name)}`;
 }

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { URL_KINDS } from '../../model/server.ts';
 import type { CommandParts } from '../command-input.ts';
-import { isRefusal } from '../credentials/kept-secrets.ts';
+import { isRefusal } from '../credentials/store-secrets.ts';
 import { collected, duration, type GatewayFlags } from '../flags.ts';
 import type { RegistryFlags } from '../registry/registry-servers.ts';
 import type { ServerFlags } from './change-servers.ts';
@@ -101,7 +101,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
         : await registryServer(given, word!, flags);
       try {
         if (flags.replace !== true) await refuseTaken(given, server.name);
-        await server.keepSecrets();
+        await server.storeSecrets();
         done(await add({ ...given, ...server, options, wait: flags.wait }));
       } catch (error) {
         if (isRefusal(error)) await server.discard();

@@ -8,7 +8,7 @@ import type { DriftSummary } from '../../model/drift.ts';
 import { printable } from '../../model/printable.ts';
 import { RUN_TIME } from '../../model/server.ts';
 import { isReady, PHASES, type Phase, type ServerState, type ServerStatus } from '../../model/server-state.ts';
-import { ControlClient } from '../access/control-client.ts';
+import { ControlClient, serverPath } from '../access/control-client.ts';
 import { gatewayFacts, othersRunning } from '../access/find-running.ts';
 import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
@@ -53,7 +53,7 @@ export async function status(input: StatusInput): Promise<ExitCode> {
 }
 
 async function writtenValues(running: RunningGateway, server: string): Promise<readonly WrittenValue[]> {
-  const path = `/api/v1/servers/${encodeURIComponent(server)}/configuration`;
+  const path = `${serverPath(server)}/configuration`;
   return (JSON.parse(await new ControlClient(running).get(path)) as { readonly values: readonly WrittenValue[] })
     .values;
 }

@@ -12,6 +12,7 @@ import {
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
+import { abortedBySignals } from '../interrupted.ts';
 import { reasonText, type ShownServer } from '../server-line.ts';
 
 const START_MS = 60_000;
@@ -75,31 +76,24 @@ async function untilInterrupted(
   { timeoutMs, flags, terminal }: CallInput,
   call: (options: ShellCallOptions) => Promise<string>,
 ): Promise<string> {
-  const stop = new AbortController();
-  const interrupted = (): void => stop.abort();
   const shows = process.stderr.isTTY === true && flags.json !== true;
   let shown = false;
   const onProgress = (progress: CallProgress): void => {
     shown = true;
     terminal.err(`\r\x1b[2K${progressText(progress).slice(0, (process.stderr.columns ?? 80) - 1)}`);
   };
-  for (const signal of SIGNALS) process.once(signal, interrupted);
-  try {
-    return await call({
-      signal: stop.signal,
-      ...(timeoutMs === null ? {} : { timeoutMs }),
-      ...(shows ? { onProgress } : {}),
-    });
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    throw new CommandError(EXIT.toolError, 'cancelled; what the tool has done by then stays done', { cause: error });
-  } finally {
-    for (const signal of SIGNALS) process.removeListener(signal, interrupted);
-    if (shown) terminal.err('\r\x1b[2K');
-  }
+  const options = { ...(timeoutMs === null ? {} : { timeoutMs }), ...(shows ? { onProgress } : {}) };
+  return abortedBySignals(async ({ signal }) => {
+    try {
+      return await call({ signal, ...options });
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw new CommandError(EXIT.toolError, 'cancelled; what the tool has done by then stays done', { cause: error });
+    } finally {
+      if (shown) terminal.err('\r\x1b[2K');
+    }
+  });
 }
-
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** `3 of 10  30 %  message`, with control characters of the server escaped. */
 function progressText({ progress, total, message = '' }: CallProgress): string {

@@ -19,7 +19,7 @@ export async function clientTools(input: ClientToolsInput): Promise<ExitCode> {
   const { terminal, flags, server, client, name } = input;
   const gateway = await accessGateway(input);
   try {
-    const views = await gateway.asClients(name);
+    const views = await gateway.toolsForClients(name);
     const view = views.find((one) => one.client === client);
     const known = views.map((one) => one.client);
     if (view === undefined) throw noSuch(`client "${client}"`, client, known, `; known are ${known.join(', ')}`);

@@ -1,8 +1,7 @@
 import { CallAttempts } from '../../model/call-attempts.ts';
-import type { CallAttempt } from '../../model/call-record.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { type Clock, withTimeout } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { GatewayError, NoRoom } from '../../model/gateway-error.ts';
+import { GatewayError, ProcessLimitReached } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import { timeoutOf } from '../../protocol/body.ts';
@@ -19,19 +18,19 @@ export function notHere(reason: string): Promise<Served> {
   return Promise.resolve(elsewhere(reason));
 }
 
-export function isUnbegun(outcome: Outcome): boolean {
+export function didNotStart(outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return false;
   const { outcome: word, code } = outcome.error;
-  return isRoomless(outcome) || (word === 'NOT_SENT' && code !== 'TIMEOUT' && code !== 'OVERLOADED');
+  return isCapacityFailure(outcome) || (word === 'NOT_SENT' && code !== 'TIMEOUT' && code !== 'OVERLOADED');
 }
 
-export function isRoomless(outcome: Outcome): boolean {
-  return outcome.kind === 'failure' && outcome.error instanceof NoRoom;
+export function isCapacityFailure(outcome: Outcome): boolean {
+  return outcome.kind === 'failure' && outcome.error instanceof ProcessLimitReached;
 }
 
 /** Adds the time since `since` to `triedMs`, which counts against the deadline but not against the search for a node. */
-export function wasTried(exchange: Exchange, since: number, clock: Clock): void {
-  exchange.begunAt ??= since;
+export function addTriedTime(exchange: Exchange, since: number, clock: Clock): void {
+  exchange.searchStartedAt ??= since;
   exchange.triedMs = (exchange.triedMs ?? 0) + clock.now() - since;
 }
 
@@ -46,16 +45,16 @@ export async function inTime<T>(
   const { name } = place.server;
   const since = clock.now();
   const timeoutMs = deadlineOf(place, request, exchange) || Number.POSITIVE_INFINITY;
-  const found = await within(clock, (exchange.begunAt ?? since) + timeoutMs - since, work, () => {
+  const found = await withTimeout(clock, (exchange.searchStartedAt ?? since) + timeoutMs - since, work, () => {
     throw new GatewayError('NOT_SENT', `the owner of ${name} was not found in time`, { server: name });
   });
-  wasTried(exchange, since, clock);
+  addTriedTime(exchange, since, clock);
   return found;
 }
 
 /** Records a failed attempt at this node, where the call did not begin, and begins the next attempt. */
-export function wasTriedHere(exchange: Exchange, since: number, clock: Clock, error: GatewayError): void {
-  wasTried(exchange, since, clock);
+export function recordLocalFailure(exchange: Exchange, since: number, clock: Clock, error: GatewayError): void {
+  addTriedTime(exchange, since, clock);
   failedAttempt(exchange, clock, error).begins(clock.turnNow());
 }
 
@@ -65,15 +64,9 @@ type Failing = Pick<GatewayError, 'outcome' | 'message'>;
 export function failedAttempt(exchange: Exchange, clock: Clock, error: Failing): CallAttempts {
   const attempts = (exchange.attempts ??= new CallAttempts());
   const now = clock.turnNow();
-  attempts.add(exchange.begunAt ?? now, now, error, attempts.carrier, exchange.servedBy);
+  attempts.add(exchange.searchStartedAt ?? now, now, error, attempts.carrier, exchange.servedBy);
   exchange.servedBy = undefined;
   return attempts;
-}
-
-/** Adds the attempts of the node that answered. `since`: when this node sent it the call. */
-export function triedThere(exchange: Exchange, since: number, node: string, attempts: readonly CallAttempt[]): void {
-  exchange.attempts ??= new CallAttempts();
-  exchange.attempts.there(since, node, attempts);
 }
 
 /** Resolves with a failure for a GatewayError other than UNKNOWN; rejects with any other error. */

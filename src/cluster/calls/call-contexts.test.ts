@@ -8,7 +8,7 @@ import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { OutgoingContexts } from './call-contexts.ts';
 import { RemoteCalls } from './remote-calls.ts';
-import { packAnswer, packTell, unpackRequest } from './short-form.ts';
+import { packAnswer, packResendContext, unpackRequest } from './short-form.ts';
 
 const NODE: NodeView = {
   id: 'b',
@@ -36,7 +36,7 @@ test('the text of terms is kept while a call sends them, and no longer, however 
   assert.ok(latest().text!.length > 0);
   await first;
   assert.deepEqual([latest().text, latest().known], [null, false], 'no node answered');
-  answers.push(well, well, packTell(), well);
+  answers.push(well, well, packResendContext(), well);
   await call();
   assert.deepEqual([latest().text, latest().known], [null, true]);
   await call();

@@ -106,22 +106,22 @@ export class OutgoingContexts {
 
 /** The contexts that this node received with calls. */
 export class IncomingContexts {
-  readonly #heard = new LruMap<ReceivedContext, number>(MAX_CONTEXTS);
-  /** A number for each peer, so that `#heard` has numeric keys: they are found faster than strings. */
+  readonly #received = new LruMap<ReceivedContext, number>(MAX_CONTEXTS);
+  /** A number for each peer, so that `#received` has numeric keys: they are found faster than strings. */
   readonly #peers = new LruMap<number>(MAX_PEERS);
   #lastPeer = 0;
 
   /** Returns undefined if this node never received the context or has evicted it. */
   get(peer: string, number: number): ReceivedContext | undefined {
-    return this.#heard.get(this.#keyOf(peer, number));
+    return this.#received.get(this.#keyOf(peer, number));
   }
 
   /** Throws SyntaxError or TypeError for a malformed text. */
   take(peer: string, number: number, text: string): ReceivedContext {
     const { client, ...context } = JSON.parse(text) as ContextText;
-    const heard = { context, client: clientOf(client) };
-    this.#heard.set(this.#keyOf(peer, number), heard);
-    return heard;
+    const received = { context, client: clientOf(client) };
+    this.#received.set(this.#keyOf(peer, number), received);
+    return received;
   }
 
   #keyOf(peer: string, number: number): number {

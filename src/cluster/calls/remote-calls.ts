@@ -1,7 +1,7 @@
 import type { Bus, BusCall, BusCallOptions, BusOutcome, Payload } from '../../bus/bus.ts';
 import { CALL_ATTEMPT, type CallAttempt } from '../../model/call-record.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
-import { calledOff, GatewayError } from '../../model/gateway-error.ts';
+import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { list, matches } from '../../model/schema.ts';
@@ -60,8 +60,8 @@ type RemoteOutcome =
       /** Attempts at the serving node; null if there was only one. */
       readonly attempts: readonly CallAttempt[] | null;
     }
-  /** `unheard`: the call did not reach the node. */
-  | { readonly kind: 'elsewhere'; readonly reason: string; readonly unheard?: boolean };
+  /** `undelivered`: the call did not reach the node. */
+  | { readonly kind: 'elsewhere'; readonly reason: string; readonly undelivered?: boolean };
 
 /** Deadline on the bus of calls that end for another reason: a week. Node's timers overflow after 24.8 days. */
 export const LONGEST_MS = 7 * 24 * 3_600_000;
@@ -87,10 +87,10 @@ export function runElsewhere<Ended>(
   peer: string,
   payload: Payload,
   exchange: Exchange,
-  quietMs: number,
+  idleTimeoutMs: number,
   ended: (outcome: BusOutcome) => Ended | Promise<Ended>,
 ): Promise<Ended> {
-  const running = new RunningElsewhere(peer, quietMs, exchange);
+  const running = new RunningElsewhere(peer, idleTimeoutMs, exchange);
   const call = bus.call(name, payload, running);
   running.call = call;
   exchange.onCancel = (reason) => call.cancel(reason);
@@ -103,13 +103,13 @@ export function runElsewhere<Ended>(
 class RunningElsewhere implements BusCallOptions, Flow {
   readonly to: string;
   readonly deadlineMs = LONGEST_MS;
-  readonly quietMs: number;
+  readonly idleTimeoutMs: number;
   call: BusCall | null = null;
   readonly #exchange: Exchange;
 
-  constructor(peer: string, quietMs: number, exchange: Exchange) {
+  constructor(peer: string, idleTimeoutMs: number, exchange: Exchange) {
     this.to = peer;
-    this.quietMs = quietMs;
+    this.idleTimeoutMs = idleTimeoutMs;
     this.#exchange = exchange;
   }
 
@@ -151,8 +151,8 @@ export class RemoteCalls {
     timeoutMs: number,
   ): Promise<RemoteOutcome> {
     const { cancelled } = exchange;
-    if (cancelled !== null) return Promise.resolve(ended(calledOff(server, cancelled)));
-    const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
+    if (cancelled !== null) return Promise.resolve(ended(cancelledBeforeSend(server, cancelled)));
+    const idleTimeoutMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
     const sent = this.#contextFor(node, server, request, epoch, exchange);
     const known = sent?.known === true;
     const contextText = sent === null || known ? null : this.#contexts.textOf(sent, exchange.client);
@@ -161,7 +161,7 @@ export class RemoteCalls {
       packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
         request.bytes,
       ]);
-    return runElsewhere(this.#bus, CALLS, node.peer, payload, exchange, quietMs, (outcome) => {
+    return runElsewhere(this.#bus, CALLS, node.peer, payload, exchange, idleTimeoutMs, (outcome) => {
       if (contextText !== null) sent!.text = null;
       if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
       const reply = readReply(outcome.payload, sent, known, node, server);
@@ -176,8 +176,9 @@ export class RemoteCalls {
     server: string,
   ): RemoteOutcome {
     // The node left without taking the call: find the node that serves it now.
-    const unheard = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
-    if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message, unheard };
+    const undelivered = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
+    if (undelivered && this.#bus.status.state === 'connected')
+      return { kind: 'elsewhere', reason: error.message, undelivered };
     return ended(at(error, node, server));
   }
 

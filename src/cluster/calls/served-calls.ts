@@ -8,13 +8,13 @@ import type { ClusterCalls } from '../cluster-calls.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { clientOf, headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';
+import type { ConsumerNodes } from '../nodes/consumer-nodes.ts';
 import type { KnownConnection } from '../nodes/foreign-catalogs.ts';
-import type { Users } from '../nodes/users.ts';
 import { isListen, type Served } from './attempts.ts';
 import { IncomingContexts } from './call-contexts.ts';
 import { CALLS, type CallHeader, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
-import { packAnswer, packTell, unpackRequest } from './short-form.ts';
+import { packAnswer, packResendContext, unpackRequest } from './short-form.ts';
 
 const MAX_CALLS = 10_000;
 
@@ -41,14 +41,14 @@ export interface PublicCalls {
 }
 
 type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'local'>;
-type Calls = Pick<ClusterCalls, 'left' | 'serve'>;
+type Calls = Pick<ClusterCalls, 'relayed' | 'serve'>;
 
 /** Serves the calls that other nodes send to this node. */
 export class ServedCalls {
   readonly #deps: Deps;
   readonly #self: Pick<OwnNode, 'epoch'>;
   readonly #calls: Calls;
-  readonly #users: Users;
+  readonly #consumers: ConsumerNodes;
   readonly #public: PublicCalls;
   readonly #serving: { close(): void };
   readonly #contexts = new IncomingContexts();
@@ -56,11 +56,17 @@ export class ServedCalls {
   #listens = 0;
   count = 0;
 
-  constructor(deps: Deps, self: Pick<OwnNode, 'epoch'>, calls: Calls, users: Users, publicCalls: PublicCalls) {
+  constructor(
+    deps: Deps,
+    self: Pick<OwnNode, 'epoch'>,
+    calls: Calls,
+    consumers: ConsumerNodes,
+    publicCalls: PublicCalls,
+  ) {
     this.#deps = deps;
     this.#self = self;
     this.#calls = calls;
-    this.#users = users;
+    this.#consumers = consumers;
     this.#public = publicCalls;
     const serve = (serving: BusServing) => this.#serve(serving);
     this.#serving = deps.bus.serve(CALLS, serve, { concurrency: MAX_CALLS });
@@ -83,7 +89,7 @@ export class ServedCalls {
     const { clock, local } = this.#deps;
     const call = this.#read(serving);
     if (call === null) {
-      serving.answer(packTell());
+      serving.answer(packResendContext());
       return undefined;
     }
     const { exchange, server, epoch, short } = call;
@@ -93,15 +99,15 @@ export class ServedCalls {
       return undefined;
     }
     const cameAt = clock.now();
-    exchange.begunAt = cameAt - call.waitedMs;
-    this.#users.used(server, exchange.client, serving.from);
+    exchange.searchStartedAt = cameAt - call.waitedMs;
+    this.#consumers.used(server, exchange.client, serving.from);
     const reply = publicReplyOf(exchange);
     const publicEnd = reply === null ? null : this.#public.publicCall(reply, server, serving.from);
     exchange.outlivesCaller = publicEnd !== null;
     const listens = isListen(exchange.request);
     const running = this.#calls.serve(server, exchange.request, exchange, epoch, serving.from);
-    this.#calls.left.begun(server, exchange, running);
-    this.#begun(listens);
+    this.#calls.relayed.track(server, exchange, running);
+    this.#onStarted(listens);
     const ended = (outcome: Served): void => {
       this.#ended(listens);
       publicEnd?.(outcome);
@@ -124,7 +130,7 @@ export class ServedCalls {
     return running.then(ended, failed);
   }
 
-  #begun(listens: boolean): void {
+  #onStarted(listens: boolean): void {
     this.count++;
     this.load++;
     if (listens) this.#listens++;
@@ -141,9 +147,9 @@ export class ServedCalls {
     const short = unpackRequest(payload);
     if (short !== null) {
       const { message, exchange, waitedMs, number, context: text } = short;
-      const heard = text === '' ? this.#contexts.get(from, number) : this.#contexts.take(from, number, text);
-      if (heard === undefined) return null;
-      const { context, client } = heard;
+      const received = text === '' ? this.#contexts.get(from, number) : this.#contexts.take(from, number, text);
+      if (received === undefined) return null;
+      const { context, client } = received;
       const { server, nodeEpoch, epoch } = context;
       const served = new ServedExchange(serving, exchange, message, client, context);
       return { exchange: served, server, nodeEpoch, epoch, waitedMs, short: true };

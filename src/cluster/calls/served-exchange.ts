@@ -19,7 +19,7 @@ export class ServedExchange implements Exchange {
   readonly paramHeaders: Readonly<Record<string, string>> | null;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
-  begunAt?: number;
+  searchStartedAt?: number;
   attempts?: Exchange['attempts'];
   outlivesCaller = false;
   callerLost = false;

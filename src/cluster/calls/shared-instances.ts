@@ -3,7 +3,7 @@ import type { UpstreamEvents, Upstreams } from '../../model/ports.ts';
 import { DOWN, STARTED } from '../../model/server-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
-import { cannotStart, Instances, isStarted, makesRoom } from '../nodes/instances.ts';
+import { canFreeCapacity, cannotStart, Instances, isStarted } from '../nodes/instances.ts';
 import { rendezvous } from '../nodes/rendezvous.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 
@@ -86,13 +86,13 @@ export class SharedInstances {
     const { deps, self } = this.#parts;
     if (!here || self.draining) return false;
     const state = deps.local.state(name) ?? 'unknown';
-    return !DOWN.has(state) && (STARTED.has(state) || deps.local.room(name) !== 'none');
+    return !DOWN.has(state) && (STARTED.has(state) || deps.local.capacity(name) !== 'none');
   }
 }
 
 function serves(instance: RemoteInstance): boolean {
   if (instance.node.state === 'draining' || cannotStart(instance)) return false;
-  return isStarted(instance) || makesRoom(instance, instance.advertised.definition.name);
+  return isStarted(instance) || canFreeCapacity(instance, instance.advertised.definition.name);
 }
 
 /** The key of a connection at another node, distinct from the keys of this node's connections. */

@@ -16,12 +16,12 @@ import { Logger } from '../../telemetry/logger.ts';
 import type { ClusterCalls } from '../cluster-calls.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { SHORT_FORM } from '../frames/frame.ts';
+import { ConsumerNodes } from '../nodes/consumer-nodes.ts';
 import type { NodeView } from '../nodes/node-state.ts';
-import { Users } from '../nodes/users.ts';
-import { LeftCalls } from './left-calls.ts';
+import { RelayedCalls } from './relayed-calls.ts';
 import { RemoteCalls } from './remote-calls.ts';
 import { ServedCalls } from './served-calls.ts';
-import { packAnswer, packRequest, packTell, unpackAnswer, unpackRequest } from './short-form.ts';
+import { packAnswer, packRequest, packResendContext, unpackAnswer, unpackRequest } from './short-form.ts';
 
 const EPOCH = 'incarnation.7';
 const REQUEST = scan(
@@ -37,7 +37,7 @@ test('a request and its answer are the same bytes in the short form, with their 
   for (const key of ['a key, é', '', null]) {
     assert.deepEqual(unpackAnswer(Buffer.concat(packAnswer(RESULT, key, true)!)), { message: RESULT, key, own: true });
   }
-  assert.equal(unpackAnswer(packTell()), 'tell');
+  assert.equal(unpackAnswer(packResendContext()), 'tell');
 });
 
 test('a call without a short form does not get one', () => {
@@ -227,9 +227,15 @@ class Bench implements AsyncDisposable {
       this.clients.push(exchange.client);
       return answer(RESULT);
     };
-    const left = new LeftCalls({ bus, clock: this.#clock }, { others: () => [] });
+    const orphaned = new RelayedCalls({ bus, clock: this.#clock }, { others: () => [] });
     const noPublicCalls = { publicCall: () => null };
-    return new ServedCalls({ bus, clock: this.#clock, local }, this, { serve, left }, new Users(), noPublicCalls);
+    return new ServedCalls(
+      { bus, clock: this.#clock, local },
+      this,
+      { serve, relayed: orphaned },
+      new ConsumerNodes(),
+      noPublicCalls,
+    );
   }
 
   #join(): Bus {

@@ -12,7 +12,7 @@ const REQUEST_HEAD = 4 + PLACES + 12;
 /** Bytes: form 1 · kind of answer 1 · era 1 · own 1 · offsets 16 · length of the key 1 */
 const ANSWER_HEAD = 4 + PLACES + 1;
 /** Kind of answer: the serving node lacks the context and did not run the call. */
-const TELL = 0xff;
+const RESEND_CONTEXT = 0xff;
 const NO_KEY = 0xff;
 
 interface ShortRequest {
@@ -94,10 +94,10 @@ export function packAnswer(message: Message, key: string | null, own: boolean): 
   return [head, message.bytes];
 }
 
-export function packTell(): Buffer {
+export function packResendContext(): Buffer {
   const head = Buffer.alloc(ANSWER_HEAD);
   head[0] = SHORT_FORM;
-  head[1] = TELL;
+  head[1] = RESEND_CONTEXT;
   return head;
 }
 
@@ -105,7 +105,7 @@ export function packTell(): Buffer {
 export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
   if (bytes[0] !== SHORT_FORM) return null;
   if (bytes.length < ANSWER_HEAD) throw malformed('cut short');
-  if (bytes[1] === TELL) return 'tell';
+  if (bytes[1] === RESEND_CONTEXT) return 'tell';
   const kind = ANSWERS[bytes[1]!];
   const era = ERAS[bytes[2]!];
   const length = bytes[4 + PLACES]!;

@@ -9,7 +9,7 @@ import { Message, type MessageKind } from '../../model/message.ts';
 export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;
 /** Nodes of this protocol or a later one respect the floor of deleted claims. */
-export const FORGETS = 2;
+export const CLAIM_FLOOR_PROTOCOL = 2;
 /** The newest form of calls (`forms` in heartbeats), and the first byte of a call in short form. Form 1 is the JSON frame. */
 export const SHORT_FORM = 2;
 

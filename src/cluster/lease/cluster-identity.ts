@@ -4,7 +4,7 @@ import type { KeyRing } from '../../bus/trust/key-ring.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, LEASES } from '../nodes/lease-record.ts';
-import { writeOver } from '../store-records.ts';
+import { compareAndSet } from '../store-records.ts';
 
 const IDENTITY = 'trunkline_identity';
 const KEY = 'identity';
@@ -86,7 +86,7 @@ export class ClusterIdentity {
   }
 
   async #write(over: StateRecord | null): Promise<boolean> {
-    return (await writeOver(this.#bucket, KEY, this.#value, over)) !== null;
+    return (await compareAndSet(this.#bucket, KEY, this.#value, over)) !== null;
   }
 
   get #value(): Buffer {

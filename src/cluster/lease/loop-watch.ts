@@ -34,7 +34,7 @@ export class LoopWatch {
   }
 
   /** Whether this process was paused for at least `BLOCKED_MS`, until at most `withinMs` ago. */
-  stoodStill(withinMs: number): boolean {
+  wasStalled(withinMs: number): boolean {
     this.#look();
     return this.#deps.clock.now() - this.#stillUntil <= withinMs;
   }

@@ -1,5 +1,5 @@
 import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
 import { messageOf } from '../../model/thrown.ts';
 import type { ClusterDeps, Regained, ThisNode } from '../cluster-deps.ts';
 import { type LeaseRecord, LONGEST_MS, leaseKey, RENEW_MS, STOP_MS, TAKEOVER_MS } from '../nodes/lease-record.ts';
@@ -139,7 +139,7 @@ export class NodeLease {
             this.#regaining = null;
           });
         // Wait no longer: the lease must be renewed while many claims are written.
-        await within(clock, RENEW_MS, this.#regaining, () => {});
+        await withTimeout(clock, RENEW_MS, this.#regaining, () => {});
       }
       void this.#endFormer();
       if (this.#settled) {
@@ -261,7 +261,7 @@ export class NodeLease {
     const late = (): never => {
       throw new Error('the store does not answer');
     };
-    const done = await within(clock, PATIENCE_MS, work, late);
+    const done = await withTimeout(clock, PATIENCE_MS, work, late);
     // After a pause the process gets the answer before its timers run, even before that of the end of the lease.
     return clock.now() > end ? late() : done;
   }

@@ -35,7 +35,7 @@ export class OwnNode {
     deps: Deps,
     lease: NodeLease,
     claims: Pick<Bucket, 'incarnation'>,
-    node: Pick<ThisNode, 'missed' | 'backAgain'>,
+    node: Pick<ThisNode, 'messagesMissed' | 'rejoined'>,
   ) {
     this.#deps = deps;
     this.#lease = lease;
@@ -45,8 +45,8 @@ export class OwnNode {
       // With `call`, the other end of one call is slow, not this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#overload.fellBehind();
       else if (event.type !== 'connected') return;
-      if (event.type === 'connected' && event.resync) node.backAgain();
-      node.missed();
+      if (event.type === 'connected' && event.resync) node.rejoined();
+      node.messagesMissed();
     });
   }
 
@@ -68,7 +68,7 @@ export class OwnNode {
   get notReady(): string | null {
     if (this.draining) return 'draining';
     const counts = this.#cutOff || this.#lease.refused !== null || (this.state === 'joining' && this.#waiting);
-    return (counts ? this.lack : null) ?? this.#overload.notReady;
+    return (counts ? this.noLeaseReason : null) ?? this.#overload.notReady;
   }
 
   /** Whether this node is overloaded, so that other overloaded nodes cannot rely on it. */
@@ -77,7 +77,7 @@ export class OwnNode {
   }
 
   /** Why this node serves only calls that need no owner; null if it serves all calls. */
-  get lack(): string | null {
+  get noLeaseReason(): string | null {
     if (this.#lease.held) return null;
     const why = this.#lease.failure === null ? '' : ` (${this.#lease.failure})`;
     if (!this.#joined) return `this node has not joined its cluster yet${why}`;
@@ -86,7 +86,9 @@ export class OwnNode {
 
   get degraded(): readonly string[] {
     const { held, servesOn } = this.#lease;
-    return [this.lack, held && servesOn ? TWO_OWNERS : null, this.#overload.reason].filter((one) => one !== null);
+    return [this.noLeaseReason, held && servesOn ? TWO_OWNERS : null, this.#overload.reason].filter(
+      (one) => one !== null,
+    );
   }
 
   held(): void {

@@ -56,13 +56,13 @@ type ChangedMembers = Partial<Omit<AdvertisedServer, 'definition' | 'digest' | '
 /** Null if nothing changed. */
 export function changeOf(before: AdvertisedServer, now: AdvertisedServer): ServerChange | null {
   const { status, definition, digest: _, digests, ...members } = now;
-  const whole = (): ServerChange => ({ server: now });
-  if (!isDeepStrictEqual([before.definition, before.digests], [definition, digests])) return whole();
+  const complete = (): ServerChange => ({ server: now });
+  if (!isDeepStrictEqual([before.definition, before.digests], [definition, digests])) return complete();
   const changed = changedMembers(before, members);
-  if (status === null) return before.status === null && isEmpty(changed) ? null : whole();
+  if (status === null) return before.status === null && isEmpty(changed) ? null : complete();
   const statusChanged = changedMembers(before.status ?? {}, status);
   const lost = Object.keys({ ...before, ...before.status }).some((key) => !(key in now) && !(key in status));
-  if (lost) return whole();
+  if (lost) return complete();
   if (isEmpty(changed) && isEmpty(statusChanged)) return null;
   const more = isEmpty(statusChanged) ? {} : { status: statusChanged };
   return { name: definition.name, members: { ...changed, ...more } };
@@ -71,7 +71,7 @@ export function changeOf(before: AdvertisedServer, now: AdvertisedServer): Serve
 export type Definition = Pick<AdvertisedServer, 'definition' | 'digests'>;
 
 /** A server that another node advertises. Changes are applied in place. */
-export class HeardServer implements AdvertisedServer {
+export class ReceivedServer implements AdvertisedServer {
   readonly definition: ServerText;
   readonly digest: string;
   readonly digests: readonly string[];

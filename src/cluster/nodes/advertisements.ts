@@ -10,8 +10,8 @@ import {
   type AdvertisedText,
   type Advertisement,
   type Definition,
-  HeardServer,
   type OfferChange,
+  ReceivedServer,
 } from './advertised.ts';
 import type { ServerText } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
@@ -37,7 +37,7 @@ interface OfferRequest {
 
 interface KnownAdvertisement {
   version: number;
-  readonly servers: Map<string, HeardServer>;
+  readonly servers: Map<string, ReceivedServer>;
   /** When the node was lost; Infinity while it is present and its changes were read. */
   lostAt: number;
 }
@@ -55,7 +55,7 @@ export class Advertisements {
   /** Peers whose last read failed: each heartbeat retries it, and only the first failure is logged as a warning. */
   readonly #unread = new Set<string>();
   /** Number of complete advertisements read; it only grows. */
-  wholeReadings = 0;
+  completeReadings = 0;
   #willForget = false;
   /** Definitions by their JSON text, because many nodes have the same ones. */
   readonly #definitions = new LruMap<Definition>(MAX_SERVERS);
@@ -92,10 +92,7 @@ export class Advertisements {
 
   /** Whether the advertisements of all other nodes were read. */
   get complete(): boolean {
-    return [...this.#nodes.others()].every(({ peer }) => {
-      const known = this.#known.get(peer);
-      return known !== undefined && !isLost(known);
-    });
+    return [...this.#nodes.others()].every(({ peer }) => this.of(peer) !== null);
   }
 
   refresh(): void {
@@ -158,10 +155,10 @@ export class Advertisements {
   #take(peer: string, { version, since, servers, removed = [] }: Advertisement): void {
     const known = this.#known.get(peer);
     if (since === undefined) {
-      const named = servers.slice(0, MAX_SERVERS).map((server) => this.#heard(server));
+      const named = servers.slice(0, MAX_SERVERS).map((server) => this.#receivedServer(server));
       const byName = new Map(named.map((server) => [server.definition.name, server]));
       this.#known.set(peer, { version, servers: byName, lostAt: Number.POSITIVE_INFINITY });
-      this.wholeReadings++;
+      this.completeReadings++;
       this.#node.serversChanged([...(known?.servers.keys() ?? []), ...byName.keys()], peer);
     } else if (known !== undefined && version >= known.version) {
       // Otherwise a change published in the meantime is newer.
@@ -196,13 +193,13 @@ export class Advertisements {
 
   /** Returns the server's name. */
   #put({ servers }: KnownAdvertisement, server: AdvertisedServer | AdvertisedText): string {
-    const heard = this.#heard(server);
-    const { name } = heard.definition;
-    if (servers.has(name) || servers.size < MAX_SERVERS) servers.set(name, heard);
+    const received = this.#receivedServer(server);
+    const { name } = received.definition;
+    if (servers.has(name) || servers.size < MAX_SERVERS) servers.set(name, received);
     return name;
   }
 
-  #heard(server: AdvertisedServer | AdvertisedText): HeardServer {
+  #receivedServer(server: AdvertisedServer | AdvertisedText): ReceivedServer {
     const { definition } = server;
     const text = typeof definition === 'string' ? definition : JSON.stringify(definition);
     let known = this.#definitions.get(text);
@@ -211,7 +208,7 @@ export class Advertisements {
       known = { definition: known?.definition ?? parsed, digests: server.digests };
       this.#definitions.set(text, known);
     }
-    return new HeardServer(known, server);
+    return new ReceivedServer(known, server);
   }
 }
 

@@ -1,9 +1,9 @@
-import { kindAt } from '../../model/caller-part.ts';
+import { kindAt } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
-import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
+import { faultOfItem, sanitizePage } from '../../protocol/list-page.ts';
 import { listOf } from '../../protocol/methods.ts';
 import { type ClientText, clientOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
@@ -64,7 +64,7 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   for (const kind of LIST_KINDS) {
     const { keys, pages: count, ttlMs, cacheScope } = text.lists[kind];
     const list = listOf(kind);
-    const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page, text.hello.era).page);
+    const pages = pieces.slice(at, at + count).map((page) => sanitizePage(list, page, text.hello.era).page);
     at += count;
     // A node of an earlier version may have accepted invalid items.
     const items = keys.map((key, i) => ({ key, bytes: pieces[at + i] ?? NOTHING }));
@@ -113,7 +113,7 @@ export class CatalogKeys {
   }
 }
 
-export function catalogKey(server: Pick<Server, 'name' | 'apart'>, client: ClientProfile): string {
+export function catalogKey(server: Pick<Server, 'name' | 'callerSeparation'>, client: ClientProfile): string {
   return `${server.name}\n${clientEra(client)}\n${kindAt(server, client)}`;
 }
 

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { dirname, isAbsolute, relative } from 'node:path';
 import { revealed } from '../../model/secret.ts';
-import type { Server, TransportSpec } from '../../model/server.ts';
+import { type Server, sortedEntries, type TransportSpec } from '../../model/server.ts';
 
 /**
  * Nodes with equal digests can serve each other's calls. Keyed, because it covers secrets and leaves the process. Paths of files,
@@ -23,7 +23,7 @@ export function definitionDigest(server: Server, key: Buffer): string {
     tools.include === null ? null : [...tools.include].sort(),
     [...tools.exclude].sort(),
     limits.maxMessageBytes,
-    ...(server.apart === undefined ? [] : [server.apart]),
+    ...(server.callerSeparation === undefined ? [] : [server.callerSeparation]),
   ];
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }
@@ -45,7 +45,7 @@ function transportFacts(transport: TransportSpec, folder: string | null): unknow
         'stdio',
         command,
         args,
-        sorted(revealed(env)),
+        sortedEntries(revealed(env)),
         inherited,
         ssh === null && folder !== null ? relative(folder, cwd) : cwd,
         ssh,
@@ -53,24 +53,18 @@ function transportFacts(transport: TransportSpec, folder: string | null): unknow
       ];
     }
     case 'docker':
-      return ['docker', transport.target, sorted(revealed(transport.env)), transport.engine];
+      return ['docker', transport.target, sortedEntries(revealed(transport.env)), transport.engine];
     default: {
       const { type, url, sseFallback = false, headers, tls } = transport;
       return [
         type,
         url,
         sseFallback,
-        sorted(revealed(headers)),
+        sortedEntries(revealed(headers)),
         tls.ca ?? null,
         tls.cert ?? null,
         tls.key?.reveal() ?? null,
       ];
     }
   }
-}
-
-function sorted(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
-  return Object.entries(map)
-    .map(([name, value]) => [name, value] as const)
-    .sort(([a], [b]) => (a < b ? -1 : 1));
 }

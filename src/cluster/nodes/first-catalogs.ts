@@ -69,7 +69,7 @@ export class FirstCatalogs {
   look({ server, here, lost }: Place, instance: RemoteInstance | null): void {
     const { name } = server;
     this.#wanted.delete(name);
-    if (server.apart !== undefined || (here && instance === null)) this.#kept.delete(name);
+    if (server.callerSeparation !== undefined || (here && instance === null)) this.#kept.delete(name);
     else if (instance !== null && lost === null) {
       const { peer } = instance.node;
       const { catalogs } = instance.advertised;
@@ -149,14 +149,14 @@ export class FirstCatalogs {
       for (const piece of pieces) bytes += piece.length;
       all.push(...pieces);
     }
-    const whole = Buffer.concat(packFrame({ catalogs } satisfies CatalogsReply, all));
-    serving.answer(packFrame({}, [deflateRawSync(whole, { level: 1 })]));
+    const message = Buffer.concat(packFrame({ catalogs } satisfies CatalogsReply, all));
+    serving.answer(packFrame({}, [deflateRawSync(message, { level: 1 })]));
   }
 }
 
 function catalogsIn(payload: Buffer, before: readonly (ServerCatalog | null)[]): readonly (ServerCatalog | null)[] {
-  const whole = inflateRawSync(unpackFrame(payload).pieces[0]!, { maxOutputLength: MAX_INFLATED });
-  const { header, pieces } = unpackFrame<CatalogsReply>(whole);
+  const message = inflateRawSync(unpackFrame(payload).pieces[0]!, { maxOutputLength: MAX_INFLATED });
+  const { header, pieces } = unpackFrame<CatalogsReply>(message);
   let at = 0;
   return header.catalogs.map((one, i) => {
     if (one === null) return null;

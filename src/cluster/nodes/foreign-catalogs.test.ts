@@ -7,8 +7,8 @@ import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import { ConsumerNodes } from './consumer-nodes.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
-import { Users } from './users.ts';
 
 test('a caller without a call yet counts as served like the last known one', async () => {
   const logger = Logger.silent();
@@ -27,7 +27,7 @@ test('a caller without a call yet counts as served like the last known one', asy
     instanceOf: () => null,
     sourceFor: () => null,
   };
-  const catalogs = new ForeignCatalogs(deps, new Users(), shown);
+  const catalogs = new ForeignCatalogs(deps, new ConsumerNodes(), shown);
   const [first, second, other] = [clientOf('1'), clientOf('2'), clientOf('3')];
   assert.equal(catalogs.sharedKey('web', other), null);
   catalogs.learn('web', first, 'shared replica 2', false);

@@ -3,7 +3,7 @@ import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { joined } from '../coalesced-reads.ts';
+import { singleFlight } from '../coalesced-reads.ts';
 import { type ClientText, clientOf, clientText, type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import {
@@ -15,9 +15,9 @@ import {
   differing,
   NO_CLIENT,
 } from './catalog-codec.ts';
+import type { ConsumerNodes } from './consumer-nodes.ts';
 import { FirstCatalogs } from './first-catalogs.ts';
 import type { RemoteInstance } from './routing-table.ts';
-import type { Users } from './users.ts';
 
 interface CatalogRequest {
   readonly server: string;
@@ -79,7 +79,7 @@ type Deps = Pick<ClusterDeps, 'bus' | 'clock' | 'logger' | 'local' | 'events'>;
  */
 export class ForeignCatalogs {
   readonly #deps: Deps;
-  readonly #users: Users;
+  readonly #consumers: ConsumerNodes;
   readonly #shown: ShownCatalogs;
   readonly first: FirstCatalogs;
   readonly #kept = new LruMap<CachedForeignCatalog>(MAX_KEPT);
@@ -91,9 +91,9 @@ export class ForeignCatalogs {
   readonly #asked = new LruMap<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
 
-  constructor(deps: Deps, users: Users, shown: ShownCatalogs) {
+  constructor(deps: Deps, consumers: ConsumerNodes, shown: ShownCatalogs) {
     this.#deps = deps;
-    this.#users = users;
+    this.#consumers = consumers;
     this.#shown = shown;
     this.#catalogKeys = new CatalogKeys(shown);
     this.first = new FirstCatalogs(deps);
@@ -218,8 +218,8 @@ export class ForeignCatalogs {
       const own = local.ownsConnection(server, client);
       return { catalog: null, key: local.sessionKey(server, client), own };
     }
-    if (!knownOnly) this.#users.used(server, client, from);
-    const asked = this.#shown.definition(server)?.apart === undefined ? withoutProcess(client) : client;
+    if (!knownOnly) this.#consumers.used(server, client, from);
+    const asked = this.#shown.definition(server)?.callerSeparation === undefined ? withoutProcess(client) : client;
     const catalog = knownOnly
       ? local.knownCatalog(server, client)
       : await local.catalog(server, asked, waitMs, amongOthers);
@@ -239,36 +239,27 @@ export class ForeignCatalogs {
     waitMs = 0,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { node, advertised } = instance;
-    const key = `${this.#catalogKeys.of(advertised.definition.name, client)}\n${node.peer}\n${amongOthers}`;
-    return joined(this.#reading, key, () => this.#readNow(instance, client, waitMs, amongOthers));
-  }
-
-  #readNow(
-    instance: RemoteInstance,
-    client: ClientProfile,
-    waitMs: number,
-    amongOthers: boolean,
-  ): Promise<ServerCatalog | null> {
-    const { node, advertised } = instance;
-    const { catalogs: generation } = advertised;
-    const server = advertised.definition.name;
+    const { peer } = instance.node;
+    const { catalogs: generation, definition } = instance.advertised;
+    const server = definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
-    const first = this.first.get(server);
-    const before =
-      this.#kept.peek(catalogKey)?.catalog ??
-      (first === null ? undefined : { ...first, fingerprint: client.fingerprint });
-    const known = before === undefined ? {} : { known: before.digest };
-    return this.#answered(instance, { client: clientText(client), waitMs, amongOthers, ...known }, (answer) => {
-      this.learn(server, client, answer.header.key, this.owns(server, client));
-      const catalog = catalogIn(answer, before);
-      if (catalog === null) return null;
-      const seen = this.#shown.knownCatalog(server, client, true);
-      this.#kept.set(catalogKey, { catalog, client, generation, peer: node.peer });
-      if (seen?.digest !== catalog.digest) {
-        this.#deps.events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
-      }
-      return catalog;
+    return singleFlight(this.#reading, `${catalogKey}\n${peer}\n${amongOthers}`, () => {
+      const first = this.first.get(server);
+      const before =
+        this.#kept.peek(catalogKey)?.catalog ??
+        (first === null ? undefined : { ...first, fingerprint: client.fingerprint });
+      const known = before === undefined ? {} : { known: before.digest };
+      return this.#answered(instance, { client: clientText(client), waitMs, amongOthers, ...known }, (answer) => {
+        this.learn(server, client, answer.header.key, this.owns(server, client));
+        const catalog = catalogIn(answer, before);
+        if (catalog === null) return null;
+        const seen = this.#shown.knownCatalog(server, client, true);
+        this.#kept.set(catalogKey, { catalog, client, generation, peer });
+        if (seen?.digest !== catalog.digest) {
+          this.#deps.events.catalogChanged(server, catalog.fingerprint, differing(seen, catalog));
+        }
+        return catalog;
+      });
     });
   }
 

@@ -1,17 +1,20 @@
-import type { Server, TransportSpec } from '../../model/server.ts';
+import type { CallerSeparation, Server, TransportSpec } from '../../model/server.ts';
 
 /** What other nodes need of a definition to serve callers, without how to reach the server. */
-export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools'> {
+export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools' | 'callerSeparation'> {
   readonly transport: TransportSpec['type'];
   readonly process: boolean;
+  /** `callerSeparation` of the definition. */
+  readonly apart?: CallerSeparation;
   readonly toolTimeoutMs: readonly (readonly [string, number])[];
   readonly tools: { readonly include: readonly string[] | null; readonly exclude: readonly string[] };
 }
 
 export function serverText(server: Server, process: boolean): ServerText {
-  const { transport, toolTimeoutMs, tools, ...rest } = server;
+  const { transport, toolTimeoutMs, tools, callerSeparation, ...rest } = server;
   return {
     ...rest,
+    ...(callerSeparation === undefined ? {} : { apart: callerSeparation }),
     connectionDigest: '',
     transport: transport.type,
     process,
@@ -26,9 +29,10 @@ const made = new WeakMap<ServerText, Server>();
 export function foreignServer(text: ServerText): Server {
   const known = made.get(text);
   if (known !== undefined) return known;
-  const { transport, process, toolTimeoutMs, tools, ...rest } = text;
+  const { transport, process, toolTimeoutMs, tools, apart, ...rest } = text;
   const server = {
     ...rest,
+    ...(apart === undefined ? {} : { callerSeparation: apart }),
     transport: transportOf(transport, process),
     toolTimeoutMs: new Map(toolTimeoutMs),
     tools: { include: tools.include === null ? null : new Set(tools.include), exclude: new Set(tools.exclude) },

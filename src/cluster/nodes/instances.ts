@@ -62,19 +62,21 @@ export class Instances {
  * The instances that serve instead of this node. While it cannot start the server: those that run. While it is full: those with
  * room. If there are none, and all its processes are in use: those that can end an idle process.
  */
-export function instancesInstead(
+export function fallbackInstances(
   place: Place,
-  local: Pick<LocalUpstreams, 'failing' | 'room'>,
+  local: Pick<LocalUpstreams, 'failing' | 'capacity'>,
   client: ClientProfile | null = null,
 ): readonly RemoteInstance[] {
   const { here, otherInstances, server } = place;
   if (!here || otherInstances.length === 0) return [];
   const ready = (): readonly RemoteInstance[] => otherInstances.filter(({ node }) => node.state === 'ready');
-  const room = client === null || !place.process ? 'free' : local.room(server.name);
-  if (room !== 'free') {
+  const capacity = client === null || !place.process ? 'free' : local.capacity(server.name);
+  if (capacity !== 'free') {
     const able = ready().filter((instance) => !cannotStart(instance));
-    const roomy = able.filter((instance) => hasRoom(instance, server.name));
-    return roomy.length > 0 || room === 'idle' ? roomy : able.filter((instance) => makesRoom(instance, server.name));
+    const withCapacity = able.filter((instance) => hasCapacity(instance, server.name));
+    return withCapacity.length > 0 || capacity === 'idle'
+      ? withCapacity
+      : able.filter((instance) => canFreeCapacity(instance, server.name));
   }
   return local.failing(server.name, client) ? ready().filter(runs) : [];
 }
@@ -83,11 +85,11 @@ export function runs({ advertised }: RemoteInstance): boolean {
   return UP.has(advertised.status?.state ?? 'unknown');
 }
 
-export function hasRoom({ node }: RemoteInstance, server: string): boolean {
+export function hasCapacity({ node }: RemoteInstance, server: string): boolean {
   return node.full?.includes(server) !== true;
 }
 
-export function makesRoom({ node }: RemoteInstance, server: string): boolean {
+export function canFreeCapacity({ node }: RemoteInstance, server: string): boolean {
   return node.inUse?.includes(server) !== true;
 }
 

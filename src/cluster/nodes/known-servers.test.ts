@@ -54,7 +54,7 @@ test('of lost nodes with different definitions of a name, the majority counts; t
     status: ServerStatus | null,
     awaitedSince: number,
   ): LostInstance => {
-    const facts = { node, left: false, heard: false, awaitedSince, seenAt: 0, forgottenAt: 0 };
+    const facts = { node, left: false, isReturning: false, awaitedSince, seenAt: 0, forgottenAt: 0 };
     const definition = serverText(serverNamed('memory', { timeoutMs }), true);
     const digest = `${timeoutMs}`;
     return { ...facts, advertised: { definition, digest, digests: [digest], status, catalogs: 1 } };

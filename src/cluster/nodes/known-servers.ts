@@ -133,9 +133,9 @@ export class KnownServers {
 
   /**
    * Updates the routing table for changed servers, and reports conflicts and new instances. `servers`: the names that were
-   * located again. `anew`: a server was added, removed or redefined.
+   * located again. `definitionsChanged`: a server was added, removed or redefined.
    */
-  update(): { readonly servers: ReadonlySet<string>; readonly anew: boolean } {
+  update(): { readonly servers: ReadonlySet<string>; readonly definitionsChanged: boolean } {
     const self = this.#nodes.self;
     const present = new Set([self.id]);
     for (const node of this.#nodes.others()) {
@@ -152,7 +152,7 @@ export class KnownServers {
     this.changed(this.#lost.takeChanged());
     const servers = new Set(this.#changed);
     const gained = new Set<string>();
-    let anew = false;
+    let definitionsChanged = false;
     for (const name of servers) {
       const before = this.#places.get(name);
       const place = this.#locate(name, self);
@@ -160,14 +160,14 @@ export class KnownServers {
       if (place === null) this.#places.delete(name);
       else this.#places.set(name, place);
       if (place !== null && hasMore(place, before)) gained.add(name);
-      anew ||= before?.server !== place?.server;
+      definitionsChanged ||= before?.server !== place?.server;
     }
-    if (anew) {
+    if (definitionsChanged) {
       const sorted = [...this.#places].sort(([one], [other]) => (one < other ? -1 : 1));
       this.#servers = sorted.map(([, { server }]) => server);
     }
     if (gained.size > 0) this.#deps.events.instancesGained?.(gained);
-    return { servers, anew };
+    return { servers, definitionsChanged };
   }
 
   #instancesAt(peer: string, servers: Iterable<string>): void {
@@ -192,7 +192,7 @@ export class KnownServers {
     if (own === undefined) this.#ownNames.delete(name);
     else this.#ownNames.add(name);
     const { place, conflict } = located(name, self.id, own, others, () => this.#lost.of(name));
-    this.#tellConflict(name, conflict);
+    this.#reportConflict(name, conflict);
     const before = this.#places.get(name)?.server;
     // Keep the object of an equal definition: clients need no notification of it.
     const isEqual = place !== null && !place.here && isDeepStrictEqual(before, place.server);
@@ -220,7 +220,7 @@ export class KnownServers {
     return new Set([...sides, ...others, ...(this.#ownNames.has(name) ? [self] : [])]);
   }
 
-  #tellConflict(name: string, conflict: Conflict | null): void {
+  #reportConflict(name: string, conflict: Conflict | null): void {
     const before = this.#conflicts.get(name);
     if (conflict === null) this.#conflicts.delete(name);
     else if (!isDeepStrictEqual(before, conflict)) {

@@ -100,7 +100,7 @@ test('S2.6 check:G3 check:C9 a session is shown what its shared process lists, a
       node.cluster.events.catalogChanged('memory', '{}', ['tools']);
       await bench.pass(SOON_MS);
     };
-    const from = (session: string): string => b.cluster.upstreams.shownFrom!(clientOf(session));
+    const from = (session: string): string => b.cluster.upstreams.listSourceKey!(clientOf(session));
     for (const node of [a, b]) await list(node, 'old');
     assert.deepEqual([from('s1'), from('s2')], ['', '']);
     b.events.heard.length = 0;
@@ -127,7 +127,7 @@ test('check:C9 an update without a session reaches every node that has the serve
     tell('notifications/resources/updated');
     tell('notifications/message');
     tell('notifications/resources/updated', 'of-a-session');
-    a.cluster.events.outdated('memory', null);
+    a.cluster.events.contentChanged('memory', null);
     a.cluster.events.connectionChanged('memory', 'k', 'missed');
     a.cluster.events.connectionChanged('memory', 'k', 'ended');
     await bench.pass(SOON_MS);
@@ -148,13 +148,13 @@ test('S2.6 check:G3 lists that are due at this node are waited for, with other n
     lists(a, 'old');
     let due = true;
     Object.assign(a.local, {
-      foundMeanwhile: () => {
+      awaitPendingLists: () => {
         if (due) lists(a, 'old', 'grown');
         return Promise.resolve(due);
       },
     });
     const found = (name: string) =>
-      a.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name);
+      a.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', name);
     assert.equal(await found('grown'), true);
     assert.deepEqual(shown(a), ['old', 'grown']);
     due = false;
@@ -171,9 +171,9 @@ test('check:G3 check:C9 a tool of an HTTP server that another instance shows is 
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
     const foundElsewhere = (name: string) =>
-      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name);
+      b.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', name);
     assert.equal(
-      await a.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown'),
+      await a.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', 'grown'),
       false,
       'of whom?',
     );
@@ -205,7 +205,7 @@ test('what the server does not show this node is searched for once a second, wha
     lists(b, 'old');
     lists(a, 'old', 'of-another');
     const foundElsewhere = () =>
-      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'of-another');
+      b.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', 'of-another');
     for (let i = 0; i < 5; i++) await foundElsewhere();
     assert.deepEqual(b.local.relisted, ['memory anew']);
     await bench.pass(1_000);
@@ -220,7 +220,7 @@ test('the node does not search at the server for a client that has gone meanwhil
     lists(b, 'old');
     lists(a, 'old', 'grown');
     const exchange = new TestExchange('s1');
-    const found = b.cluster.upstreams.foundMeanwhile!('memory', exchange, 'tools', 'grown');
+    const found = b.cluster.upstreams.awaitPendingLists!('memory', exchange, 'tools', 'grown');
     exchange.cancel('the session was ended');
     assert.equal(await bench.until(found), false);
     assert.deepEqual(b.local.relisted, []);
@@ -232,7 +232,7 @@ test('check:G3 check:C9 changes announced by a session’s process at another no
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
     const foundElsewhere = () =>
-      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown');
+      b.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', 'grown');
     ownLists(a, 's1', 'old', 'grown');
     a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
     assert.equal(await bench.until(foundElsewhere()), true);
@@ -253,7 +253,7 @@ test('check:C9 other nodes are asked once a second for unknown names, and names 
       return a.local.catalogs.get('memory')!;
     };
     const find = (name: string) =>
-      b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', name).then(() => shown(b));
+      b.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', name).then(() => shown(b));
     assert.deepEqual([await find('nothing'), read], [['old'], 1]);
     lists(a, 'old', 'grown');
     const finding = Promise.all(['nothing', 'nonsense', 'grown'].map(find));
@@ -275,7 +275,10 @@ test('a server without an instance here is read at its node before a name of it 
     await bench.until(b.cluster.upstreams.catalog('memory', client, 1_000));
     lists(a, 'old', 'grown');
     assert.deepEqual(shown(b), ['old']);
-    assert.equal(await b.cluster.upstreams.foundMeanwhile!('memory', new TestExchange('s1'), 'tools', 'grown'), true);
+    assert.equal(
+      await b.cluster.upstreams.awaitPendingLists!('memory', new TestExchange('s1'), 'tools', 'grown'),
+      true,
+    );
     assert.deepEqual(shown(b), ['old', 'grown']);
   }));
 

@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { pause, within } from '../../model/clock.ts';
+import { pause, withTimeout } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
@@ -25,7 +25,7 @@ interface ListsElsewhereParts {
 }
 
 /** Numbers of announced changes and of changed catalogs, as last advertised by an instance. */
-interface HeardCounts {
+interface AdvertisedCounts {
   readonly peer: string;
   readonly changes: number;
   readonly catalogs: number;
@@ -38,7 +38,7 @@ interface HeardCounts {
 export class ListsElsewhere {
   readonly #parts: ListsElsewhereParts;
   /** Last counts by server, in the order of its instances. */
-  readonly #heard = new Map<string, readonly HeardCounts[]>();
+  readonly #counts = new Map<string, readonly AdvertisedCounts[]>();
   /** Listings in flight, by server. */
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
@@ -51,21 +51,21 @@ export class ListsElsewhere {
   }
 
   look(name: string, place: Place | undefined): void {
-    const before = this.#heard.get(name) ?? [];
+    const before = this.#counts.get(name) ?? [];
     if (place?.here === true && place.otherInstances.length > 0) {
-      this.#heard.set(
+      this.#counts.set(
         name,
         place.otherInstances.map((instance, i) => this.#compared(place, instance, before, i)),
       );
-    } else this.#heard.delete(name);
+    } else this.#counts.delete(name);
   }
 
   #compared(
     place: Place,
     { node: { peer }, advertised }: RemoteInstance,
-    before: readonly HeardCounts[],
+    before: readonly AdvertisedCounts[],
     i: number,
-  ): HeardCounts {
+  ): AdvertisedCounts {
     const { changes = 0, catalogs } = advertised;
     const was = before[i]?.peer === peer ? before[i] : before.find((one) => one.peer === peer);
     if (was?.changes === changes && was.catalogs === catalogs) return was;
@@ -80,7 +80,7 @@ export class ListsElsewhere {
     const looked = behindUrl
       ? this.#lookedFor(place, exchange, list, name)
       : this.#readAgain(place, exchange.client, list, name);
-    return within(this.#parts.deps.clock, FIND_MS, looked, () => true);
+    return withTimeout(this.#parts.deps.clock, FIND_MS, looked, () => true);
   }
 
   /** Clients may invent names: after a futile read, the next one waits `FUTILE_MS` and serves all look-ups until then. */

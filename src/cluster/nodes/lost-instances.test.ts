@@ -368,7 +368,7 @@ test('the status of a lost server is the last reported one, without what can no 
     const lost: LostInstance = {
       node: 'b',
       left,
-      heard: false,
+      isReturning: false,
       awaitedSince: 0,
       seenAt: 1_000,
       forgottenAt: 3_601_000,

@@ -14,7 +14,7 @@ export interface LostInstance {
   /** The node announced that it leaves. */
   readonly left: boolean;
   /** The node is back, and its advertisement was not read yet. */
-  readonly heard: boolean;
+  readonly isReturning: boolean;
   /** Monotonic time when the node was lost or found again, or when this node was back. */
   readonly awaitedSince: number;
   /** Wall-clock time of the loss. */
@@ -34,7 +34,7 @@ interface LostNode {
   awaitedSince: number;
   forgottenAt: number;
   /** Peer id of the node's new process, whose advertisement was not read yet; null without one. */
-  heard: string | null;
+  newPeer: string | null;
   disarm: () => void;
 }
 
@@ -59,8 +59,8 @@ export class LostInstances {
   add(node: NodeProcess, servers: ReadonlyMap<string, AdvertisedServer> | null, left: boolean): void {
     if (servers === null) {
       for (const lost of this.#of(node)) {
-        if (lost.heard !== node.peer) continue;
-        lost.heard = null;
+        if (lost.newPeer !== node.peer) continue;
+        lost.newPeer = null;
         this.#change(lost);
       }
       if (left) this.leaves(node);
@@ -71,7 +71,7 @@ export class LostInstances {
     const kept = new Map([...servers].filter(([, { definition }]) => definition.temporary !== true));
     if (kept.size === 0) return;
     const times = { seenAt: this.#clock.wall(), awaitedSince: this.#clock.now(), forgottenAt: 0 };
-    const lost: LostNode = { node, servers: kept, left, ...times, heard: null, disarm: () => {} };
+    const lost: LostNode = { node, servers: kept, left, ...times, newPeer: null, disarm: () => {} };
     this.#nodes.set(node.peer, lost);
     this.#arm(lost);
   }
@@ -88,8 +88,8 @@ export class LostInstances {
   awaitAgain(node: NodeProcess): void {
     for (const lost of this.#of(node)) {
       // Once per process: it may stay unreadable, and calls must not wait forever.
-      if (lost.heard === node.peer) continue;
-      lost.heard = node.peer;
+      if (lost.newPeer === node.peer) continue;
+      lost.newPeer = node.peer;
       lost.awaitedSince = this.#clock.now();
       this.#arm(lost);
     }
@@ -128,9 +128,9 @@ export class LostInstances {
 
   of(server: string): readonly LostInstance[] {
     const found: LostInstance[] = [];
-    for (const { node, heard, servers, left, awaitedSince, seenAt, forgottenAt } of this.#nodes.values()) {
+    for (const { node, newPeer, servers, left, awaitedSince, seenAt, forgottenAt } of this.#nodes.values()) {
       const advertised = servers.get(server);
-      const facts = { node: node.id, heard: heard !== null, left, awaitedSince, seenAt, forgottenAt };
+      const facts = { node: node.id, isReturning: newPeer !== null, left, awaitedSince, seenAt, forgottenAt };
       if (advertised !== undefined) found.push({ ...facts, advertised });
     }
     return found;
@@ -165,15 +165,15 @@ export class LostInstances {
   }
 }
 
-export function whyLost({ node, left, heard }: LostInstance, reached: boolean): string {
+export function whyLost({ node, left, isReturning }: LostInstance, reached: boolean): string {
   if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
-  if (heard) return `node ${node}, which had it, is there and has not said yet what it has`;
+  if (isReturning) return `node ${node}, which had it, is there and has not said yet what it has`;
   return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, does not answer`;
 }
 
-function remedyOf({ left, heard }: LostInstance, reached: boolean): string {
+function remedyOf({ left, isReturning }: LostInstance, reached: boolean): string {
   if (!reached) return 'check the connection to NATS from here';
-  if (heard) return 'wait a moment; if it stays so, check that node';
+  if (isReturning) return 'wait a moment; if it stays so, check that node';
   return left ? 'start it again' : 'check that node and its connection to NATS';
 }
 

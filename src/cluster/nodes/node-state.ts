@@ -34,6 +34,6 @@ export interface NodeView {
   readonly startedAt: number;
 }
 
-export function understand(one: readonly [number, number], other: readonly [number, number]): boolean {
+export function protocolsOverlap(one: readonly [number, number], other: readonly [number, number]): boolean {
   return one[0] <= other[1] && other[0] <= one[1];
 }

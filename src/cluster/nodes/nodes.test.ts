@@ -7,7 +7,7 @@ import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from '../frames/frame.ts';
-import { type NodeView, understand } from './node-state.ts';
+import { type NodeView, protocolsOverlap } from './node-state.ts';
 
 /** Somebody on the bus who says what the test has it say. */
 function stranger(bench: ClusterBench, protocols: readonly [number, number]) {
@@ -33,8 +33,8 @@ function stranger(bench: ClusterBench, protocols: readonly [number, number]) {
 }
 
 test('nodes of protocol N and N−1 work together, and others are left out', async () => {
-  assert.ok(understand([1, 2], [2, 3]));
-  assert.ok(!understand([1, 2], [3, 4]));
+  assert.ok(protocolsOverlap([1, 2], [2, 3]));
+  assert.ok(!protocolsOverlap([1, 2], [3, 4]));
   const bench = new ClusterBench();
   const a = await bench.join('a', [serverNamed('memory')]);
   const next = stranger(bench, [PROTOCOL, PROTOCOL + 1]);
@@ -71,7 +71,7 @@ test('fault:F31 what a node hears as it wakes counts from then, and not from lat
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
     const sees = () => a.cluster.known.nodes().some(({ id }) => id === 'b');
     nodes.clock.skip(30_000);
-    b.cluster.peers.tell();
+    b.cluster.peers.sendHeartbeat();
     await settled();
     b.cut();
     await nodes.pass(900);

@@ -1,7 +1,7 @@
 import type { ClusterDeps, ThisNode } from '../cluster-deps.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame, unpackFrame } from '../frames/frame.ts';
 import { SILENT_MS } from './lost-instances.ts';
-import { type NodeView, understand } from './node-state.ts';
+import { type NodeView, protocolsOverlap } from './node-state.ts';
 import type { Testimony, Witnesses } from './witnesses.ts';
 
 const HEARTBEAT_MS = 500;
@@ -47,7 +47,7 @@ interface Beat extends Partial<Figures> {
 interface KnownNode {
   readonly view: NodeView;
   number: number | undefined;
-  heardAt: number;
+  lastSeenAt: number;
 }
 
 /** Membership of the cluster by heartbeats, because the bus does not report the end of a node. */
@@ -64,9 +64,9 @@ export class Nodes {
   /** Peers whose beats refer to a view that this node lacks. */
   readonly #wanted = new Set<string>();
   #lookedAt: number;
-  /** Since when this node receives its own heartbeats, and (`#heardAt`) when it received the last one. */
-  #hearsSince = Number.POSITIVE_INFINITY;
-  #heardAt = Number.NEGATIVE_INFINITY;
+  /** Since when this node receives its own heartbeats, and (`#ownHeartbeatAt`) when it received the last one. */
+  #receivingSince = Number.POSITIVE_INFINITY;
+  #ownHeartbeatAt = Number.NEGATIVE_INFINITY;
   #sentAt = Number.NEGATIVE_INFINITY;
   #viewSentAt = Number.NEGATIVE_INFINITY;
   #number = 0;
@@ -79,12 +79,12 @@ export class Nodes {
     this.#witnesses = witnesses;
     this.#node = node;
     this.#lookedAt = deps.clock.now();
-    witnesses.tell = () => this.tell();
+    witnesses.sendHeartbeat = () => this.sendHeartbeat();
     deps.bus.onEvent(({ type }) => {
-      if (type === 'disconnected') this.#heardAt = Number.NEGATIVE_INFINITY;
+      if (type === 'disconnected') this.#ownHeartbeatAt = Number.NEGATIVE_INFINITY;
     });
-    deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#heard(payload, from));
-    deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#heardBeat(unpackFrame<Beat>(payload).header, from));
+    deps.bus.subscribe(`${VIEWS}.*`, (payload, from) => this.#onView(payload, from));
+    deps.bus.subscribe(`${BEATS}.*`, (payload, from) => this.#onBeat(unpackFrame<Beat>(payload).header, from));
   }
 
   get self(): NodeView {
@@ -105,7 +105,7 @@ export class Nodes {
     const { bus, clock } = this.#deps;
     if (peer === bus.peer || this.#known.has(peer) || bus.status.state !== 'connected') return false;
     const now = clock.now();
-    return now - this.#heardAt < DEAF_MS && now - this.#hearsSince >= LOST_MS;
+    return now - this.#ownHeartbeatAt < DEAF_MS && now - this.#receivingSince >= LOST_MS;
   }
 
   named(id: string): NodeView | null {
@@ -129,12 +129,12 @@ export class Nodes {
   }
 
   /** The peer has a lease but is unknown: it may have died before this node started. */
-  unheard(peer: string): void {
+  markSilent(peer: string): void {
     if (!this.#known.has(peer)) this.#witnesses.silent(peer);
   }
 
   /** Sends a heartbeat: the view if it changed, if others may lack it, or if one of them knows no beats. */
-  tell(): void {
+  sendHeartbeat(): void {
     if (this.#closed) return;
     const { bus, clock } = this.#deps;
     const { self } = this;
@@ -145,11 +145,11 @@ export class Nodes {
       const figures = Object.entries({ offer, load, busy, owned }).filter(([, figure]) => figure !== 0);
       const beat: Beat = { number: this.#number, testimony: this.#witnesses.testify(), ...Object.fromEntries(figures) };
       bus.publish(`${BEATS}.${bus.peer}`, packFrame(beat));
-    } else this.tellView();
+    } else this.sendView();
   }
 
   /** Sends a heartbeat with the view. */
-  tellView(leaving = false): void {
+  sendView(leaving = false): void {
     if (this.#closed) return;
     const { bus, clock } = this.#deps;
     this.#sentAt = this.#viewSentAt = clock.now();
@@ -171,7 +171,7 @@ export class Nodes {
 
   close(): void {
     if (this.#closed) return;
-    this.tellView(true);
+    this.sendView(true);
     this.#closed = true;
   }
 
@@ -181,23 +181,24 @@ export class Nodes {
     const late = now - this.#lookedAt - LOOK_MS;
     this.#lookedAt = now;
     // A paused process receives nothing: extend every node's time by the pause, at most to now.
-    if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt = Math.min(now, known.heardAt + late);
-    for (const { view, heardAt } of [...this.#known.values()]) {
-      if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
+    if (late > STALL_MS)
+      for (const known of this.#known.values()) known.lastSeenAt = Math.min(now, known.lastSeenAt + late);
+    for (const { view, lastSeenAt } of [...this.#known.values()]) {
+      if (now - lastSeenAt >= LOST_MS) this.#gone(view, `node ${view.id} sent nothing for ${LOST_MS} ms`);
     }
     // Each renewal of the lease sends a heartbeat, so this one is rarely due.
     const everyMs = this.#witnesses.late ? LATE_HEARTBEAT_MS : HEARTBEAT_MS + LOOK_MS;
-    if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.tell();
+    if (now - this.#sentAt >= everyMs - LOOK_MS / 2) this.sendHeartbeat();
     clock.after(LOOK_MS, () => this.#look());
-    if (late > ABSENCE_MS) this.#node.stoodStill();
+    if (late > ABSENCE_MS) this.#node.stalled();
   }
 
-  #heard(payload: Buffer, from: string): void {
+  #onView(payload: Buffer, from: string): void {
     const { bus, clock, logger } = this.#deps;
-    if (from === bus.peer) this.#hears();
+    if (from === bus.peer) this.#onOwnHeartbeat();
     if (from === bus.peer || this.#closed) return;
     const heartbeat = readHeartbeat(payload, from);
-    if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
+    if (heartbeat === null || !protocolsOverlap(heartbeat.protocols, PROTOCOLS)) {
       if (this.#strangers.size < MAX_STRANGERS && !this.#strangers.has(from)) {
         this.#strangers.add(from);
         const { id: node, version, protocols } = heartbeat ?? {};
@@ -218,42 +219,42 @@ export class Nodes {
       return;
     }
     if (known === undefined) {
-      this.#known.set(from, { view, number, heardAt: clock.now() });
+      this.#known.set(from, { view, number, lastSeenAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
       if (view.id === this.#deps.node) {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
-      this.tellView();
+      this.sendView();
       this.#node.nodesChanged();
       return;
     }
     const { state, epoch } = known.view;
-    known.heardAt = clock.now();
+    known.lastSeenAt = clock.now();
     known.number = number;
     // In place, because other parts hold the same object.
     Object.assign(known.view, { full: undefined, inUse: undefined, unready: undefined }, view);
     this.#node.offerChanged(known.view);
     if (state !== view.state || epoch !== view.epoch) this.#node.nodeChanged(known.view);
-    if (wants?.includes(bus.peer) === true) this.tellView();
+    if (wants?.includes(bus.peer) === true) this.sendView();
   }
 
-  #heardBeat({ number, testimony, offer = 0, load = 0, busy = 0, owned = 0 }: Beat, from: string): void {
-    if (from === this.#deps.bus.peer) this.#hears();
+  #onBeat({ number, testimony, offer = 0, load = 0, busy = 0, owned = 0 }: Beat, from: string): void {
+    if (from === this.#deps.bus.peer) this.#onOwnHeartbeat();
     if (from === this.#deps.bus.peer || this.#closed || this.#strangers.has(from)) return;
     const known = this.#known.get(from);
     if (known?.number !== number) this.#wanted.add(from);
     if (known === undefined) return;
-    known.heardAt = this.#deps.clock.now();
+    known.lastSeenAt = this.#deps.clock.now();
     Object.assign(known.view, { offer, load, busy, owned });
     this.#witnesses.received(from, testimony, known.view.state === 'fenced');
     this.#node.offerChanged(known.view);
   }
 
-  #hears(): void {
+  #onOwnHeartbeat(): void {
     const now = this.#deps.clock.now();
-    if (now - this.#heardAt >= DEAF_MS) this.#hearsSince = now;
-    this.#heardAt = now;
+    if (now - this.#ownHeartbeatAt >= DEAF_MS) this.#receivingSince = now;
+    this.#ownHeartbeatAt = now;
   }
 
   #announce({ peer, addresses = [] }: NodeView): void {
@@ -264,11 +265,11 @@ export class Nodes {
 
   #gone(view: NodeView, reason: string, left = false): void {
     if (left) this.announced.delete(view.peer);
-    const { heardAt } = this.#known.get(view.peer) ?? {};
+    const { lastSeenAt } = this.#known.get(view.peer) ?? {};
     if (!this.#known.delete(view.peer)) return;
     // Nodes of autoscaled clusters drain, are killed, and never return under their names.
     if (!left && view.state !== 'draining') this.#keepSilent(view.id);
-    this.#witnesses.silent(view.peer, heardAt);
+    this.#witnesses.silent(view.peer, lastSeenAt);
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
     this.#node.nodeGone(view, left);

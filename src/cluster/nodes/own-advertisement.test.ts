@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { packFrame } from '../frames/frame.ts';
-import { type AdvertisedServer, type Advertisement, advertisedText, changeOf, HeardServer } from './advertised.ts';
+import { type AdvertisedServer, type Advertisement, advertisedText, changeOf, ReceivedServer } from './advertised.ts';
 import { advertisementIn } from './advertisements.ts';
 
 const web = serverNamed('web');
@@ -136,7 +136,7 @@ test('changed members make the earlier record the later one; a lost member or an
   const change = changeOf(was, now);
   assert.ok(change !== null && 'members' in change);
   for (const sent of [structuredClone(was), advertisedText(was)]) {
-    const applied = new HeardServer(was, sent);
+    const applied = new ReceivedServer(was, sent);
     applied.apply(change.members);
     assert.deepEqual(advertisedText({ ...applied, status: applied.status }), {
       ...advertisedText(now),

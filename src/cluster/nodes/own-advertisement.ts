@@ -62,7 +62,7 @@ interface Recorded {
  */
 export class OwnAdvertisement {
   readonly #deps: ClusterDeps;
-  readonly #nodes: Pick<Nodes, 'tell'>;
+  readonly #nodes: Pick<Nodes, 'sendHeartbeat'>;
   readonly #node: Pick<ThisNode, 'serversChanged'>;
   /** The current one first. */
   readonly #keys: readonly Buffer[];
@@ -83,7 +83,7 @@ export class OwnAdvertisement {
   #burstEnd = Number.NEGATIVE_INFINITY;
   #disarm: (() => void) | null = null;
 
-  constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'tell'>, node: Pick<ThisNode, 'serversChanged'>) {
+  constructor(deps: ClusterDeps, nodes: Pick<Nodes, 'sendHeartbeat'>, node: Pick<ThisNode, 'serversChanged'>) {
     this.#node = node;
     this.#deps = deps;
     this.#nodes = nodes;
@@ -219,7 +219,7 @@ export class OwnAdvertisement {
     this.#texts.clear();
     this.#node.serversChanged(looked);
     const message = packFrame({ version, changed, removed } satisfies OfferChange);
-    if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.tell();
+    if (message.reduce((sum, { length }) => sum + length, 0) > MAX_PUBLISHED) this.#nodes.sendHeartbeat();
     else this.#deps.bus.publish(`${OFFERED}.${this.#deps.bus.peer}`, message);
   }
 
@@ -229,6 +229,7 @@ export class OwnAdvertisement {
     const changes = this.#changes.get(name);
     const { local, openers } = this.#deps;
     const own = local.ownLists(name);
+    const status = local.status(name);
     // Other nodes compare the lists only if sessions keep their process.
     const shared = openers !== undefined && isOwnProcess(server) && server.isolation === 'shared';
     const lists = shared ? local.knownCatalog(name, ANY_SESSION, true)?.digest : undefined;
@@ -236,17 +237,12 @@ export class OwnAdvertisement {
       definition: serverText(server, isOwnProcess(server)),
       digest: digests[0]!,
       digests,
-      status: this.#status(name),
+      status: status && { ...status, ...SHOWN_THERE },
       catalogs: this.#catalogs.get(name) ?? 0,
       ...(changes === undefined ? {} : { changes }),
       ...(lists === undefined ? {} : { lists }),
       ...(own.size === 0 ? {} : { own: Object.fromEntries(Array.from(own, ([key, { digest }]) => [key, digest])) }),
     };
-  }
-
-  #status(name: string): ServerStatus | null {
-    const status = this.#deps.local.status(name);
-    return status === null ? null : { ...status, ...SHOWN_THERE };
   }
 }
 

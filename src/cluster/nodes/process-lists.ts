@@ -1,7 +1,7 @@
-import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import { type ClientProfile, ownProcessKey } from '../../model/client-profile.ts';
 import { LIST_KINDS, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
-import { joined } from '../coalesced-reads.ts';
+import { singleFlight } from '../coalesced-reads.ts';
 import { LruMap } from '../lru-map.ts';
 import { ANY_SESSION, catalogKey, differing } from './catalog-codec.ts';
 import type { ForeignCatalogs } from './foreign-catalogs.ts';
@@ -49,13 +49,13 @@ export class ProcessLists {
   }
 
   look(name: string, place: Place | undefined): void {
-    this.#hear(name, place);
+    this.#updateOwnLists(name, place);
     if (place !== undefined && isShared(place)) this.#compare(place);
     else this.#differing.delete(name);
   }
 
   /** The nodes whose lists the client sees instead of this one's, as text; empty for none. */
-  shownFrom(client: ClientProfile): string {
+  listSourceKey(client: ClientProfile): string {
     const from = Array.from(this.#differing.values(), (place) => {
       const instance = this.#instanceFor(place, client);
       return instance === null ? '' : ` ${place.server.name} ${instance.node.peer}`;
@@ -85,7 +85,7 @@ export class ProcessLists {
   keyOf({ server, process }: Place, client: ClientProfile): string | null {
     const own = process ? this.#own.get(server.name) : undefined;
     if (own === undefined) return null;
-    const key = callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
+    const key = ownProcessKey(server, client);
     return own.has(key) ? key : null;
   }
 
@@ -93,20 +93,20 @@ export class ProcessLists {
     await Promise.all(this.#asked.values());
   }
 
-  #hear(server: string, place: Place | undefined): void {
+  #updateOwnLists(server: string, place: Place | undefined): void {
     if (place?.process !== true && !this.#own.has(server)) return;
     const before = this.#own.get(server) ?? new Map<string, string>();
-    const heard = new Map<string, string>();
-    this.#own.set(server, heard);
+    const digests = new Map<string, string>();
+    this.#own.set(server, digests);
     for (const instance of place?.process === true ? place.otherInstances : []) {
       for (const [key, digest] of Object.entries(instance.advertised.own ?? {})) {
-        heard.set(key, digest);
+        digests.set(key, digest);
         if (before.get(key) !== digest) void this.#take(instance, key, digest, before.get(key));
       }
     }
-    if (heard.size === 0) this.#own.delete(server);
+    if (digests.size === 0) this.#own.delete(server);
     for (const [key, digest] of before) {
-      const shown = heard.has(key) ? undefined : this.#ownKept.get(`${server}\n${digest}`);
+      const shown = digests.has(key) ? undefined : this.#ownKept.get(`${server}\n${digest}`);
       if (shown !== undefined) this.#parts.deps.events.catalogChanged(server, shown.fingerprint, LIST_KINDS, key);
     }
   }
@@ -117,7 +117,7 @@ export class ProcessLists {
     const name = `${server}\n${digest}`;
     const shown = this.#ownKept.get(`${server}\n${before}`) ?? null;
     const ask = (): Promise<ServerCatalog | null> => catalogs.ownLists(instance, key);
-    const catalog = this.#ownKept.get(name) ?? (await joined(this.#asked, name, ask));
+    const catalog = this.#ownKept.get(name) ?? (await singleFlight(this.#asked, name, ask));
     if (catalog === null || catalog.digest !== digest) return;
     this.#ownKept.set(name, catalog);
     if (this.#own.get(server)?.get(key) !== digest) return;
@@ -155,7 +155,7 @@ export class ProcessLists {
   #current(instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> | undefined {
     const name = nameOf(instance, place, client);
     if (this.#kept.get(name)?.of === instance.advertised.lists) return this.#reading.get(name);
-    return joined(this.#reading, name, () => this.#read(name, instance, place, client));
+    return singleFlight(this.#reading, name, () => this.#read(name, instance, place, client));
   }
 
   async #read(name: string, instance: RemoteInstance, place: Place, client: ClientProfile): Promise<void> {
@@ -166,7 +166,7 @@ export class ProcessLists {
     const equal = this.#kept.entries().find(([other, { of }]) => of === lists && other.startsWith(kind));
     const before = this.#kept.peek(name)?.catalog ?? deps.local.knownCatalog(definition.name, client, true);
     const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);
-    const catalog = equal?.[1].catalog ?? (await joined(this.#asked, `${kind}${lists}`, ask));
+    const catalog = equal?.[1].catalog ?? (await singleFlight(this.#asked, `${kind}${lists}`, ask));
     this.#kept.set(name, { of: lists!, catalog: catalog ?? this.#kept.peek(name)?.catalog ?? null });
     if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#again(name, definition.name));
     else if (catalog.digest !== before?.digest)

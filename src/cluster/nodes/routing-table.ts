@@ -39,7 +39,7 @@ interface OwnServer {
   readonly process: boolean;
 }
 
-interface Side<Instance> {
+interface DefinitionGroup<Instance> {
   readonly digests: Set<string>;
   readonly instances: Instance[];
   own: boolean;
@@ -58,16 +58,16 @@ export function located(
   others: Iterable<RemoteInstance>,
   lost: () => Iterable<LostInstance>,
 ): { readonly place: Place | null; readonly conflict: Conflict | null } {
-  const known = new Sides<RemoteInstance>();
+  const known = new DefinitionGroups<RemoteInstance>();
   // A misconfigured server is used only if no other node has, or had, the server.
   const misconfigured = own?.server.misconfigured !== undefined;
   if (own !== undefined && !misconfigured) {
-    const one = known.side(own.digests);
+    const one = known.group(own.digests);
     one.own = true;
     one.nodes.push(self);
   }
   for (const instance of others) {
-    const one = known.side(instance.advertised.digests);
+    const one = known.group(instance.advertised.digests);
     one.instances.push(instance);
     one.nodes.push(instance.node.id);
   }
@@ -76,9 +76,9 @@ export function located(
     const conflict = rest.length === 0 ? null : { server: name, sides: [first, ...rest].map(({ nodes }) => nodes) };
     return { place: placeOf(first, own), conflict };
   }
-  const gone = new Sides<LostInstance>();
+  const gone = new DefinitionGroups<LostInstance>();
   for (const instance of lost()) {
-    const one = gone.side(instance.advertised.digests);
+    const one = gone.group(instance.advertised.digests);
     one.instances.push(instance);
     one.nodes.push(instance.node);
   }
@@ -90,37 +90,37 @@ export function located(
 }
 
 /** The instances of one name, grouped by definition. */
-class Sides<Instance> {
-  #sides: Side<Instance>[] = [];
+class DefinitionGroups<Instance> {
+  #groups: DefinitionGroup<Instance>[] = [];
 
   /** Definitions that share a digest are equal. During a secret rotation, a node with both keys joins the groups with one. */
-  side(digests: readonly string[]): Side<Instance> {
-    const [first] = this.#sides;
-    if (this.#sides.length === 1 && digests.every((digest) => first!.digests.has(digest))) return first!;
-    const [found, ...others] = this.#sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
-    const side = found ?? { digests: new Set(), instances: [], own: false, nodes: [] };
-    if (found === undefined) this.#sides.push(side);
-    for (const digest of digests) side.digests.add(digest);
+  group(digests: readonly string[]): DefinitionGroup<Instance> {
+    const [first] = this.#groups;
+    if (this.#groups.length === 1 && digests.every((digest) => first!.digests.has(digest))) return first!;
+    const [found, ...others] = this.#groups.filter((one) => digests.some((digest) => one.digests.has(digest)));
+    const group = found ?? { digests: new Set(), instances: [], own: false, nodes: [] };
+    if (found === undefined) this.#groups.push(group);
+    for (const digest of digests) group.digests.add(digest);
     for (const other of others) {
-      for (const digest of other.digests) side.digests.add(digest);
-      side.instances.push(...other.instances);
-      side.nodes.push(...other.nodes);
-      side.own ||= other.own;
+      for (const digest of other.digests) group.digests.add(digest);
+      group.instances.push(...other.instances);
+      group.nodes.push(...other.nodes);
+      group.own ||= other.own;
     }
-    this.#sides = this.#sides.filter((one) => !others.includes(one));
-    return side;
+    this.#groups = this.#groups.filter((one) => !others.includes(one));
+    return group;
   }
 
-  ranked(): readonly Side<Instance>[] {
-    if (this.#sides.length < 2) return this.#sides;
-    for (const one of this.#sides) one.nodes.sort();
+  ranked(): readonly DefinitionGroup<Instance>[] {
+    if (this.#groups.length < 2) return this.#groups;
+    for (const one of this.#groups) one.nodes.sort();
     // Two nodes may have one name; digests differ.
-    const rank = ({ nodes, digests }: Side<Instance>): string => `${nodes[0]} ${[...digests].sort()[0]}`;
-    return this.#sides.sort((a, b) => b.nodes.length - a.nodes.length || (rank(a) < rank(b) ? -1 : 1));
+    const rank = ({ nodes, digests }: DefinitionGroup<Instance>): string => `${nodes[0]} ${[...digests].sort()[0]}`;
+    return this.#groups.sort((a, b) => b.nodes.length - a.nodes.length || (rank(a) < rank(b) ? -1 : 1));
   }
 }
 
-function placeOf({ own: here, instances }: Side<RemoteInstance>, own: OwnServer | undefined): Place {
+function placeOf({ own: here, instances }: DefinitionGroup<RemoteInstance>, own: OwnServer | undefined): Place {
   if (here) {
     const { server, process } = own!;
     return { server, process, here, otherInstances: instances, lost: null };
@@ -136,7 +136,7 @@ function placeOf({ own: here, instances }: Side<RemoteInstance>, own: OwnServer 
 }
 
 /** Only the node that ran a singleton has its status. Any of the nodes may return first, so the latest `awaitedSince` counts. */
-function lostPlace({ instances }: Side<LostInstance>): Place {
+function lostPlace({ instances }: DefinitionGroup<LostInstance>): Place {
   const shown = instances.find(({ advertised }) => advertised.status !== null) ?? instances[0]!;
   const lost = { ...shown, awaitedSince: Math.max(...instances.map(({ awaitedSince }) => awaitedSince)) };
   const { definition } = lost.advertised;

@@ -52,7 +52,7 @@ export class Witnesses {
   readonly #logger: Logger;
   readonly #store: Bucket;
   /** Last testimony by peer; null from a version that sends none. */
-  readonly #heard = new Map<string, Testimony | null>();
+  readonly #testimonies = new Map<string, Testimony | null>();
   readonly #silent = new Map<string, SilentNode>();
   /** Up to which renewal, and until when, this node confirms no heartbeat of a peer. */
   readonly #refused = new Map<string, { readonly renewal: number; readonly until: number }>();
@@ -72,7 +72,7 @@ export class Witnesses {
   /** When the store answered again after an outage; other nodes may need a moment longer. */
   #answersSince = Number.NEGATIVE_INFINITY;
   /** Sends a heartbeat. */
-  tell: () => void = () => {};
+  sendHeartbeat: () => void = () => {};
 
   constructor({ bus, clock, logger }: Pick<ClusterDeps, 'bus' | 'clock' | 'logger'>, store: Bucket) {
     this.#peer = bus.peer;
@@ -93,8 +93,8 @@ export class Witnesses {
 
   /** The witnesses that this renewal names. They change only if the store has acknowledged the previous renewal. */
   of(renewal: number): readonly string[] {
-    const others = [...this.#heard.keys()].sort().slice(0, MOST);
-    const named = [...this.#heard.values()].includes(null) ? [] : others;
+    const others = [...this.#testimonies.keys()].sort().slice(0, MOST);
+    const named = [...this.#testimonies.values()].includes(null) ? [] : others;
     if (this.#acknowledged === renewal - 1 && named.join() !== this.#named.join()) {
       this.#named = named;
       this.#namedFrom = renewal;
@@ -108,7 +108,7 @@ export class Witnesses {
    */
   sends(renewal: number): void {
     this.#sent = Math.max(this.#sent, renewal);
-    this.tell();
+    this.sendHeartbeat();
   }
 
   /** The store has accepted that renewal; others may be in flight. */
@@ -135,7 +135,7 @@ export class Witnesses {
     const heard: Record<string, number> = {};
     // Other nodes may reach the new leader of the store a moment later.
     if ((this.late || now - this.#answersSince < TAKEOVER_MS) && this.#isWitness) {
-      for (const [peer, theirs] of this.#heard) if (this.#confirms(peer, theirs)) heard[peer] = theirs.beat;
+      for (const [peer, theirs] of this.#testimonies) if (this.#confirms(peer, theirs)) heard[peer] = theirs.beat;
     }
     return {
       beat,
@@ -150,7 +150,7 @@ export class Witnesses {
   received(from: string, testimony: Testimony | null, fenced: boolean): void {
     if (fenced) this.silent(from);
     else {
-      this.#heard.set(from, testimony);
+      this.#testimonies.set(from, testimony);
       this.#silent.get(from)?.stop();
       this.#silent.delete(from);
     }
@@ -177,8 +177,8 @@ export class Witnesses {
 
   /** The node has been silent since then; it may have died before this node started. */
   silent(peer: string, since = this.#clock.now()): void {
-    const { lease: renewal = 0, sent = 0 } = this.#heard.get(peer) ?? {};
-    this.#heard.delete(peer);
+    const { lease: renewal = 0, sent = 0 } = this.#testimonies.get(peer) ?? {};
+    this.#testimonies.delete(peer);
     this.#confirmed.delete(peer);
     if (this.#silent.has(peer)) return;
     const silent: SilentNode = { peer, renewal, since, sent, agreed: new Map(), stop: () => {} };
@@ -188,7 +188,7 @@ export class Witnesses {
 
   /** Among many nodes, only those that leases may name confirm heartbeats. */
   get #isWitness(): boolean {
-    return [...this.#heard.keys()].filter((peer) => peer < this.#peer).length <= MOST;
+    return [...this.#testimonies.keys()].filter((peer) => peer < this.#peer).length <= MOST;
   }
 
   #confirms(peer: string, theirs: Testimony | null): theirs is Testimony {
@@ -243,7 +243,7 @@ export class Witnesses {
       for (const [one, { until }] of this.#refused) if (now >= until) this.#refused.delete(one);
       this.#refused.set(peer, { renewal, until: now + LEASE_MS });
       agreed.set(this.#peer, renewal);
-      this.tell();
+      this.sendHeartbeat();
     }
     const leftBy = this.#clock.now() - TAKEOVER_MS;
     const hasLeft = (one: string): boolean => (this.#left.get(one) ?? Number.POSITIVE_INFINITY) <= leftBy;

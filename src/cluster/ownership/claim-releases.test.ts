@@ -22,7 +22,7 @@ async function claimed() {
     store,
     leases: store,
     lease,
-    nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
+    nodes: { first: () => false, markSilent: () => {}, get: () => null, others: () => [] },
   });
   const claim = { ...OF_S, epoch: `${store.incarnation}.${since}`, since, revision: since };
   const ownerIs = async (): Promise<string> => readClaim((await store.get(recordKey(OF_S)))!).peer;

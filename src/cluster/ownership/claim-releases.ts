@@ -3,7 +3,7 @@ import { type ClaimContext, claimText, readClaim, recordKey } from './claim-reco
 import type { Claim } from './own-claims.ts';
 
 const AGAIN_MS = 1_000;
-const MAX_OWED = 50_000;
+const MAX_PENDING = 50_000;
 
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
@@ -14,7 +14,7 @@ type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 export class ClaimReleases {
   readonly #context: ClaimContext;
   /** Pending releases; the value says whether to delete the record. */
-  readonly #owed = new Map<Released, boolean>();
+  readonly #pending = new Map<Released, boolean>();
   #armed = false;
 
   constructor(context: ClaimContext) {
@@ -29,21 +29,21 @@ export class ClaimReleases {
 
   /** Queues a release, which frees the record only if it still belongs to this claim. */
   later(claim: Released, forget: boolean): void {
-    this.#owed.set(claim, forget);
-    const [oldest] = this.#owed.keys();
-    if (this.#owed.size > MAX_OWED && oldest !== undefined) {
-      this.#owed.delete(oldest);
+    this.#pending.set(claim, forget);
+    const [oldest] = this.#pending.keys();
+    if (this.#pending.size > MAX_PENDING && oldest !== undefined) {
+      this.#pending.delete(oldest);
       this.#context.deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
     }
     this.#arm();
   }
 
   forgetAll(): void {
-    this.#owed.clear();
+    this.#pending.clear();
   }
 
   #arm(): void {
-    if (this.#armed || this.#owed.size === 0) return;
+    if (this.#armed || this.#pending.size === 0) return;
     this.#armed = true;
     this.#context.deps.clock.after(AGAIN_MS, () => {
       void this.#again().finally(() => {
@@ -55,11 +55,11 @@ export class ClaimReleases {
 
   async #again(): Promise<void> {
     const { logger } = this.#context.deps;
-    for (const [claim, forget] of [...this.#owed]) {
+    for (const [claim, forget] of [...this.#pending]) {
       // Without a lease any node may take the claim.
       if (!this.#context.lease.held) return;
       try {
-        if (await this.#free(claim, forget)) this.#owed.delete(claim);
+        if (await this.#free(claim, forget)) this.#pending.delete(claim);
       } catch (error) {
         logger.debug('claim_not_released', { server: claim.server, error: String(error) });
         return;

@@ -10,7 +10,7 @@ import { callerKey } from '../../model/client-profile.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
-import { forgottenUpTo } from './claim-record.ts';
+import { readFloor } from './claim-record.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
 import { ProcessOwnership } from './process-ownership.ts';
@@ -30,7 +30,7 @@ class Bench {
     store: this.claims,
     leases: this.leases,
     lease: { held: true, since: 1, returning: false },
-    nodes: { first: () => this.due, unheard: () => {}, get: () => null, others: () => [] },
+    nodes: { first: () => this.due, markSilent: () => {}, get: () => null, others: () => [] },
   });
 
   node(peer: string): Claims {
@@ -43,7 +43,7 @@ class Bench {
         store,
         leases,
         lease,
-        nodes: { first: () => false, unheard: () => {}, get: () => null, others: () => [] },
+        nodes: { first: () => false, markSilent: () => {}, get: () => null, others: () => [] },
       },
       { claimLost: () => {} },
     );
@@ -139,7 +139,7 @@ test('marks of deleted claims are removed after an hour, and living claims stay'
   await bench.pass(10 * 60_000, 'a');
   assert.equal((await bench.marks()).length, 1, 'the late one is kept for an hour too');
   assert.equal(await bench.keys(), 1);
-  assert.ok(again.kind === 'mine' && a.still(again.claim));
+  assert.ok(again.kind === 'mine' && a.holds(again.claim));
   // The last revision of all is never forgotten.
   await bench.pass(3 * HOUR_MS, 'a');
   const [last, ...others] = await bench.marks();
@@ -169,20 +169,20 @@ test('no session takes over a process older than the deleted claims: epochs do n
   const client = clientOf('session');
   const key = callerKey(client, 'session');
   await bench.alive('a', 'b');
-  const warm = await ownership.own(server, client, 'spare');
+  const warm = await ownership.acquire(server, client, 'spare');
   // Somebody owned the session after the spare was started, and it was forgotten that he did.
   const b = bench.node('b');
   const owner = await b.claim('s', key, client);
   assert.ok(owner.kind === 'mine');
   await b.release('s', key, false);
   await bench.pass(2 * HOUR_MS + 10 * 60_000, 'a');
-  assert.ok((await forgottenUpTo(bench.claims)) >= owner.claim.revision);
+  assert.ok((await readFloor(bench.claims)) >= owner.claim.revision);
   const again = await a.claim('s', key, client);
   assert.ok(again.kind === 'mine' && again.claim.fresh);
   assert.equal(ownership.mayAdopt(server, client), false);
   warm.release();
-  const younger = await ownership.own(server, client, 'spare');
+  const younger = await ownership.acquire(server, client, 'spare');
   await a.claim('s', callerKey(clientOf('next'), 'session'), clientOf('next'));
   assert.equal(ownership.mayAdopt(server, clientOf('next')), true);
-  younger.adopted(clientOf('next'));
+  younger.assignTo(clientOf('next'));
 });

@@ -1,4 +1,5 @@
-import { FORGETS } from '../frames/frame.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import { CLAIM_FLOOR_PROTOCOL } from '../frames/frame.ts';
 import { leaseKey } from '../nodes/lease-record.ts';
 import { type ClaimContext, raiseFloor, readClaim } from './claim-record.ts';
 
@@ -6,11 +7,6 @@ const EVERY_MS = 10 * 60_000;
 const KEEP_MS = 60 * 60_000;
 const MAX_LOOKED_AT = 5_000;
 const MAX_REMEMBERED = 50_000;
-
-interface Revised {
-  readonly key: string;
-  readonly revision: number;
-}
 
 /**
  * Deletes claims that had no live owner for an hour: freed claims, and claims of nodes that are gone. It deletes each record at
@@ -49,19 +45,19 @@ export class ClaimSweep {
     const { deps, store, leases } = this.#context;
     const alive = new Set(await leases.keys('lease.*'));
     const forgotten = await this.#forgetClaims(this.#next(await store.keys('own.*')), alive);
-    const marks = await store.forgetMarks(KEEP_MS);
+    const marks = await store.purgeTombstones(KEEP_MS);
     if (marks > 0) deps.logger.debug('claim_marks_forgotten', { marks });
     return forgotten;
   }
 
   /** Only one node sweeps, and only if all nodes respect the floor. */
   get #due(): boolean {
-    return this.#context.lease.held && this.#context.nodes.first(FORGETS);
+    return this.#context.lease.held && this.#context.nodes.first(CLAIM_FLOOR_PROTOCOL);
   }
 
   async #forgetClaims(keys: readonly string[], alive: ReadonlySet<string>): Promise<number> {
     const claims = this.#context.store;
-    const old: Revised[] = [];
+    const old: Pick<StateRecord, 'key' | 'revision'>[] = [];
     for (const key of keys) {
       const record = await claims.get(key);
       const peer = record === null ? '' : readClaim(record).peer;

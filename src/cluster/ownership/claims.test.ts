@@ -42,7 +42,7 @@ class Bench {
             restore: async (key, value) => (await now()).restore(key, value),
             update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
             delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
-            forgetMarks: async (olderThanMs) => (await now()).forgetMarks(olderThanMs),
+            purgeTombstones: async (olderThanMs) => (await now()).purgeTombstones(olderThanMs),
             keys: async (pattern) => (await now()).keys(pattern),
             watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
           };
@@ -55,7 +55,7 @@ class Bench {
         store: state.bucket('claims', { ttlMs: 0 }),
         leases: state.bucket('leases', { ttlMs: 0 }),
         lease: { held: true, since: 1, returning: false },
-        nodes: { first: () => false, unheard: () => {}, get: () => this.heard, others: () => [] },
+        nodes: { first: () => false, markSilent: () => {}, get: () => this.heard, others: () => [] },
       },
       { claimLost: ({ key }) => lost.push(key) },
     );

@@ -1,18 +1,19 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
+import { chunks } from '../../model/chunks.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
-import { joined } from '../coalesced-reads.ts';
+import { singleFlight } from '../coalesced-reads.ts';
 import { LEASE_MS, LONGEST_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
-import { fencingToken, writeOver } from '../store-records.ts';
+import { compareAndSet, fencingToken } from '../store-records.ts';
 import {
   type ClaimContext,
-  type Claimed,
+  type ClaimRecord,
   claimText,
-  forgottenUpTo,
   raiseFloor,
   readClaim,
+  readFloor,
   recordKey,
 } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
@@ -64,7 +65,7 @@ export class Claims {
   }
 
   /** Whether this node still holds this claim; a later claim of the same key does not count. Every call asks. */
-  still(claim: Claim): boolean {
+  holds(claim: Claim): boolean {
     return claim.held && this.#context.lease.held;
   }
 
@@ -82,7 +83,7 @@ export class Claims {
   claim(server: string, key: string, client: ClientProfile | null = null): Promise<Owner> {
     const mine = this.mine(server, key);
     if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
-    return joined(this.#claiming, `${server} ${key}`, () => this.#claim(server, key, client));
+    return singleFlight(this.#claiming, `${server} ${key}`, () => this.#claim(server, key, client));
   }
 
   /** `forget`: deletes the record, because no later owner needs to know that the claim had one. */
@@ -162,8 +163,8 @@ export class Claims {
       this.#mine.delete(claim);
       this.#node.claimLost(claim);
     };
-    for (let i = 0; i < claims.length; i += KEPT_AT_ONCE) {
-      const ended = await Promise.allSettled(claims.slice(i, i + KEPT_AT_ONCE).map(keepOrLose));
+    for (const some of chunks(claims, KEPT_AT_ONCE)) {
+      const ended = await Promise.allSettled(some.map(keepOrLose));
       const failed = ended.find(({ status }) => status === 'rejected');
       if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
     }
@@ -209,9 +210,9 @@ export class Claims {
       const claimed = claimText({ node, peer, since: null });
       // Read before the write, because answers of concurrent claims may arrive in any order.
       const highest = this.#highest;
-      const asked = fresh ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
+      const asked = fresh ? this.#asked(() => readFloor(store)) : Promise.resolve(0);
       asked.catch(() => {});
-      const revision = await this.#asked(() => writeOver(store, name, claimed, entry));
+      const revision = await this.#asked(() => compareAndSet(store, name, claimed, entry));
       const forgotten = await asked;
       // The lease may have been lost and regained during the write: another node may have the claim.
       const lease = this.#context.lease;
@@ -245,7 +246,7 @@ export class Claims {
     // A read would wait while the store elects a leader.
     if (nodes.get(peer)?.state === 'ready') return true;
     if ((await leases.get(leaseKey(peer))) === null) return false;
-    nodes.unheard(peer);
+    nodes.markSilent(peer);
     return true;
   }
 
@@ -276,7 +277,7 @@ export class Claims {
     }
   }
 
-  #theirs({ node, peer, since }: Claimed, entry: StateRecord): Owner {
+  #theirs({ node, peer, since }: ClaimRecord, entry: StateRecord): Owner {
     return {
       kind: 'theirs',
       node,

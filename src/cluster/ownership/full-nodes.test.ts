@@ -9,7 +9,7 @@ import {
   wordOf,
 } from '../../../test/support/cluster-bench.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
-import { NoRoom } from '../../model/gateway-error.ts';
+import { ProcessLimitReached } from '../../model/gateway-error.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { result } from '../../protocol/compose.ts';
@@ -25,7 +25,7 @@ function fills({ local }: PlayedNode, said = true): void {
   if (said) local.crowded.add('memory');
   local.handle = ({ end }) => {
     local.crowded.add('memory');
-    end(failure(new NoRoom('memory', 'memory runs 16 processes, its limit')));
+    end(failure(new ProcessLimitReached('memory', 'memory runs 16 processes, its limit')));
   };
 }
 
@@ -42,7 +42,7 @@ test('S0.18 check:H4 a new session at a node without room for its process is ser
       await nodes.join('c', [MEMORY]),
     ];
     assert.equal(await servedBy(nodes, a, 'old'), '{"node":"a"}');
-    await a.cluster.ownership.own(MEMORY, clientOf('old'), 'session');
+    await a.cluster.ownership.acquire(MEMORY, clientOf('old'), 'session');
     a.local.crowded.add('memory');
     fills(b);
     await nodes.pass(1_000);

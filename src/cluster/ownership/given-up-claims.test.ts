@@ -79,7 +79,7 @@ test('while a process of the session runs here, and after a call that may have r
   onNodes(async (nodes) => {
     const [a, b] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
-    const owned = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
+    const owned = await a.cluster.ownership.acquire(MEMORY, clientOf('one'), 'session');
     breaks(a);
     for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), 'NOT_SENT');
     owned.release();
@@ -112,7 +112,7 @@ test('a call beside the start of the session’s process goes on with the one th
   onNodes(async (nodes) => {
     const [a] = await instances(nodes);
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
-    const starting = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
+    const starting = await a.cluster.ownership.acquire(MEMORY, clientOf('one'), 'session');
     a.local.keeps = true;
     const beside = callOf(a, 'memory', 'one');
     await nodes.pass(100);
@@ -205,8 +205,11 @@ test('check:H5 a call that instances try without success is still served by the 
       a.local.failed.add('memory');
       a.local.calls[begun]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
       assert.equal(wordOf(await nodes.until(called)), `{"node":"${b.id}"}`);
-      const { begunAt } = b.local.calls[0]!.exchange;
-      assert.ok(Math.abs(begunAt! - calledAt) < 200, `its time counts from ${begunAt! - calledAt} ms after it began`);
+      const { searchStartedAt: startedAt } = b.local.calls[0]!.exchange;
+      assert.ok(
+        Math.abs(startedAt! - calledAt) < 200,
+        `its time counts from ${startedAt! - calledAt} ms after it began`,
+      );
       for (const node of [a, b]) node.cluster.drain();
       await nodes.pass(500);
     }

@@ -23,7 +23,7 @@ async function servedBy(nodes: ClusterBench, at: PlayedNode, server: string, ses
 test('what a caller without a session owns is released after a while without use; a session’s is kept', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
-    const owned = await a.cluster.ownership.own(memory, clientOf(null), 'session');
+    const owned = await a.cluster.ownership.acquire(memory, clientOf(null), 'session');
     for (const sessionId of [null, 's']) assert.equal(await servedBy(nodes, a, 'memory', sessionId), '{"node":"a"}');
     await nodes.pass(LONG_MS);
     assert.equal(a.cluster.figures.owned, 2, 'its process runs');
@@ -46,11 +46,11 @@ test('what a caller without a session owns is released after a while without use
 test('a warm process that a session adopted counts as that session’s', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [memory]);
-    const warm = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    const warm = await a.cluster.ownership.acquire(memory, clientOf(null), 'spare');
     assert.equal(await servedBy(nodes, a, 'memory', null), '{"node":"a"}');
-    warm.adopted(clientOf(null));
+    warm.assignTo(clientOf(null));
     await nodes.pass(LONG_MS);
-    assert.deepEqual([a.cluster.figures.owned, warm.stillMine], [2, true]);
+    assert.deepEqual([a.cluster.figures.owned, warm.isHeld], [2, true]);
     warm.release();
     await nodes.pass(LONG_MS);
     assert.equal(a.cluster.figures.owned, 0);
@@ -59,10 +59,10 @@ test('a warm process that a session adopted counts as that session’s', () =>
 test('what a principal owns continues for its other sessions when the first of them ends', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [common]), await nodes.join('b', [common])];
-    const owned = await a.cluster.ownership.own(common, clientOf('s1'), 'principal');
+    const owned = await a.cluster.ownership.acquire(common, clientOf('s1'), 'principal');
     for (const sessionId of ['s1', 's2']) assert.equal(await servedBy(nodes, a, 'common', sessionId), '{"node":"a"}');
     a.cluster.upstreams.releaseSession('s1');
     await nodes.pass(1_000);
-    assert.equal(owned.stillMine, true, 'its process may not be spoken to any more');
+    assert.equal(owned.isHeld, true, 'its process may not be spoken to any more');
     assert.equal(await servedBy(nodes, b, 'common', 's2'), '{"node":"a"}');
   }));

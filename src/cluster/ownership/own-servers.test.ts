@@ -48,7 +48,7 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
           restore: (key, value) => bucket.restore(key, value),
           update: (key, value, revision) => reached().then(() => bucket.update(key, value, revision)),
           delete: (key, revision) => reached().then(() => bucket.delete(key, revision)),
-          forgetMarks: (olderThanMs) => bucket.forgetMarks(olderThanMs),
+          purgeTombstones: (olderThanMs) => bucket.purgeTombstones(olderThanMs),
           keys: (pattern) => bucket.keys(pattern),
           watch: (pattern, watcher) => bucket.watch(pattern, watcher),
         };
@@ -212,7 +212,7 @@ test('fault:F31 what a frozen node owned is free when nothing of it is left, and
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
-    const warm = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    const warm = await a.cluster.ownership.acquire(memory, clientOf(null), 'spare');
     assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
@@ -277,9 +277,9 @@ test('only a session whose process runs here under its claim is in use', () => {
   let barred = false;
   const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
   const owners = ownServers(new FakeClock(), claims);
-  Object.assign(owners, { handingOver: { isBarred: () => barred } });
+  Object.assign(owners, { handover: { isBarred: () => barred } });
   const engaged = (sessionId: string | null, server: object = {}, process = true): unknown =>
-    owners.engaged(
+    owners.claimInUse(
       { server: { name: 'memory', isolation: null, singleton: false, ...server }, process } as unknown as Place,
       { sessionId } as ClientProfile,
     );
@@ -309,7 +309,7 @@ test('a node that does not start what it claimed gives the reason: a process tha
   };
   const claims = { mine: () => (held ? claim : null), claim: async () => ({ kind: 'mine', claim }), release };
   const owners = ownServers(new FakeClock(), claims);
-  Object.assign(owners, { handingOver: { isBarred: () => barred } });
+  Object.assign(owners, { handover: { isBarred: () => barred } });
   const claimed = () => owners.claim({ server: { name: 'one' } } as Place, SINGLETON, clientOf('s'));
   await assert.rejects(claimed(), { code: 'NOT_SENT', message: /one: its process at this node has not ended yet/ });
   barred = false;

@@ -1,16 +1,16 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { type Clock, withTimeout } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import { UP } from '../../model/server-state.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
-import { instancesInstead } from '../nodes/instances.ts';
+import { fallbackInstances } from '../nodes/instances.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
+import { type ClaimEnd, ClaimHandover } from './claim-handover.ts';
 import type { Owner } from './claims.ts';
-import { type ClaimEnd, HandingOver } from './handing-over.ts';
 import type { Claim } from './own-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
@@ -32,7 +32,7 @@ export const ENDING = 'its process at this node has not ended yet';
  */
 export class OwnServers implements ClaimEnd {
   readonly owned: OwnedCalls;
-  readonly handingOver: HandingOver;
+  readonly handover: ClaimHandover;
   readonly #deps: ClusterDeps;
   readonly #self: OwnNode;
   readonly #known: KnownServers;
@@ -66,7 +66,7 @@ export class OwnServers implements ClaimEnd {
     this.#known = known;
     this.owned = owned;
     this.#events = events;
-    this.handingOver = new HandingOver(deps, owned, known, this);
+    this.handover = new ClaimHandover(deps, owned, known, this);
     this.#startFailures = new StartFailures(deps.clock);
   }
 
@@ -95,9 +95,11 @@ export class OwnServers implements ClaimEnd {
   /** Servers at their process limit, and those of them without an idle process. */
   get full(): { readonly full: readonly string[]; readonly inUse: readonly string[] } {
     const local = this.#deps.local;
-    const rooms = [...this.#desired.values()].filter(owns).map(({ name }) => ({ name, room: local.room(name) }));
-    const full = rooms.filter(({ room }) => room !== 'free');
-    const inUse = full.filter(({ room }) => room === 'none');
+    const capacities = [...this.#desired.values()]
+      .filter(owns)
+      .map(({ name }) => ({ name, capacity: local.capacity(name) }));
+    const full = capacities.filter(({ capacity }) => capacity !== 'free');
+    const inUse = full.filter(({ capacity }) => capacity === 'none');
     return { full: full.map(({ name }) => name), inUse: inUse.map(({ name }) => name) };
   }
 
@@ -106,7 +108,7 @@ export class OwnServers implements ClaimEnd {
   }
 
   /** Whether the server was removed and its processes have not ended; until then no node starts it. */
-  leaving(server: string): boolean {
+  isBeingRemoved(server: string): boolean {
     return this.#leaving.has(server);
   }
 
@@ -119,7 +121,7 @@ export class OwnServers implements ClaimEnd {
   }
 
   /** Returns the session's claim if a process here serves it: calls then certainly need the claim. Null leaves that open. */
-  engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
+  claimInUse(place: Place, { sessionId }: ClientProfile): Claim | null {
     const { isolation } = place.server;
     if (sessionId === null || !place.process || runsOnce(place)) return null;
     if (isolation === 'shared' || isolation === 'principal') return null;
@@ -161,7 +163,7 @@ export class OwnServers implements ClaimEnd {
   /** Starts what this node has claimed. Returns false if the server was removed meanwhile or its singleton is barred. */
   async claimed(claim: Claim): Promise<boolean> {
     const { server, key } = claim;
-    if (this.leaving(server) || (key === SINGLETON && this.handingOver.isBarred(claim))) return false;
+    if (this.isBeingRemoved(server) || (key === SINGLETON && this.handover.isBarred(claim))) return false;
     if (!this.#placed(claim)) {
       await this.owned.claims.release(server, key, false);
       return false;
@@ -179,7 +181,7 @@ export class OwnServers implements ClaimEnd {
   /** Whether this node leaves a new client to other nodes that can start the server. */
   yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#yieldsSingleton(place.server.name);
-    return instancesInstead(place, this.#deps.local, client).length > 0;
+    return fallbackInstances(place, this.#deps.local, client).length > 0;
   }
 
   lost(claim: Claim): void {
@@ -191,7 +193,7 @@ export class OwnServers implements ClaimEnd {
       logger.warn('singleton_lost', { server });
       this.#applied = this.#apply();
     }
-    if (this.leaving(server)) this.#lost.add(claim);
+    if (this.isBeingRemoved(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
       // The record names this live node, so that no other node could take the claim.
@@ -234,7 +236,7 @@ export class OwnServers implements ClaimEnd {
 
   /** Releases the server's claims unless the files name it again, or a later removal has not ended. */
   #release(name: string): void {
-    if (this.leaving(name)) return;
+    if (this.isBeingRemoved(name)) return;
     const { claims } = this.owned;
     for (const claim of claims.all()) {
       if (claim.server === name && !this.#placed(claim)) void claims.release(name, claim.key, false);
@@ -268,7 +270,7 @@ export class OwnServers implements ClaimEnd {
       const mine = claims.mine(name, SINGLETON);
       const runs = mine !== null && this.#here.has(name);
       if (runs) this.#judge(mine);
-      if (runs || this.leaving(name) || this.#yieldsSingleton(name)) continue;
+      if (runs || this.isBeingRemoved(name) || this.#yieldsSingleton(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
         if (owner.kind === 'mine' && this.#self.able) await this.claimed(owner.claim);
@@ -291,7 +293,7 @@ export class OwnServers implements ClaimEnd {
     ) {
       this.#startFailures.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
-      this.handingOver.giveUp(claim);
+      this.handover.giveUp(claim);
     }
   }
 
@@ -312,11 +314,11 @@ export class OwnServers implements ClaimEnd {
       () => askAgainAt(clock.now() + AGAIN_MS),
     );
     const silence = (): null => askAgainAt(Number.POSITIVE_INFINITY);
-    return silent ? Promise.resolve(silence()) : within(clock, SOON_MS, answer, silence);
+    return silent ? Promise.resolve(silence()) : withTimeout(clock, SOON_MS, answer, silence);
   }
 
   #isEnding(claim: Claim): boolean {
-    return this.leaving(claim.server) || this.handingOver.isBarred(claim);
+    return this.isBeingRemoved(claim.server) || this.handover.isBarred(claim);
   }
 
   /** Returns null if this node does not start what it claimed (see `claimed`). */
@@ -342,9 +344,8 @@ function owns(server: Server): boolean {
   return server.enabled && isOwnProcess(server);
 }
 
-/** A server behind a URL exists once in any case. */
 export function isSingleton(server: Server): boolean {
-  return server.singleton === true && isOwnProcess(server);
+  return runsOnce({ server, process: isOwnProcess(server) });
 }
 
 /** Decides when this node leaves a singleton that it cannot start to other nodes. */

@@ -9,7 +9,7 @@ import { OwnedCalls } from './owned-calls.ts';
 
 test('the oldest call of a claim is found after any additions and removals; streams do not count', async () => {
   const clock = new FakeClock();
-  const owned = new OwnedCalls({ still: () => true } as unknown as Claims, clock);
+  const owned = new OwnedCalls({ holds: () => true } as unknown as Claims, clock);
   const [one, other] = ['one', 'other'].map(
     (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
   ) as [Claim, Claim];
@@ -36,7 +36,7 @@ test('the oldest call of a claim is found after any additions and removals; stre
 });
 
 test('the calls of a lost claim end at once, at any point, their answers do not count, and other calls go on', async () => {
-  const owned = new OwnedCalls({ still: () => true } as unknown as Claims, new FakeClock());
+  const owned = new OwnedCalls({ holds: () => true } as unknown as Claims, new FakeClock());
   const [lost, kept] = ['lost', 'kept'].map(
     (key) => new Claim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
   ) as [Claim, Claim];

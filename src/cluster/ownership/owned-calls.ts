@@ -1,6 +1,6 @@
-import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './own-claims.ts';
@@ -23,7 +23,7 @@ interface RunningOwned {
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
-  readonly #running = new ByNumber<RunningOwned>();
+  readonly #running = new IntegerMap<RunningOwned>();
   #count = 0;
   #idle = new Set<Claim>();
 
@@ -47,7 +47,7 @@ export class OwnedCalls {
     void begun.then((outcome) => {
       if (!this.#running.delete(number)) return;
       if (outcome.kind === 'answer' || outcome.error.outcome === 'UNKNOWN') claim.used = true;
-      const counts = outcome.kind === 'failure' || this.claims.still(claim);
+      const counts = outcome.kind === 'failure' || this.claims.holds(claim);
       end(counts ? outcome : failure(unsure(claim)));
     });
     return promise;
@@ -78,7 +78,9 @@ export class OwnedCalls {
 
   #releaseIdle(): void {
     const used = this.used();
-    const idle = this.claims.all().filter((claim) => endsUnsaid(claim) && claim.processes === 0 && !used.has(claim));
+    const idle = this.claims
+      .all()
+      .filter((claim) => releasedWhenIdle(claim) && claim.processes === 0 && !used.has(claim));
     for (const claim of idle) {
       // Keep the record: it makes the next owner report the loss of state.
       if (this.#idle.has(claim)) void this.claims.release(claim.server, claim.key, false);
@@ -91,6 +93,6 @@ function unsure({ server }: Claim): GatewayError {
   return new GatewayError('UNKNOWN', `this node ceased to own ${server} while that worked on the call`, { server });
 }
 
-function endsUnsaid({ key, client }: Claim): boolean {
+function releasedWhenIdle({ key, client }: Claim): boolean {
   return client !== null && key !== client.sessionId;
 }

@@ -1,6 +1,6 @@
 import { type ClientProfile, callerKey, isolationOf } from '../../model/client-profile.ts';
 import type { Upstreams } from '../../model/ports.ts';
-import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/instances.ts';
+import { canFreeCapacity, cannotStart, hasCapacity, runs } from '../nodes/instances.ts';
 import { type Place, type RemoteInstance, runsOnce } from '../nodes/routing-table.ts';
 import type { Claim } from './own-claims.ts';
 
@@ -33,7 +33,7 @@ export function affinity(
 }
 
 /** Picks two able instances at random and returns the less busy one. */
-export function spread(
+export function pickInstance(
   server: string,
   instances: readonly RemoteInstance[],
   unit: () => number,
@@ -42,8 +42,8 @@ export function spread(
   // A node without a lease serves what needs none; a draining node is leaving.
   const there = ready.length > 0 ? ready : instances.filter(({ node }) => node.state !== 'draining');
   const startable = there.some(runs) ? there.filter((instance) => !cannotStart(instance)) : there;
-  const roomy = startable.filter((instance) => hasRoom(instance, server));
-  const making = roomy.length > 0 ? roomy : startable.filter((instance) => makesRoom(instance, server));
+  const roomy = startable.filter((instance) => hasCapacity(instance, server));
+  const making = roomy.length > 0 ? roomy : startable.filter((instance) => canFreeCapacity(instance, server));
   const able = making.length > 0 ? making : startable;
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;

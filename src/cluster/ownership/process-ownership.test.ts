@@ -9,7 +9,7 @@ test('fault:F31 a warm process whose claim was lost while it waited goes to no c
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     const { ownership } = a.cluster;
-    const warm = await ownership.own(MEMORY, clientOf(null), 'spare');
+    const warm = await ownership.acquire(MEMORY, clientOf(null), 'spare');
     a.local.keeps = true;
     const waiting = callOf(a, 'memory', 'one');
     await nodes.pass(100);
@@ -20,7 +20,7 @@ test('fault:F31 a warm process whose claim was lost while it waited goes to no c
     assert.equal((await nodes.until(callOf(b, 'memory', 'one'))).kind, 'answer');
     a.restore();
     await nodes.pass(2_000);
-    assert.deepEqual([warm.stillMine, ownership.mayAdopt(MEMORY, clientOf('one'))], [true, false]);
-    assert.throws(() => warm.adopted(clientOf('one')), /does not own/);
-    await assert.rejects(ownership.own(MEMORY, clientOf('one'), 'session'), /b/);
+    assert.deepEqual([warm.isHeld, ownership.mayAdopt(MEMORY, clientOf('one'))], [true, false]);
+    assert.throws(() => warm.assignTo(clientOf('one')), /does not own/);
+    await assert.rejects(ownership.acquire(MEMORY, clientOf('one'), 'session'), /b/);
   }));

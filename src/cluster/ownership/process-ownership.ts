@@ -1,6 +1,6 @@
-import { type ClientProfile, callerKey } from '../../model/client-profile.ts';
+import { type ClientProfile, ownProcessKey } from '../../model/client-profile.ts';
 import { OwnedElsewhere } from '../../model/gateway-error.ts';
-import type { Owned, Ownership } from '../../model/ports.ts';
+import type { OwnedProcess, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { OwnNode } from '../lease/own-node.ts';
 import type { Claims } from './claims.ts';
@@ -9,8 +9,8 @@ import { isSingleton } from './own-servers.ts';
 import { SINGLETON } from './placement.ts';
 
 /** A shared process needs no owner; its epoch is that of the node. */
-function unowned(epoch: string): Owned {
-  return { epoch, stillMine: true, adopted() {}, ready() {}, ending() {}, release() {} };
+function unowned(epoch: string): OwnedProcess {
+  return { epoch, isHeld: true, assignTo() {}, ready() {}, ending() {}, release() {} };
 }
 
 /** A warm process, which has a claim of its own and no client yet. */
@@ -20,7 +20,7 @@ interface WarmProcess {
   ended(): void;
 }
 
-class ClaimedProcess implements Owned {
+class ClaimedProcess implements OwnedProcess {
   readonly epoch: string;
   readonly #claims: Claims;
   readonly #warm: WarmProcess | null;
@@ -38,11 +38,11 @@ class ClaimedProcess implements Owned {
     claim.processes++;
   }
 
-  get stillMine(): boolean {
-    return this.#claim === null || this.#claims.still(this.#claim);
+  get isHeld(): boolean {
+    return this.#claim === null || this.#claims.holds(this.#claim);
   }
 
-  adopted(client: ClientProfile | null): void {
+  assignTo(client: ClientProfile | null): void {
     if (this.#warm === null) return;
     this.#warm.taken();
     const claim = client === null ? null : this.#warm.claimOf(client);
@@ -94,15 +94,15 @@ export class ProcessOwnership implements Ownership {
     this.#peer = peer;
   }
 
-  async own(
+  async acquire(
     server: Server,
     client: ClientProfile,
     whose: 'spare' | 'shared' | 'session' | 'principal',
-  ): Promise<Owned> {
+  ): Promise<OwnedProcess> {
     if (isSingleton(server)) return new ClaimedProcess(this.#claims, await this.#claim(server, SINGLETON, null));
     if (whose === 'shared' || server.isolation === 'shared') return unowned(this.#self.epoch);
     if (whose !== 'spare')
-      return new ClaimedProcess(this.#claims, await this.#claim(server, keyOf(server, client), client));
+      return new ClaimedProcess(this.#claims, await this.#claim(server, ownProcessKey(server, client), client));
     // The epoch of a warm process is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
     const taken = (): void => void this.#waiting.delete(warm);
@@ -110,7 +110,7 @@ export class ProcessOwnership implements Ownership {
     return new ClaimedProcess(this.#claims, warm, {
       taken,
       claimOf: (its) => {
-        const claim = this.#claims.mine(server.name, keyOf(server, its));
+        const claim = this.#claims.mine(server.name, ownProcessKey(server, its));
         if (claim !== null) return claim;
         throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
       },
@@ -124,11 +124,11 @@ export class ProcessOwnership implements Ownership {
   /** Not if this node lost the client's claim, or if an earlier owner of it may be newer than the warm process. */
   mayAdopt(server: Server, client: ClientProfile): boolean {
     if (isSingleton(server)) return true;
-    const claim = this.#claims.mine(server.name, keyOf(server, client));
+    const claim = this.#claims.mine(server.name, ownProcessKey(server, client));
     return claim?.fresh === true && claim.forgotten < this.#oldestWarm(server.name);
   }
 
-  whenHeld(run: () => void): (() => void) | null {
+  onLeaseAcquired(run: () => void): (() => void) | null {
     if (this.#self.able) return null;
     this.#unleased.add(run);
     return () => void this.#unleased.delete(run);
@@ -152,8 +152,4 @@ export class ProcessOwnership implements Ownership {
     if (owner.kind === 'mine') return owner.claim;
     throw new OwnedElsewhere(server.name, owner.node);
   }
-}
-
-function keyOf(server: Server, client: ClientProfile): string {
-  return callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
 }

@@ -96,7 +96,7 @@ test('a singleton with a running part stays, whatever part cannot start', () =>
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
-    const owned = await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    const owned = await a.cluster.ownership.acquire(ONE, clientOf('s'), 'session');
     owned.ready();
     a.local.failed.add('one');
     await nodes.pass(3 * GIVE_UP_MS, () => assert.equal(runsAt(nodes), 'a'));
@@ -109,7 +109,7 @@ test('a singleton whose process never becomes ready goes to another instance, to
   onNodes(async (nodes) => {
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
-    await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    await a.cluster.ownership.acquire(ONE, clientOf('s'), 'session');
     a.local.failed.add('one');
     await nodes.pass(GIVE_UP_MS + 2_500);
     assert.equal(runsAt(nodes), 'b');

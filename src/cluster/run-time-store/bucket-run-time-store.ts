@@ -14,7 +14,7 @@ import {
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { Resealing } from '../resealing.ts';
 import { ChangeLog, type LoggedChange, type LogHead } from './change-log.ts';
-import { lacking, RecordSet } from './record-set.ts';
+import { missingWrites, RecordSet } from './record-set.ts';
 
 /** Number of changes after which a node makes a new snapshot. */
 const MOST_CHANGES = 256;
@@ -50,7 +50,11 @@ export class BucketRunTimeStore implements RunTimeStore {
   constructor(deps: BucketRunTimeStoreDeps) {
     this.#deps = deps;
     this.#log = new ChangeLog(deps.state, deps.sealing, deps.random);
-    this.#resealing = new Resealing({ ...deps, bucket: this.#log.bucket, reseal: (record) => this.#log.anew(record) });
+    this.#resealing = new Resealing({
+      ...deps,
+      bucket: this.#log.bucket,
+      reseal: (record) => this.#log.reseal(record),
+    });
   }
 
   read(collections: readonly string[]): Promise<StoreSnapshot> {
@@ -93,7 +97,7 @@ export class BucketRunTimeStore implements RunTimeStore {
       const revision = Math.max(set.revision, least) + 1;
       const plan = set.plan(writes, revision);
       if (!plan.ok) return plan;
-      if (plan.whole === null) return { ok: true, revision: set.revision };
+      if (plan.summary === null) return { ok: true, revision: set.revision };
       if (this.#head === null && !(await this.#log.begin(new RecordSet()))) continue;
       const change: LoggedChange = { id: this.#deps.random.hex(8), revision, writes };
       const number = this.#number + 1;
@@ -190,7 +194,7 @@ export class BucketRunTimeStore implements RunTimeStore {
     this.#number = head?.number ?? 0;
     this.#head = head;
     if (known === null || head === null || making === undefined || making === head.making) return;
-    const missing = (set: RecordSet) => lacking(set, head.base, known);
+    const missing = (set: RecordSet) => missingWrites(set, head.base, known);
     await this.#follow();
     if (missing(this.#set).length === 0 || known.revision <= head.base) return;
     logger.warn('run_time_store_completed', { revision: known.revision, records: missing(this.#set).length });

@@ -1,9 +1,10 @@
 import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
+import { chunks } from '../../model/chunks.ts';
 import type { Random } from '../../model/random.ts';
-import { type Sealing, sealedAnew } from '../../model/sealing.ts';
+import { resealOutdated, type Sealing } from '../../model/sealing.ts';
 import type { StoredRow } from '../../store/run-time-store/integrity-check.ts';
 import { StoreError, type StoreWrite } from '../../store/run-time-store/run-time-store.ts';
-import { writeOver } from '../store-records.ts';
+import { compareAndSet } from '../store-records.ts';
 import { RecordSet } from './record-set.ts';
 
 const CHANGES = 'trunkline_changes';
@@ -73,7 +74,7 @@ export class ChangeLog {
     const number = numbers.reduce((most, one) => Math.max(most, one), 0);
     const snapshot = set.revision === 0 ? null : await this.#snapshot(number, set);
     const head = this.#sealed(HEAD, { making: this.#random.hex(8), base: set.revision, number, snapshot });
-    return (await writeOver(this.bucket, HEAD, head, over)) !== null;
+    return (await compareAndSet(this.bucket, HEAD, head, over)) !== null;
   }
 
   async recordsOf({ snapshot }: LogHead): Promise<RecordSet> {
@@ -120,16 +121,13 @@ export class ChangeLog {
       const [kind, number, id = ''] = key.split('.');
       return kind !== HEAD && Number(number) <= upTo && !ids.includes(id);
     });
-    for (let at = 0; at < old.length; at += AT_ONCE) {
-      await Promise.all(old.slice(at, at + AT_ONCE).map((key) => this.bucket.delete(key)));
-    }
-    await this.bucket.forgetMarks(MARKS_MS);
+    for (const some of chunks(old, AT_ONCE)) await Promise.all(some.map((key) => this.bucket.delete(key)));
+    await this.bucket.purgeTombstones(MARKS_MS);
   }
 
   /** Seals the record with the secret in force. Returns null if that secret sealed it, or none opens it. */
-  anew({ key, value }: StateRecord): Buffer | null {
-    const sealed = sealedAnew(this.#sealing, contextOf(key), value.toString());
-    return sealed === null ? null : Buffer.from(sealed);
+  reseal({ key, value }: StateRecord): string | null {
+    return resealOutdated(this.#sealing, contextOf(key), value.toString());
   }
 
   async #snapshot(number: number, set: RecordSet): Promise<string> {
@@ -161,13 +159,13 @@ export class ChangeLog {
     if ('text' in packed) return JSON.parse(packed.text) as T;
     const keys = Array.from({ length: packed.count }, (_, n) => `${packed.parts}.${n}`);
     const texts: string[] = [];
-    for (let at = 0; at < keys.length; at += AT_ONCE) {
+    for (const some of chunks(keys, AT_ONCE)) {
       const read = async (part: string): Promise<string> => {
         const record = await this.bucket.get(part);
         if (record === null) throw new StoreError('unavailable', 'the snapshot of the changes was replaced meanwhile');
         return this.#opened<string>(part, record.value);
       };
-      texts.push(...(await Promise.all(keys.slice(at, at + AT_ONCE).map(read))));
+      texts.push(...(await Promise.all(some.map(read))));
     }
     return JSON.parse(texts.join('')) as T;
   }

@@ -1,13 +1,13 @@
-import { planChange, type StoredRow, type Whole } from '../../store/run-time-store/integrity-check.ts';
+import { planChange, type StoredRow, type StoreSummary } from '../../store/run-time-store/integrity-check.ts';
 import type { StoreSnapshot, StoreWrite } from '../../store/run-time-store/run-time-store.ts';
 
 /** The records that result from a change log. */
 export class RecordSet {
-  #whole: Whole;
+  #summary: StoreSummary;
   readonly #collections = new Map<string, Map<string, StoredRow>>();
 
   constructor(revision = 0, rows: Iterable<StoredRow> = []) {
-    this.#whole = { revision, count: 0, tally: 0 };
+    this.#summary = { revision, count: 0, tally: 0 };
     for (const row of rows) this.#put(row);
   }
 
@@ -21,7 +21,7 @@ export class RecordSet {
   }
 
   get revision(): number {
-    return this.#whole.revision;
+    return this.#summary.revision;
   }
 
   get collections(): Iterable<string> {
@@ -36,17 +36,17 @@ export class RecordSet {
     for (const rows of this.#collections.values()) yield* rows.values();
   }
 
-  /** Plans a change; `whole` of the plan is null if the writes change nothing. */
+  /** Plans a change; `summary` of the plan is null if the writes change nothing. */
   plan(writes: readonly StoreWrite[], revision = this.revision + 1) {
     const found = writes.flatMap(({ collection, key }) => this.of(collection).get(key) ?? []);
-    return planChange({ ...this.#whole, revision: revision - 1 }, found, writes);
+    return planChange({ ...this.#summary, revision: revision - 1 }, found, writes);
   }
 
-  take({ whole, puts, drops }: Extract<ReturnType<typeof planChange>, { ok: true }>): void {
-    if (whole === null) return;
+  take({ summary, puts, drops }: Extract<ReturnType<typeof planChange>, { ok: true }>): void {
+    if (summary === null) return;
     for (const { collection, key } of drops) this.#collections.get(collection)?.delete(key);
     for (const row of puts) this.#put(row);
-    this.#whole = whole;
+    this.#summary = summary;
   }
 
   #put(row: StoredRow): void {
@@ -60,7 +60,7 @@ export class RecordSet {
  * The writes that add what this node knows to a store that was created again without it. `base`: the revision that the store was
  * created with; its changes since then stay.
  */
-export function lacking(there: RecordSet, base: number, known: RecordSet): readonly StoreWrite[] {
+export function missingWrites(there: RecordSet, base: number, known: RecordSet): readonly StoreWrite[] {
   const writes: StoreWrite[] = [];
   for (const collection of known.collections) {
     const rows = there.of(collection);

@@ -1,17 +1,15 @@
 import { Counts } from '../../model/counts.ts';
-import type { ClusterDeps } from '../cluster-deps.ts';
+import type { FirstNodeDeps } from '../at-first-node.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 const EVERY_MS = 30_000;
 /** A node publishes only the callers with the highest counts. */
 const MAX_PRINCIPALS = 64;
 
-interface ClusterCountsDeps extends Pick<ClusterDeps, 'bus' | 'clock'> {
+interface ClusterCountsDeps extends Pick<FirstNodeDeps, 'bus' | 'clock' | 'nodes'> {
   readonly subject: string;
   /** This node's counts by caller. Default: a new object, which the user of this class updates. */
   readonly own?: Counts;
-  /** Peers of the other nodes. */
-  readonly others: () => readonly string[];
   /** Whether some node may not have all records in memory, so that this node must publish its counts. */
   readonly counting: () => boolean;
 }
@@ -27,7 +25,7 @@ export class ClusterCounts {
   readonly own: Counts;
   readonly #deps: ClusterCountsDeps;
   readonly #elsewhere = new Map<string, NodeCounts>();
-  readonly #heard: { close(): void };
+  readonly #subscription: { close(): void };
   #counting = false;
   #nodes = 1;
   #stop: () => void;
@@ -35,7 +33,7 @@ export class ClusterCounts {
   constructor(deps: ClusterCountsDeps) {
     this.#deps = deps;
     this.own = deps.own ?? new Counts();
-    this.#heard = deps.bus.subscribe(deps.subject, (payload, from) => {
+    this.#subscription = deps.bus.subscribe(deps.subject, (payload, from) => {
       if (from !== deps.bus.peer) this.#elsewhere.set(from, unpackFrame<NodeCounts>(payload).header);
     });
     this.#stop = this.#later();
@@ -45,7 +43,7 @@ export class ClusterCounts {
   count(principal: string | null): number {
     const { own } = this;
     let count = principal === null ? own.total : own.of(principal);
-    const others = new Set(this.#deps.others());
+    const others = new Set(Array.from(this.#deps.nodes.others(), ({ peer }) => peer));
     for (const [peer, { total, principals }] of this.#elsewhere) {
       if (!others.has(peer)) this.#elsewhere.delete(peer);
       else count += principal === null ? total : (principals[principal] ?? 0);
@@ -55,21 +53,25 @@ export class ClusterCounts {
 
   /** Number of nodes, now or half a minute ago, if higher: records of nodes that just restarted or vanished still exist. */
   get nodes(): number {
-    return Math.max(this.#nodes, this.#deps.others().length + 1);
+    return Math.max(this.#nodes, this.#nodesNow);
+  }
+
+  get #nodesNow(): number {
+    return [...this.#deps.nodes.others()].length + 1;
   }
 
   close(): void {
     this.#stop();
-    this.#heard.close();
+    this.#subscription.close();
   }
 
   #later(): () => void {
     return this.#deps.clock.after(EVERY_MS, () => {
       this.#stop = this.#later();
       const { own } = this;
-      const { bus, subject, counting, others } = this.#deps;
+      const { bus, subject, counting } = this.#deps;
       // Without NATS all other nodes seem gone.
-      if (bus.status.state === 'connected') this.#nodes = others().length + 1;
+      if (bus.status.state === 'connected') this.#nodes = this.#nodesNow;
       // Other nodes use a published count until the next one, so go on publishing.
       this.#counting ||= counting();
       if (!this.#counting) return;

@@ -27,7 +27,7 @@ function outages(bench: SessionRecordsBench) {
           restore: async (key, value) => (await at()).restore(key, value),
           update: async (key, value, revision) => (await at()).update(key, value, revision),
           delete: async (key, revision) => (await at()).delete(key, revision),
-          forgetMarks: async (olderThanMs) => (await at()).forgetMarks(olderThanMs),
+          purgeTombstones: async (olderThanMs) => (await at()).purgeTombstones(olderThanMs),
           keys: async (pattern) => (await at()).keys(pattern),
           watch: async (pattern, watcher) => {
             const begin = async () => {

@@ -57,7 +57,6 @@ export interface SessionFollower {
  */
 export class SharedSessionRecords implements SessionRecords, SessionCensus, SessionOpeners, TableOwner {
   readonly #deps: SharedSessionRecordsDeps;
-  readonly #others = (): string[] => [...this.#deps.nodes.others()].map(({ peer }) => peer);
   #follower: SessionFollower | null = null;
   readonly #table: SharedTable;
   readonly #everywhere: ReplicationBarrier;
@@ -80,17 +79,16 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    const { bus, clock, maxCached = MAX_CACHED } = deps;
-    const others = this.#others;
+    const { bus, clock, nodes, maxCached = MAX_CACHED } = deps;
     this.#maxCached = maxCached;
     this.#openers = new LruMap(maxCached);
     const bounds = { maxValueBytes: MAX_RECORD_BYTES, maxWaiting: MAX_WAITING, newest: maxCached };
     const settings = { bucket: SESSIONS, ttlMs: KEPT_MS, mergesUnread: true, ...bounds };
     this.#table = new SharedTable(deps, settings, this);
-    const counting = (): boolean => !this.#table.whole || this.#perPrincipal.total > maxCached;
-    this.#counts = new ClusterCounts({ bus, clock, subject: 'trunkline.sessions', others, counting });
+    const counting = (): boolean => !this.#table.complete || this.#perPrincipal.total > maxCached;
+    this.#counts = new ClusterCounts({ bus, clock, nodes, subject: 'trunkline.sessions', counting });
     this.#stopReviewing = atFirstNode(deps, REVIEW_MS, 'sessions_not_reviewed', () => this.#review());
-    this.#everywhere = new ReplicationBarrier({ bus, clock, others, table: this.#table });
+    this.#everywhere = new ReplicationBarrier({ bus, clock, nodes, table: this.#table });
   }
 
   get census(): SessionCensus {
@@ -103,7 +101,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   count(principal: string | null): number {
     const known = principal === null ? this.#perPrincipal.total : this.#perPrincipal.of(principal);
-    return this.#table.whole ? known : Math.max(known, this.#counts.count(principal));
+    return this.#table.complete ? known : Math.max(known, this.#counts.count(principal));
   }
 
   longestUnused(principal: string | null, unusedMs: number): SessionRecord | null {
@@ -131,7 +129,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
    */
   async get(id: string): Promise<SessionRecord | null> {
     const { clock } = this.#deps;
-    let away: unknown = null;
+    let readError: unknown = null;
     const end = clock.now() + READS_MS;
     for (const waitMs of [0, ...LOOKS_MS]) {
       if (waitMs > 0) await pause(clock, waitMs);
@@ -146,26 +144,26 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
       }
       try {
         const found = await this.#table.bucket.get(id);
-        away = null;
+        readError = null;
         this.#answers(true);
         const record = found === null ? null : recordIn(found.value);
         if (record?.by !== undefined) this.#openers.set(id, record.by);
         if (found !== null) return record;
       } catch (error) {
-        away = error;
+        readError = error;
         this.#answers(false);
         if (clock.now() >= end) break;
       }
     }
-    if (away === null && clock.now() >= this.#settlesAt) {
+    if (readError === null && clock.now() >= this.#settlesAt) {
       this.#warnUnlessComplete();
       return null;
     }
     const text =
-      away === null
+      readError === null
         ? 'the session is not known yet at this node, which has just begun, or begun again, to hear of the sessions of the cluster'
         : 'the sessions of the cluster cannot be read at the moment';
-    throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
+    throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: readError });
   }
 
   openerOf(id: string): string | null {
@@ -197,7 +195,8 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   /** Returns `by`; if that node is gone, the node that rendezvous hashing chooses instead. */
   #counterOf(id: string, by: string): string {
     const { bus, nodes } = this.#deps;
-    return nodes.isGone(by) ? rendezvous(id, [bus.peer, ...this.#others()])! : by;
+    if (!nodes.isGone(by)) return by;
+    return rendezvous(id, [bus.peer, ...Array.from(nodes.others(), ({ peer }) => peer)])!;
   }
 
   putEverywhere(record: SessionRecord): Promise<void> {
@@ -217,7 +216,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
 
   /** Rejects if the store does not answer. */
   async visit(visitor: (record: SessionRecord) => boolean): Promise<void> {
-    if ((await this.all()).some(visitor) || this.#table.whole) return;
+    if ((await this.all()).some(visitor) || this.#table.complete) return;
     let found = false;
     const { promise, resolve } = Promise.withResolvers<void>();
     const watch = await this.#table.bucket.watch('>', {
@@ -254,7 +253,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
 
-  heard({ key: id, value }: StateRecord, again: boolean): void {
+  received({ key: id, value }: StateRecord, again: boolean): void {
     const read = recordIn(value);
     if (read?.id !== id) return;
     const facts = this.#kinds.factsOf(read);
@@ -308,10 +307,10 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
       this.#follower?.reviewed(record);
       return false;
     };
-    if (!this.#table.whole) await this.visit(visitor);
+    if (!this.#table.complete) await this.visit(visitor);
   }
 
-  heardAll(): void {
+  listingEnded(): void {
     this.#complete = true;
     this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
   }

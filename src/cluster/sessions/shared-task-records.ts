@@ -1,9 +1,9 @@
 import { deserialize, serialize } from 'node:v8';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { joinedTask } from '../../model/joined-task.ts';
-import type { SharedTasks, TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
-import { sealedAnew } from '../../model/sealing.ts';
+import { mergedTask } from '../../model/merged-task.ts';
+import type { SharedTasks, TaskObserver, TaskRecord, TaskRecords } from '../../model/ports.ts';
+import { resealOutdated } from '../../model/sealing.ts';
 import { keyPrefix, type TaskRoute } from '../../model/task-keys.ts';
 import { BYTES_PER_TASK, MAX_TASKS, type TaskMeasure, TaskSizes } from '../../model/task-sizes.ts';
 import type { FirstNodeDeps } from '../at-first-node.ts';
@@ -36,13 +36,13 @@ type Written = { readonly format: number; readonly record: TaskRecord };
  */
 export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   readonly maxTasks: number;
-  readonly atHand = new TaskSizes();
+  readonly inMemory = new TaskSizes();
   readonly own = new TaskSizes();
   readonly #deps: SharedTaskRecordsDeps;
   readonly #table: SharedTable;
   readonly #resealing: Resealing;
   readonly #counts: Record<TaskMeasure, ClusterCounts>;
-  #follower: TaskFollower | null = null;
+  #observer: TaskObserver | null = null;
   #loaded: readonly TaskRecord[];
 
   constructor(deps: SharedTaskRecordsDeps) {
@@ -55,15 +55,13 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     this.#table = new SharedTable(deps, { bucket: TASKS, ttlMs: KEPT_MS, ...bounds }, this);
     const counts = (of: TaskMeasure): ClusterCounts => {
       const subject = `trunkline.tasks.${of}`;
-      const { tasks, bytes } = this.atHand;
-      const counting = () => !this.#table.whole || tasks.total > maxTasks || bytes.total > maxTasks * BYTES_PER_TASK;
-      return new ClusterCounts({ ...deps, subject, own: this.own[of], others: () => this.#others(), counting });
+      const { tasks, bytes } = this.inMemory;
+      const counting = () => !this.#table.complete || tasks.total > maxTasks || bytes.total > maxTasks * BYTES_PER_TASK;
+      return new ClusterCounts({ ...deps, subject, own: this.own[of], counting });
     };
     this.#counts = { tasks: counts('tasks'), unfinished: counts('unfinished'), bytes: counts('bytes') };
-    const reseal = ({ key, value }: StateRecord): Buffer | null => {
-      const sealed = sealedAnew(deps.sealing, contextOf(key), value.toString());
-      return sealed === null ? null : Buffer.from(sealed);
-    };
+    const reseal = ({ key, value }: StateRecord): string | null =>
+      resealOutdated(deps.sealing, contextOf(key), value.toString());
     this.#resealing = new Resealing({ ...deps, bucket: this.#table.bucket, reseal });
   }
 
@@ -75,8 +73,8 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     return this.#counts.tasks.nodes;
   }
 
-  counted(what: TaskMeasure, principal: string | null): number {
-    return this.#table.whole ? 0 : this.#counts[what].count(principal);
+  publishedTotal(what: TaskMeasure, principal: string | null): number {
+    return this.#table.complete ? 0 : this.#counts[what].count(principal);
   }
 
   load(): Iterable<TaskRecord> {
@@ -95,8 +93,8 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     this.#table.put(key, null);
   }
 
-  follow(follower: TaskFollower): void {
-    this.#follower = follower;
+  setObserver(observer: TaskObserver): void {
+    this.#observer = observer;
   }
 
   forget(key: string): void {
@@ -105,14 +103,14 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   }
 
   async read(route: TaskRoute): Promise<void> {
-    if (this.#table.whole) return;
+    if (this.#table.complete) return;
     const { bucket } = this.#table;
     try {
       for (const key of await bucket.keys(`${keyPrefix(route)}.*`)) {
-        if (this.#follower?.get(key) !== null) continue;
+        if (this.#observer?.get(key) !== null) continue;
         const waiting = this.#table.waiting(key);
         if (waiting === undefined) await this.#table.read(key, true);
-        else if (waiting !== null) this.heard({ key, value: waiting, revision: 0 }, false);
+        else if (waiting !== null) this.received({ key, value: waiting, revision: 0 }, false);
       }
     } catch (cause) {
       const text = 'the tasks of the cluster cannot be read at the moment';
@@ -124,10 +122,6 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     this.#resealing.close();
     for (const counts of Object.values(this.#counts)) counts.close();
     return this.#table.close();
-  }
-
-  #others(): readonly string[] {
-    return [...this.#deps.nodes.others()].map(({ peer }) => peer);
   }
 
   #tell(record: TaskRecord): void {
@@ -151,24 +145,24 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     return Buffer.from(this.#deps.sealing.seal(contextOf(record.key), text));
   }
 
-  heard({ key, value }: StateRecord, again: boolean): void {
+  received({ key, value }: StateRecord, again: boolean): void {
     const record = this.#read(key, value);
     if (record?.key !== key) return;
-    this.#follower?.heard(record);
-    const known = again ? (this.#follower?.get(key) ?? null) : null;
-    if (known !== null && joinedTask(record, shortened(known)) !== record) this.#tell(known);
+    this.#observer?.received(record);
+    const known = again ? (this.#observer?.get(key) ?? null) : null;
+    if (known !== null && mergedTask(record, shortened(known)) !== record) this.#tell(known);
   }
 
   gone(key: string): void {
     // Any node may delete the record; the node that began the task must not keep its copy.
     this.#deps.own.delete(key);
-    this.#follower?.gone(key);
+    this.#observer?.removed(key);
   }
 
   recall(key: string, lost: boolean): Buffer | null {
-    const record = this.#follower?.get(key) ?? null;
-    if (record !== null && (lost || this.#follower?.keeps(key))) return this.#bytesOf(record);
-    if (record !== null) this.#follower?.gone(key);
+    const record = this.#observer?.get(key) ?? null;
+    if (record !== null && (lost || this.#observer?.mustKeep(key))) return this.#bytesOf(record);
+    if (record !== null) this.#observer?.removed(key);
     this.#deps.own.delete(key);
     return null;
   }
@@ -177,7 +171,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
   merged(key: string, value: Buffer, there: Buffer): Buffer {
     const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
     if (ours === null || theirs === null) return value;
-    const joined = joinedTask(ours, theirs);
+    const joined = mergedTask(ours, theirs);
     if (joined === ours) return value;
     const whole = this.#sealed(joined);
     return whole.length <= MAX_RECORD_BYTES ? whole : there;

@@ -6,9 +6,10 @@ import { pause } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { SubscribedResource } from '../../model/ports.ts';
 import type {
   EventSink,
-  LeftStream,
+  OrphanedStream,
   PostAnswer,
   Resumed,
   StreamPost,
@@ -16,13 +17,13 @@ import type {
 } from '../../model/stream-copies.ts';
 import { type ExchangeHeader, exchangeHeader, LONGEST_MS, runElsewhere } from '../calls/remote-calls.ts';
 import { ServedExchange } from '../calls/served-exchange.ts';
-import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
+import type { ClusterParts } from '../cluster-deps.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { ownerOf, SharedSubscriptions } from './shared-subscriptions.ts';
-import type { SpreadStreams } from './spread-streams.ts';
-import { CopiesOfStreams, leftStream, takeOverLeft } from './stream-copies.ts';
+import { ownerOf, type SharedSubscription, SharedSubscriptions } from './shared-subscriptions.ts';
+import { readOrphanedStream, StreamCopyWriter, takeOverStream } from './stream-copies.ts';
+import type { StreamRouter } from './stream-router.ts';
 
 interface ReturnedHeader extends ExchangeHeader {
   readonly endpoint: Endpoint;
@@ -36,11 +37,7 @@ interface ResumeHeader {
   readonly afterId: string;
 }
 
-interface GivenUp {
-  readonly sessionId: string;
-  readonly server: string;
-  readonly uri: string;
-}
+type GivenUp = Pick<SharedSubscription, 'sessionId' | 'server' | 'uri'>;
 
 const RETURNED = 'trunkline.returned';
 const MAX_CALLS = 10_000;
@@ -65,22 +62,22 @@ const MAX_URI = 32 * 1024;
 export class ClientsElsewhere implements StreamsElsewhere {
   readonly self: string;
   /** Undefined without a shared log. */
-  readonly copies: CopiesOfStreams | undefined;
+  readonly copies: StreamCopyWriter | undefined;
   readonly subscriptions: SharedSubscriptions;
   readonly #deps: ClusterParts;
   readonly #nodes: Nodes;
   readonly #leases: Bucket;
-  readonly #streams: SpreadStreams;
+  readonly #streams: StreamRouter;
 
   /** `leases`: bucket with the leases of all nodes. */
-  constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket, streams: SpreadStreams) {
+  constructor(deps: ClusterParts, nodes: Nodes, leases: Bucket, streams: StreamRouter) {
     this.#deps = deps;
     this.#nodes = nodes;
     this.#leases = leases;
     this.#streams = streams;
     const { bus, clock, log } = deps;
     this.self = bus.peer;
-    this.copies = log === undefined ? undefined : new CopiesOfStreams(log, clock);
+    this.copies = log === undefined ? undefined : new StreamCopyWriter(log, clock);
     this.subscriptions = new SharedSubscriptions(deps, nodes);
     const returned = async (serving: BusServing): Promise<void> => {
       const { header, pieces } = unpackFrame<ReturnedHeader>(serving.payload);
@@ -193,14 +190,14 @@ export class ClientsElsewhere implements StreamsElsewhere {
     return false;
   }
 
-  async left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null> {
+  async findOrphaned(sessionId: string, principal: string, afterId: string): Promise<OrphanedStream | null> {
     const { log } = this.#deps;
-    return log === undefined ? null : leftStream(log, sessionId, principal, afterId);
+    return log === undefined ? null : readOrphanedStream(log, sessionId, principal, afterId);
   }
 
-  async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
+  async takeOver(left: OrphanedStream, asEventId: string): Promise<boolean> {
     const { log } = this.#deps;
-    return log !== undefined && takeOverLeft(log, left, asEventId).catch(() => false);
+    return log !== undefined && takeOverStream(log, left, asEventId).catch(() => false);
   }
 
   close(): Promise<void> {

@@ -7,10 +7,10 @@ import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { headOf } from '../frames/frame.ts';
+import type { ConsumerNodes } from '../nodes/consumer-nodes.ts';
 import type { KnownServers } from '../nodes/known-servers.ts';
 import type { OwnAdvertisement } from '../nodes/own-advertisement.ts';
-import type { Users } from '../nodes/users.ts';
-import type { Side, SideMessages } from './side-messages.ts';
+import type { SideMessage, SideMessages } from './side-messages.ts';
 
 /** Clients of other nodes may wait for these notifications, on any connection. */
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
@@ -21,14 +21,20 @@ const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
  */
 export class RelayedEvents implements UpstreamEvents {
   readonly #here: UpstreamEvents;
-  readonly #users: Users;
+  readonly #consumers: ConsumerNodes;
   readonly #messages: SideMessages;
   readonly #known: KnownServers;
   readonly #own: OwnAdvertisement;
 
-  constructor(here: UpstreamEvents, users: Users, messages: SideMessages, known: KnownServers, own: OwnAdvertisement) {
+  constructor(
+    here: UpstreamEvents,
+    consumers: ConsumerNodes,
+    messages: SideMessages,
+    known: KnownServers,
+    own: OwnAdvertisement,
+  ) {
     this.#here = here;
-    this.#users = users;
+    this.#consumers = consumers;
     this.#messages = messages;
     this.#known = known;
     this.#own = own;
@@ -37,7 +43,7 @@ export class RelayedEvents implements UpstreamEvents {
   notification(server: string, sessionId: string | null, message: Message, key: string): void {
     const holder = this.#holder(sessionId);
     if (holder === null) this.#here.notification(server, sessionId, message, key);
-    const side: Side = { kind: 'notification', server, sessionId, key, message: headOf(message) };
+    const side: SideMessage = { kind: 'notification', server, sessionId, key, message: headOf(message) };
     this.#tell(server, sessionId, side, message, FOR_WATCHERS.test(message.method));
   }
 
@@ -52,8 +58,8 @@ export class RelayedEvents implements UpstreamEvents {
     }
   }
 
-  outdated(server: string, notification: Message | null): void {
-    this.#here.outdated(server, notification);
+  contentChanged(server: string, notification: Message | null): void {
+    this.#here.contentChanged(server, notification);
     const head = notification === null ? null : headOf(notification);
     this.#tell(server, null, { kind: 'outdated', server, message: head }, notification);
   }
@@ -95,15 +101,21 @@ export class RelayedEvents implements UpstreamEvents {
   }
 
   #holder(sessionId: string | null): string | null {
-    return sessionId === null ? null : this.#users.holderOf(sessionId);
+    return sessionId === null ? null : this.#consumers.holderOf(sessionId);
   }
 
   /** `instances`: also tells the nodes that have the server. */
-  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, instances = true): void {
+  #tell(
+    server: string,
+    sessionId: string | null,
+    side: SideMessage,
+    message: Message | null = null,
+    instances = true,
+  ): void {
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;
-    const peers = holder === null ? new Set(this.#users.of(server)) : [holder];
+    const peers = holder === null ? new Set(this.#consumers.of(server)) : [holder];
     if (peers instanceof Set && instances) for (const peer of this.#known.instances(server)) peers.add(peer);
-    for (const peer of peers) this.#messages.tell(peer, side, message);
+    for (const peer of peers) this.#messages.send(peer, side, message);
   }
 }

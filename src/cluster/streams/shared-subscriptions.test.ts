@@ -7,8 +7,8 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
+import type { SubscribedAgain } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import type { SubscribedAgain } from '../cluster-deps.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { ownerOf, type SharedSubscription, SharedSubscriptions } from './shared-subscriptions.ts';
 
@@ -55,7 +55,7 @@ class SlowHearing implements SharedState {
         this.removals++;
         return bucket.delete(key, revision);
       },
-      forgetMarks: (olderThanMs) => bucket.forgetMarks(olderThanMs),
+      purgeTombstones: (olderThanMs) => bucket.purgeTombstones(olderThanMs),
       keys: (pattern) => bucket.keys(pattern),
       watch: (pattern, watcher) => bucket.watch(pattern, this.#slowed(watcher)),
     };

@@ -3,7 +3,8 @@ import type { StateRecord } from '../../bus/shared-state.ts';
 import { pause } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { ClusterParts, SubscribedResource } from '../cluster-deps.ts';
+import type { SubscribedResource } from '../../model/ports.ts';
+import type { ClusterParts } from '../cluster-deps.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { SharedTable } from '../shared-table.ts';
 import { jsonIn } from '../store-records.ts';
@@ -141,7 +142,7 @@ export class SharedSubscriptions implements TableOwner {
     return this.#table.close();
   }
 
-  heard({ key, value, revision }: StateRecord): void {
+  received({ key, value, revision }: StateRecord): void {
     const written = writtenIn(value);
     if (this.#closed || written === null || keyOf(written) !== key) return;
     this.#know(key, written, revision);

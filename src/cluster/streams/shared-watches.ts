@@ -1,6 +1,6 @@
 import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { pause, within } from '../../model/clock.ts';
+import { pause, withTimeout } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
@@ -26,7 +26,7 @@ const LOOK_MS = 20;
 /** Limit of questions that this node holds; beyond it, it counts as watching. */
 const MAX_HELD = 10_000;
 
-export function concernsAll({ method }: Message): boolean {
+export function isSubscriptionRequest({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
 }
 
@@ -193,6 +193,6 @@ export class SharedWatches {
     const onEmit = (payload: Buffer): void => resolve(unpackFrame<WatchState>(payload).header.watched);
     const call = bus.call(NAME, packFrame(left), { to: peer, deadlineMs: LONGEST_MS, onEmit });
     void call.outcome.then((ended) => (ended.kind === 'failure' ? resolve(null) : onEmit(ended.payload)));
-    return { watched: within(clock, ASK_MS, promise, () => null), cancel: (reason) => call.cancel(reason) };
+    return { watched: withTimeout(clock, ASK_MS, promise, () => null), cancel: (reason) => call.cancel(reason) };
   }
 }

@@ -16,7 +16,7 @@ import {
 } from '../frames/frame.ts';
 
 /** Messages between nodes outside calls. An MCP message, if any, is the piece of the frame. */
-export type Side =
+export type SideMessage =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
   | { readonly kind: 'streams'; readonly sessionIds: readonly string[] }
@@ -64,7 +64,7 @@ export interface OpenStreams {
   /** The peer has answered that it has the session's stream. */
   foundAt(sessionId: string, peer: string): void;
   /** The peer asks which of the sessions have their streams here; an empty list asks for all open streams. */
-  soughtBy(peer: string, sessionIds: readonly string[]): void;
+  answerSearch(peer: string, sessionIds: readonly string[]): void;
   deliverHere(sessionId: string, message: Message, server?: string): void;
   askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
@@ -118,7 +118,7 @@ export class SideMessages {
   }
 
   /** Never throws. The message is lost if the node or the bus fails. */
-  tell(peer: string, side: Side, message: Message | null = null): void {
+  send(peer: string, side: SideMessage, message: Message | null = null): void {
     const frame = packFrame(side, message === null ? [] : [message.bytes]);
     try {
       this.#deps.bus.publish(`trunkline.side.${peer}`, frame);
@@ -129,7 +129,7 @@ export class SideMessages {
   }
 
   /** Publishes one message of at most 512 KiB to all nodes, including this one. */
-  tellAll(side: Side): void {
+  broadcast(side: SideMessage): void {
     this.#deps.bus.publish(ALL, packFrame(side));
   }
 
@@ -169,7 +169,7 @@ export class SideMessages {
   #receive(payload: Buffer, from: string, streams: OpenStreams, receiver: SideReceiver): void {
     const { events, local, logger } = this.#deps;
     try {
-      const { header: side, pieces } = unpackFrame<Side>(payload);
+      const { header: side, pieces } = unpackFrame<SideMessage>(payload);
       const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
       switch (side.kind) {
         case 'notify':
@@ -179,7 +179,7 @@ export class SideMessages {
           for (const sessionId of side.sessionIds) streams.openedAt(sessionId, from);
           return;
         case 'sought':
-          streams.soughtBy(from, side.sessionIds);
+          streams.answerSearch(from, side.sessionIds);
           return;
         case 'found':
           for (const sessionId of side.sessionIds) streams.foundAt(sessionId, from);
@@ -200,7 +200,7 @@ export class SideMessages {
             events.notification(side.server, null, message(side.message), keyAt(side.key, from));
           return;
         case 'outdated':
-          events.outdated(side.server, side.message === null ? null : message(side.message));
+          events.contentChanged(side.server, side.message === null ? null : message(side.message));
           return;
         case 'lost':
           events.stateLost(side.server, side.sessionId, side.cause);

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { MemorySharedLog } from '../../bus/memory/memory-shared-log.ts';
-import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
+import type { OrphanedStream, StreamCopy, UnansweredRequest } from '../../model/stream-copies.ts';
 import { packFrame } from '../frames/frame.ts';
-import { CopiesOfStreams, leftStream, takeOverLeft } from './stream-copies.ts';
+import { readOrphanedStream, StreamCopyWriter, takeOverStream } from './stream-copies.ts';
 
 const NAME = 'p0123abcd.0123456789abcdef1';
-const OWED: OwedAnswer = { id: '7', method: 'tools/call' };
+const OWED: UnansweredRequest = { id: '7', method: 'tools/call' };
 const idOf = (seq: number): string => `${NAME}~${seq.toString(36)}`;
 
 class OutageLog extends MemorySharedLog {
@@ -26,15 +26,15 @@ class OutageLog extends MemorySharedLog {
 class Bench {
   readonly clock = new FakeClock();
   readonly log = new OutageLog();
-  readonly copies = new CopiesOfStreams(this.log, this.clock);
-  owed: OwedAnswer[] = [];
+  readonly copies = new StreamCopyWriter(this.log, this.clock);
+  owed: UnansweredRequest[] = [];
 
   begin(name = NAME): StreamCopy {
-    return this.copies.begin({ name, sessionId: 's', principal: 'p', owed: () => this.owed });
+    return this.copies.begin({ name, sessionId: 's', principal: 'p', unanswered: () => this.owed });
   }
 
-  after(seq: number, sessionId = 's', principal = 'p'): Promise<LeftStream | null> {
-    return leftStream(this.log, sessionId, principal, idOf(seq));
+  after(seq: number, sessionId = 's', principal = 'p'): Promise<OrphanedStream | null> {
+    return readOrphanedStream(this.log, sessionId, principal, idOf(seq));
   }
 
   /** The events after this one: their numbers and messages, `-` for one that is not there, with the request it answered. */
@@ -72,11 +72,11 @@ test('check:C9 messages within 10 ms are one entry; only its session reads it, a
   assert.deepEqual(await bench.said(10), ['40 one', '50 two']);
   assert.deepEqual(await bench.said(40), ['50 two']);
   assert.deepEqual(await bench.said(50), []);
-  assert.deepEqual((await bench.after(10))?.owed, []);
+  assert.deepEqual((await bench.after(10))?.unanswered, []);
   assert.equal(await bench.after(10, 'other'), null);
   assert.equal(await bench.after(10, 's', 'other'), null);
   for (const id of ['', '~', 'nonsense', `${NAME}~`, `${NAME}.>~1`, `>~1`, NAME.replace('p', 'x'), `${NAME}0~a`]) {
-    assert.equal(await leftStream(bench.log, 's', 'p', id), null, id);
+    assert.equal(await readOrphanedStream(bench.log, 's', 'p', id), null, id);
   }
 });
 
@@ -90,12 +90,12 @@ test('check:C9 unanswered requests are owed, by the latest state', async () => {
   bench.owed = [other];
   copy.add(idOf(2), text('answer'), OWED);
   await bench.clock.advance(10);
-  assert.deepEqual((await bench.after(1))?.owed, [other]);
+  assert.deepEqual((await bench.after(1))?.unanswered, [other]);
   // Cancelled: nothing is said of it.
   bench.owed = [];
   copy.end();
   await bench.clock.advance(10);
-  assert.deepEqual((await bench.after(1))?.owed, []);
+  assert.deepEqual((await bench.after(1))?.unanswered, []);
   assert.deepEqual(await bench.said(1), ['2 answer']);
 });
 
@@ -103,7 +103,7 @@ test('check:C9 check:H5 entries that were too large, dropped or removed are repo
   const bench = new Bench();
   bench.owed = [OWED];
   const copy = bench.begin();
-  const say = (seq: number, message: Buffer, answers: OwedAnswer | null = null): void => {
+  const say = (seq: number, message: Buffer, answers: UnansweredRequest | null = null): void => {
     copy.add(idOf(seq), message, answers);
     bench.copies.flush();
   };
@@ -148,14 +148,14 @@ test('check:C9 a stream is taken over once, and late entries of its node do not 
   await bench.clock.advance(10);
   const left = (await bench.after(1))!;
   assert.equal(left.next, null);
-  const taken = await Promise.all(['g1~1', 'g2~1', 'g3~1'].map((next) => takeOverLeft(bench.log, left, next)));
+  const taken = await Promise.all(['g1~1', 'g2~1', 'g3~1'].map((next) => takeOverStream(bench.log, left, next)));
   assert.equal(taken.filter((done) => done).length, 1);
   copy.add(idOf(3), text('late'), null);
   await bench.clock.advance(10);
   const again = (await bench.after(1))!;
   assert.equal(again.next, ['g1~1', 'g2~1', 'g3~1'][taken.indexOf(true)]);
   assert.deepEqual(await bench.said(1), ['2 two']);
-  assert.equal(await takeOverLeft(bench.log, again, 'g4~1'), false);
+  assert.equal(await takeOverStream(bench.log, again, 'g4~1'), false);
 });
 
 test('an unreadable log, or one without valid entries, gives nothing', async () => {

@@ -2,11 +2,11 @@ import type { SharedLog } from '../../bus/shared-log.ts';
 import type { Clock } from '../../model/clock.ts';
 import type {
   CopiedStream,
-  LeftEvent,
-  LeftStream,
-  OwedAnswer,
+  OrphanedEvent,
+  OrphanedStream,
   StreamCopies,
   StreamCopy,
+  UnansweredRequest,
 } from '../../model/stream-copies.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 
@@ -27,7 +27,7 @@ interface CopiedEvent {
   readonly prev: number;
   /** The message is omitted, because it is too large. */
   readonly left?: true;
-  readonly answers?: OwedAnswer;
+  readonly answers?: UnansweredRequest;
 }
 
 /** Each entry describes its stream completely, so that any other entry may be lost. */
@@ -35,7 +35,7 @@ interface CopiedEvents {
   readonly kind: 'events';
   readonly sessionId: string;
   readonly principal: string;
-  readonly owed: readonly OwedAnswer[];
+  readonly owed: readonly UnansweredRequest[];
   readonly events: readonly CopiedEvent[];
 }
 
@@ -51,7 +51,7 @@ interface CopyEnds {
  * Copies the streams of this node's clients to the log, for other nodes when this one is gone. Events do not wait for the log:
  * readers detect gaps by the numbers.
  */
-export class CopiesOfStreams implements StreamCopies {
+export class StreamCopyWriter implements StreamCopies {
   readonly #log: SharedLog;
   readonly #clock: Clock;
   readonly #waiting = new Set<Copy>();
@@ -98,13 +98,13 @@ export class CopiesOfStreams implements StreamCopies {
 
 class Copy implements StreamCopy {
   bytes = 0;
-  readonly #copies: CopiesOfStreams;
+  readonly #copies: StreamCopyWriter;
   readonly #stream: CopiedStream;
   #events: CopiedEvent[] = [];
   #messages: Buffer[] = [];
   #prev = 0;
 
-  constructor(copies: CopiesOfStreams, stream: CopiedStream) {
+  constructor(copies: StreamCopyWriter, stream: CopiedStream) {
     this.#copies = copies;
     this.#stream = stream;
   }
@@ -117,7 +117,7 @@ class Copy implements StreamCopy {
     return this.#events.length;
   }
 
-  add(eventId: string, message: Buffer, answers: OwedAnswer | null): void {
+  add(eventId: string, message: Buffer, answers: UnansweredRequest | null): void {
     const seq = numberOf(eventId);
     const most = this.#copies.most;
     const left = message.length > most;
@@ -141,8 +141,8 @@ class Copy implements StreamCopy {
   }
 
   take(): Buffer[] {
-    const { sessionId, principal, owed } = this.#stream;
-    const header: CopiedEvents = { kind: 'events', sessionId, principal, owed: owed(), events: this.#events };
+    const { sessionId, principal, unanswered } = this.#stream;
+    const header: CopiedEvents = { kind: 'events', sessionId, principal, owed: unanswered(), events: this.#events };
     const frame = packFrame(header, this.#messages);
     this.#events = [];
     this.#messages = [];
@@ -159,33 +159,35 @@ export function numberOf(eventId: string): number {
 const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
 
 interface Read {
-  readonly events: readonly LeftEvent[];
-  readonly owed: readonly OwedAnswer[];
+  readonly events: readonly OrphanedEvent[];
+  readonly owed: readonly UnansweredRequest[];
   readonly next: string | null;
 }
 
 /** Reads what a node that is gone had sent after the event. Returns null if nothing is known. Never rejects. */
-export async function leftStream(
+export async function readOrphanedStream(
   log: SharedLog,
   sessionId: string,
   principal: string,
   eventId: string,
-): Promise<LeftStream | null> {
+): Promise<OrphanedStream | null> {
   const name = EVENT_ID.exec(eventId)?.[1];
   if (name === undefined) return null;
   try {
     const { entries, position } = await log.read(name);
     const found = read(entries, name, numberOf(eventId), sessionId, principal);
-    return found === null ? null : { name, sessionId, principal, position, ...found };
+    if (found === null) return null;
+    const { events, owed: unanswered, next } = found;
+    return { name, sessionId, principal, position, events, unanswered, next };
   } catch {
     return null;
   }
 }
 
 /** Marks the stream as taken over. False if another node has done so, or has written meanwhile. Rejects with GatewayError. */
-export async function takeOverLeft(
+export async function takeOverStream(
   log: SharedLog,
-  { name, sessionId, principal, next, position }: LeftStream,
+  { name, sessionId, principal, next, position }: OrphanedStream,
   eventId: string,
 ): Promise<boolean> {
   if (next !== null) return false;
@@ -200,13 +202,13 @@ function read(
   sessionId: string,
   principal: string,
 ): Read | null {
-  const events: LeftEvent[] = [];
+  const events: OrphanedEvent[] = [];
   let known = false;
   let last = after;
-  let owed: readonly OwedAnswer[] = [];
+  let owed: readonly UnansweredRequest[] = [];
   let gap = false;
   const answered = new Set<string>();
-  const asked = new Map<string, OwedAnswer>();
+  const asked = new Map<string, UnansweredRequest>();
   for (const entry of entries) {
     const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
     // Another session or principal must not see the stream.

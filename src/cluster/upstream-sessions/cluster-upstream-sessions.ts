@@ -4,9 +4,9 @@ import type {
   OpenedSession,
   SessionLock,
   SessionMember,
-  SessionPlace,
   SharedUpstreamSessions,
   UpstreamSessionRecord,
+  UpstreamSessionRef,
 } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import type { OwnNode } from '../lease/own-node.ts';
@@ -17,7 +17,7 @@ import { Resealing } from '../resealing.ts';
 import { SessionStreams } from './session-streams.ts';
 import {
   type HeldSession,
-  listenAlone,
+  listenWithoutClaim,
   MAX_RECORD_BYTES,
   sessionKeyOf,
   textOf,
@@ -67,29 +67,33 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const sessions = (this.#sessions = new UsedSessions(deps));
     this.streams = new SessionStreams(deps, claims, self, nodes);
     const { clock, logger, sealing } = deps;
-    new Resealing({ bucket: sessions.bucket, sealing, clock, logger, reseal: (record) => sessions.anew(record) });
+    new Resealing({ bucket: sessions.bucket, sealing, clock, logger, reseal: (record) => sessions.reseal(record) });
   }
 
-  async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionLock> {
+  async acquire(
+    place: UpstreamSessionRef,
+    rejected: string | null,
+    wanted: () => boolean,
+  ): Promise<OpenedSession | SessionLock> {
     const { clock } = this.#deps;
     const key = sessionKeyOf(place);
     const own = this.#sessions.get(key);
-    if (own?.unsharable === true && own.generation !== gone) return opened(own);
+    if (own?.unsharable === true && own.generation !== rejected) return opened(own);
     let failedAt: number | null = null;
     let unsure = false;
     for (let lookMs = LOOK_MS; wanted(); lookMs = Math.min(2 * lookMs, MAX_LOOK_MS)) {
       try {
-        const entered = await this.#tryToEnter(place, key, gone);
+        const acquired = await this.#tryAcquire(place, key, rejected);
         this.#openFailures = false;
         failedAt = null;
-        if (entered !== null) return entered;
+        if (acquired !== null) return acquired;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
         unsure = true;
         failedAt ??= clock.now();
-        if (!this.#mayAnswer(key, gone, failedAt)) {
+        if (!this.#mayAnswer(key, rejected, failedAt)) {
           void this.#settle(key);
-          return this.#alone(place, key, gone);
+          return this.#alone(place, key, rejected);
         }
       }
       await pause(clock, lookMs);
@@ -98,20 +102,20 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     throw new GatewayError('NOT_SENT', 'no caller waits for the session any more', { server: place.server });
   }
 
-  async known(place: SessionPlace): Promise<boolean> {
+  async isOpen(place: UpstreamSessionRef): Promise<boolean> {
     const key = sessionKeyOf(place);
     const held = await this.#sessions.read(key).catch(() => null);
     return held === null ? this.#sessions.get(key) !== null : held.sealed !== '';
   }
 
-  join(place: SessionPlace, member: SessionMember): void {
+  join(place: UpstreamSessionRef, member: SessionMember): void {
     const key = sessionKeyOf(place);
     const own = this.#sessions.join(key, place, member);
-    if (own?.unsharable === true) this.#listening.set(member, listenAlone(own, member));
+    if (own?.unsharable === true) this.#listening.set(member, listenWithoutClaim(own, member));
     else this.streams.join(place, own?.key ?? key, member);
   }
 
-  leave(place: SessionPlace, member: SessionMember): void {
+  leave(place: UpstreamSessionRef, member: SessionMember): void {
     const key = sessionKeyOf(place);
     this.#sessions.leave(key, member);
     const leaveStream = this.#listening.get(member);
@@ -121,7 +125,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   async end(
-    place: SessionPlace,
+    place: UpstreamSessionRef,
     generation: string | null,
     withServer: boolean,
   ): Promise<UpstreamSessionRecord | null> {
@@ -153,15 +157,15 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   /** Returns null if another node is opening the session, or wrote first. Rejects with GatewayError. */
-  async #tryToEnter(
-    place: SessionPlace,
+  async #tryAcquire(
+    place: UpstreamSessionRef,
     key: string,
-    gone: string | null,
+    rejected: string | null,
   ): Promise<OpenedSession | SessionLock | null> {
     const sessions = this.#sessions;
     const held = await sessions.read(key);
     // Not the generation that the server rejected.
-    const isOpen = held !== null && held.by === '' && sessions.generation(held) !== gone;
+    const isOpen = held !== null && held.by === '' && sessions.generation(held) !== rejected;
     const record = isOpen ? sessions.open(key, held) : null;
     if (held !== null && record !== null) {
       const generation = sessions.generation(held);
@@ -171,24 +175,24 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     }
     const { bus } = this.#deps;
     const free = held === null || held.by === '' || held.by === bus.peer || !(await this.#claims.lives(held.by));
-    return free ? this.#begin(place, key, held, gone) : null;
+    return free ? this.#begin(place, key, held, rejected) : null;
   }
 
   /** Whether to wait: this node does not know the session, and the store may answer in a moment. */
-  #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
+  #mayAnswer(key: string, rejected: string | null, failedAt: number): boolean {
     const own = this.#sessions.get(key);
-    if (!this.#sessions.connected || this.#openFailures || (own !== null && own.generation !== gone)) return false;
+    if (!this.#sessions.connected || this.#openFailures || (own !== null && own.generation !== rejected)) return false;
     this.#openFailures = this.#deps.clock.now() - failedAt >= SLOW_MS;
     return !this.#openFailures;
   }
 
   async #begin(
-    place: SessionPlace,
+    place: UpstreamSessionRef,
     key: string,
     held: HeldSession | null,
-    gone: string | null,
+    rejected: string | null,
   ): Promise<SessionLock | null> {
-    const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
+    const replaces = rejected !== null || held?.replaces === true || (held !== null && held.sealed !== '');
     const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
     const revision = await this.#sessions.write(key, opening, held);
     if (revision === null) return null;
@@ -203,7 +207,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   async #publish(
-    { server }: SessionPlace,
+    { server }: UpstreamSessionRef,
     key: string,
     record: UpstreamSessionRecord,
     mine: HeldSession,
@@ -268,13 +272,13 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   /** Without the store: returns the known session, or a lock for one of this node's own, published later. */
-  #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionLock {
+  #alone(place: UpstreamSessionRef, key: string, rejected: string | null): OpenedSession | SessionLock {
     const own = this.#sessions.get(key);
-    if (own !== null && own.generation !== gone) return opened(own);
+    if (own !== null && own.generation !== rejected) return opened(own);
     this.#deps.logger.warn('server_session_alone', { server: place.server });
     return {
       kind: 'lock',
-      replaces: gone !== null,
+      replaces: rejected !== null,
       opened: async (record) => {
         this.#tellSoon(key, MAX_TELLS);
         return this.#keep(key, record, false);

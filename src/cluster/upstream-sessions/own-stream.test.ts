@@ -2,22 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import type { SessionMember } from '../../model/ports.ts';
-import { listenAlone, type OwnStream } from './used-sessions.ts';
+import { listenWithoutClaim, type OwnStream } from './used-sessions.ts';
 
 test('a node that listens alone continues where the previous one ended, and reports what may be missed', async () => {
   const stream: OwnStream = {};
   const listened: [string | null, boolean][] = [];
   const member = (heard: string | null): SessionMember => ({
     listens: false,
-    renamed: () => {},
+    generationChanged: () => {},
     listen: (after, gap) => void listened.push([after, gap]),
-    silence: () => heard,
+    stopListening: () => heard,
     replaced: () => {},
   });
   // It came to nothing before it could listen.
-  listenAlone(stream, member(null))();
+  listenWithoutClaim(stream, member(null))();
   for (const heard of ['e7', null, 'e9']) {
-    const leave = listenAlone(stream, member(heard));
+    const leave = listenWithoutClaim(stream, member(heard));
     await settled();
     leave();
     leave();

@@ -7,7 +7,7 @@ import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { SessionMember, SessionPlace } from '../../model/ports.ts';
+import type { SessionMember, UpstreamSessionRef } from '../../model/ports.ts';
 import { sealingOf } from '../../model/sealing.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { NodeView } from '../nodes/node-state.ts';
@@ -15,7 +15,7 @@ import type { Claims } from '../ownership/claims.ts';
 import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
 
 const KEY = Buffer.alloc(32, 7);
-const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
+const PLACE: UpstreamSessionRef = { server: 'web', identity: 'i', key: 'k' };
 const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
 
 /** The store, which may leave writes without an answer, or everything. */
@@ -83,7 +83,7 @@ test('S0.20 a lock whose release the store did not accept is free soon, though i
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
   const [a, b] = [node('a', store, clock), node('b', state, clock)];
-  const lock = await a.enter(PLACE, null, () => true);
+  const lock = await a.acquire(PLACE, null, () => true);
   assert.ok(lock.kind === 'lock');
   store.silent = true;
   await assert.rejects(lock.opened(RECORD), { code: 'UNKNOWN' });
@@ -91,7 +91,7 @@ test('S0.20 a lock whose release the store did not accept is free soon, though i
   let entered: string | null = null;
   const wanted = { still: true };
   const entering = b
-    .enter(PLACE, null, () => wanted.still)
+    .acquire(PLACE, null, () => wanted.still)
     .then(
       ({ kind }) => (entered = kind),
       () => {},
@@ -108,7 +108,13 @@ test('S0.20 a lock whose release the store did not accept is free soon, though i
 
 /** A connection of which nothing is known. */
 function member(): SessionMember {
-  return { listens: false, renamed: () => {}, listen: () => {}, silence: () => null, replaced: () => {} };
+  return {
+    listens: false,
+    generationChanged: () => {},
+    listen: () => {},
+    stopListening: () => null,
+    replaced: () => {},
+  };
 }
 
 /** Lets time pass until the promise has settled; resolves with how long that was. */
@@ -130,12 +136,12 @@ test('S0.20 a store that is connected and does not answer for some seconds makes
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
   const [a, b] = [node('a', state, clock), node('b', store, clock)];
-  const lock = await a.enter(PLACE, null, () => true);
+  const lock = await a.acquire(PLACE, null, () => true);
   assert.ok(lock.kind === 'lock');
   await lock.opened(RECORD);
-  await b.known(PLACE);
+  await b.isOpen(PLACE);
   store.mute = true;
-  const entering = b.enter(PLACE, null, () => true);
+  const entering = b.acquire(PLACE, null, () => true);
   clock.after(3_500, () => {
     store.mute = false;
   });
@@ -150,23 +156,23 @@ test('S0.20 a node that waited for the store in vain opens a session alone, the 
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
   const [a, b] = [node('a', store, clock), node('b', state, clock)];
-  await a.known(PLACE);
+  await a.isOpen(PLACE);
   store.mute = true;
-  const first = a.enter(PLACE, null, () => true);
+  const first = a.acquire(PLACE, null, () => true);
   const waitedMs = await passing(clock, first);
   assert.ok(waitedMs >= 5_000 && waitedMs <= 8_000, String(waitedMs));
   const lock = await first;
   assert.ok(lock.kind === 'lock');
   await lock.opened(RECORD);
   a.join(PLACE, member());
-  const second = a.enter({ ...PLACE, key: 'another' }, null, () => true);
+  const second = a.acquire({ ...PLACE, key: 'another' }, null, () => true);
   assert.ok((await passing(clock, second)) <= 2_100, 'nobody waits again');
   store.mute = false;
   for (let i = 0; i < 40; i++) {
     await clock.advance(100);
     await settled();
   }
-  const entered = await b.enter(PLACE, null, () => true);
+  const entered = await b.acquire(PLACE, null, () => true);
   assert.ok(entered.kind === 'open', 'four seconds later, not half a minute');
 });
 
@@ -175,7 +181,7 @@ test('S0.19 while the secret changes a session stays the same, also unused until
   const state = new MemorySharedState(clock);
   const [old, anew] = [KEY, Buffer.alloc(32, 8)];
   const first = node('a', state, clock, [old]);
-  const lock = await first.enter(PLACE, null, () => true);
+  const lock = await first.acquire(PLACE, null, () => true);
   assert.ok(lock.kind === 'lock');
   const generation = await lock.opened(RECORD);
   const both = node('b', state, clock, [anew, old]);
@@ -185,7 +191,7 @@ test('S0.19 while the secret changes a session stays the same, also unused until
   }
   const third = node('c', state, clock, [anew]);
   for (const one of [third, both]) {
-    const entered = await one.enter(PLACE, null, () => true);
+    const entered = await one.acquire(PLACE, null, () => true);
     assert.ok(entered.kind === 'open');
     assert.deepEqual([entered.record.mcpSessionId, entered.generation], [RECORD.mcpSessionId, generation]);
   }
@@ -196,15 +202,15 @@ test('S0.20 a store that can be read and accepts no writes does not delay a call
   const state = new MemorySharedState(clock);
   const store = new Store(state, clock);
   const [a, b] = [node('a', state, clock), node('b', store, clock)];
-  const lock = await a.enter(PLACE, null, () => true);
+  const lock = await a.acquire(PLACE, null, () => true);
   assert.ok(lock.kind === 'lock');
   await lock.opened(RECORD);
   store.silent = true;
-  const first = b.enter(PLACE, null, () => true);
+  const first = b.acquire(PLACE, null, () => true);
   const waitedMs = await passing(clock, first);
   assert.ok(waitedMs >= 3_000 && waitedMs <= 5_000, String(waitedMs));
   assert.equal((await first).kind, 'lock');
-  const second = b.enter(PLACE, null, () => true);
+  const second = b.acquire(PLACE, null, () => true);
   assert.ok((await passing(clock, second)) <= 100, 'nobody waits again');
 });
 
@@ -216,7 +222,7 @@ test('S0.20 a caller that gives up while the store does not answer leaves no oth
   // Its write arrives, and it does not hear of that.
   store.unheard = true;
   let wanted = true;
-  const entering = a.enter(PLACE, null, () => wanted);
+  const entering = a.acquire(PLACE, null, () => wanted);
   entering.catch(() => {});
   await clock.advance(50);
   await settled();
@@ -227,7 +233,7 @@ test('S0.20 a caller that gives up while the store does not answer leaves no oth
   );
   await assert.rejects(entering, { code: 'NOT_SENT' });
   store.unheard = false;
-  const next = b.enter(PLACE, null, () => true);
+  const next = b.acquire(PLACE, null, () => true);
   assert.ok((await passing(clock, next)) <= 5_000);
   assert.equal((await next).kind, 'lock');
 });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
-import type { SessionMember, SessionPlace } from '../../model/ports.ts';
+import type { SessionMember, UpstreamSessionRef } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';
 import { SessionStreams } from './session-streams.ts';
 
-const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
+const PLACE: UpstreamSessionRef = { server: 'web', identity: 'i', key: 'k' };
 
 interface Reported {
   readonly streams: readonly { readonly key: string; readonly after: string | null }[];
@@ -55,9 +55,9 @@ class Bench {
   join(key: string, listens = false): () => void {
     const member: SessionMember = {
       listens,
-      renamed: () => {},
+      generationChanged: () => {},
       listen: (after) => void this.listened.push(after),
-      silence: () => {
+      stopListening: () => {
         this.silenced++;
         return this.lastEventId;
       },

@@ -1,4 +1,5 @@
-import type { SessionMember, SessionPlace } from '../../model/ports.ts';
+import { chunks } from '../../model/chunks.ts';
+import type { SessionMember, UpstreamSessionRef } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { OwnNode } from '../lease/own-node.ts';
@@ -35,7 +36,7 @@ interface StreamMember {
   disarm: (() => void) | null;
 }
 
-interface Unheard {
+interface UnattendedStreams {
   readonly streams: readonly { readonly key: string; readonly after: string | null }[];
 }
 
@@ -56,13 +57,13 @@ export class SessionStreams {
     this.#self = self;
     this.#nodes = nodes;
     deps.bus.subscribe(SUBJECT, (payload, from) => {
-      if (from !== deps.bus.peer) this.#unheard(unpackFrame<Unheard>(payload).header, from);
+      if (from !== deps.bus.peer) this.#onUnattended(unpackFrame<UnattendedStreams>(payload).header, from);
     });
     deps.clock.after(LEVEL_MS, () => this.#level());
   }
 
   /** May call `member.listen` from now on. */
-  join({ server }: SessionPlace, key: string, member: SessionMember): void {
+  join({ server }: UpstreamSessionRef, key: string, member: SessionMember): void {
     const before = this.#entries.get(key);
     const entry: StreamMember = {
       server,
@@ -88,7 +89,7 @@ export class SessionStreams {
     entry.disarm?.();
     this.#entries.delete(key);
     if (!entry.listening && !entry.trying) return;
-    const after = entry.listening ? entry.member.silence() : null;
+    const after = entry.listening ? entry.member.stopListening() : null;
     entry.listening = false;
     // Another connection of this node may join at once.
     queueMicrotask(() => {
@@ -143,7 +144,7 @@ export class SessionStreams {
         entry.after = null;
         entry.gap = true;
         entry.early = false;
-        entry.member.silence();
+        entry.member.stopListening();
         if (this.#nodes.get(owner.peer) === null) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
       } else if (!this.#present(entry)) {
         if (!this.#entries.has(entry.key)) void this.#release(entry);
@@ -170,13 +171,13 @@ export class SessionStreams {
     if (!entry.listening && !entry.early) return;
     entry.listening = false;
     entry.early = false;
-    const after = entry.member.silence();
+    const after = entry.member.stopListening();
     entry.after = taken ? null : after;
     entry.gap = true;
     if (taken) void this.#try(entry);
   }
 
-  #unheard({ streams }: Unheard, from: string): void {
+  #onUnattended({ streams }: UnattendedStreams, from: string): void {
     for (const { key, after } of streams) {
       const entry = this.#entries.get(key);
       if (entry === undefined || entry.listening || (entry.owner !== null && entry.owner !== from)) continue;
@@ -194,13 +195,12 @@ export class SessionStreams {
     for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
   }
 
-  #tell(streams: Unheard['streams']): void {
-    for (let i = 0; i < streams.length; i += MAX_PER_MESSAGE) {
-      const some = streams.slice(i, i + MAX_PER_MESSAGE);
-      const unheard: Unheard = {
+  #tell(streams: UnattendedStreams['streams']): void {
+    for (const some of chunks(streams, MAX_PER_MESSAGE)) {
+      const unattended: UnattendedStreams = {
         streams: some.map(({ key, after }) => ({ key, after: (after?.length ?? 0) > MAX_AFTER ? null : after })),
       };
-      this.#deps.bus.publish(SUBJECT, packFrame(unheard));
+      this.#deps.bus.publish(SUBJECT, packFrame(unattended));
     }
   }
 

@@ -1,11 +1,12 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
+import { chunks } from '../../model/chunks.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { SessionMember, SessionPlace, UpstreamSessionRecord } from '../../model/ports.ts';
-import { sealedAnew } from '../../model/sealing.ts';
+import type { SessionMember, UpstreamSessionRecord, UpstreamSessionRef } from '../../model/ports.ts';
+import { resealOutdated } from '../../model/sealing.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LruMap } from '../lru-map.ts';
-import { fencingToken, jsonIn, writeOver } from '../store-records.ts';
+import { compareAndSet, fencingToken, jsonIn } from '../store-records.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** TTL of the bucket. Nodes write used sessions once a day. */
@@ -47,16 +48,15 @@ export interface UsedSession extends OwnStream {
   published: boolean;
   /** Whether the record is too large for the store. */
   readonly unsharable: boolean;
-  place: SessionPlace | null;
+  place: UpstreamSessionRef | null;
   member: SessionMember | null;
   /** Monotonic, whole milliseconds. */
   writtenAt: number;
 }
 
 /** The key depends on the definition of the server: another definition has other sessions. */
-export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
-  const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
-  return `session.${digest}`;
+export function sessionKeyOf({ server, identity, key }: UpstreamSessionRef): string {
+  return `session.${hash('sha256', `${server}\n${identity}\n${key}`).slice(0, 40)}`;
 }
 
 /**
@@ -112,7 +112,7 @@ export class UsedSessions {
     this.#kept.delete(key);
   }
 
-  join(key: string, place: SessionPlace, member: SessionMember): UsedSession | null {
+  join(key: string, place: UpstreamSessionRef, member: SessionMember): UsedSession | null {
     const used = this.get(key);
     if (used !== null) Object.assign(used, { place, member });
     return used;
@@ -142,7 +142,7 @@ export class UsedSessions {
 
   /** Writes over the record that was read; null if another node wrote first. */
   write(key: string, written: WrittenSession, over: HeldSession | null): Promise<number | null> {
-    return writeOver(this.bucket, key, textOf(written), over);
+    return compareAndSet(this.bucket, key, textOf(written), over);
   }
 
   generation({ since }: { readonly since: number }): string {
@@ -162,10 +162,10 @@ export class UsedSessions {
   }
 
   /** Seals the record with the key in force. Returns null if that key sealed it, or no key opens it. */
-  anew(found: StateRecord): Buffer | null {
+  reseal(found: StateRecord): string | null {
     const held = heldIn(found);
-    const sealed = held.sealed === '' ? null : sealedAnew(this.#deps.sealing, contextOf(found.key), held.sealed);
-    return sealed === null ? null : textOf({ ...held, sealed });
+    const sealed = held.sealed === '' ? null : resealOutdated(this.#deps.sealing, contextOf(found.key), held.sealed);
+    return sealed === null ? null : textOf({ ...held, sealed }).toString();
   }
 
   look(): void {
@@ -182,8 +182,8 @@ export class UsedSessions {
     try {
       const incarnation = await this.bucket.readIncarnation();
       const lost = this.#incarnation !== '' && incarnation !== this.#incarnation;
-      for (let i = 0; i < all.length; i += MAX_WRITES) {
-        await Promise.all(all.slice(i, i + MAX_WRITES).map((used) => this.#lookAfter(used, lost)));
+      for (const some of chunks(all, MAX_WRITES)) {
+        await Promise.all(some.map((used) => this.#lookAfter(used, lost)));
       }
       this.#incarnation = incarnation;
     } catch (error) {
@@ -240,7 +240,7 @@ export class UsedSessions {
 
   #renamed(used: UsedSession, generation: string): void {
     used.generation = generation;
-    used.member?.renamed(generation);
+    used.member?.generationChanged(generation);
   }
 }
 
@@ -263,23 +263,23 @@ function contextOf(key: string): string {
 
 export interface OwnStream {
   /** Last event that a listener received; null: unknown; undefined: no listener yet. */
-  heard?: string | null;
+  lastEventId?: string | null;
 }
 
 /** Listens without a claim, because no other node can use the session. Returns the function that ends it. */
-export function listenAlone(stream: OwnStream, member: SessionMember): () => void {
+export function listenWithoutClaim(stream: OwnStream, member: SessionMember): () => void {
   let left = false;
   // The member may not be fully constructed until then.
   queueMicrotask(() => {
     if (left) return;
-    const { heard } = stream;
-    stream.heard = null;
-    member.listen(heard ?? null, heard === null);
+    const { lastEventId } = stream;
+    stream.lastEventId = null;
+    member.listen(lastEventId ?? null, lastEventId === null);
   });
   return () => {
     if (left) return;
     left = true;
-    const heard = member.silence();
-    if (stream.heard !== undefined) stream.heard = heard;
+    const lastId = member.stopListening();
+    if (stream.lastEventId !== undefined) stream.lastEventId = lastId;
   };
 }

@@ -88,7 +88,7 @@ export class Expander {
   }
 
   /** Like `expand`, for settings that locate the secret store: it is read after them, so they cannot refer to secrets. */
-  expandPlace(node: ScalarNode, user: string): string | null {
+  expandRefusingSecrets(node: ScalarNode, user: string): string | null {
     if (!node.text.includes('${secret:')) return this.expand(node, user);
     const { source, problems } = this.#options;
     const fix = 'write it as ${NAME} or ${file:…}';
@@ -100,7 +100,7 @@ export class Expander {
    * Like `expand`, but keeps references to values that may be secret, without their defaults. For nodes that `expand` can
    * expand.
    */
-  written(node: ScalarNode): string {
+  expandKeepingReferences(node: ScalarNode): string {
     return node.text.replaceAll(
       patternOf(this.#options.client, false),
       (whole: string, first?: string, second?: string) => {
@@ -124,7 +124,7 @@ export class Expander {
       return null;
     }
     if (value === undefined) return this.#unset(node.text, node.span, user);
-    this.#keep(node.text, value);
+    this.#addSecret(node.text, value);
     return value;
   }
 
@@ -176,7 +176,7 @@ export class Expander {
     if (this.#options.keepsReferences === true) return `\${${inner}}`;
     const value = this.#options.env[name];
     if (value !== undefined && (value !== '' || fallback === null)) {
-      this.#keep(name, value);
+      this.#addSecret(name, value);
       return value;
     }
     return fallback ?? this.#unset(name, span, user);
@@ -200,7 +200,7 @@ export class Expander {
       problems.error('TL1204', source, span, `the input ${JSON.stringify(id)} has no value (used by ${user})`, fix);
       return null;
     }
-    this.#keep('', value);
+    this.#addSecret('', value);
     return value;
   }
 
@@ -215,7 +215,7 @@ export class Expander {
       return null;
     }
     const value = bytes.toString('utf8').replace(/\r?\n$/, '');
-    this.#keep('', value);
+    this.#addSecret('', value);
     return value;
   }
 
@@ -227,7 +227,7 @@ export class Expander {
     }
     const value = stored?.get(name) ?? null;
     if (value !== null) {
-      this.#keep('', value);
+      this.#addSecret('', value);
       return value;
     }
     const message =
@@ -240,7 +240,7 @@ export class Expander {
     return null;
   }
 
-  #keep(name: string, value: string): void {
+  #addSecret(name: string, value: string): void {
     if (!ORDINARY.test(name)) this.#options.secrets.add(value);
   }
 

@@ -2,14 +2,12 @@ import type { ConfigInput } from '../../../schema/config-input.d.ts';
 import { configJsonSchema } from '../schema-json.ts';
 import { inputVariable } from './expand.ts';
 import { child, type ObjectNode } from './node.ts';
-import { filledIn } from './shape.ts';
+import { withDefaults } from './shape.ts';
 
 interface InputQuestion {
   readonly id: string;
   readonly description: string;
   readonly password: boolean;
-  /** Ends the question without an answer. */
-  readonly signal?: AbortSignal;
 }
 
 /** Asks the user on a terminal; null without a terminal. */
@@ -41,7 +39,7 @@ type DeclaredInput = NonNullable<ConfigInput['inputs']>[number];
 /** The declared inputs of a document, by id. */
 export function declaredInputs(root: ObjectNode): ReadonlyMap<string, DeclaredInput> {
   const schema = configJsonSchema().properties!['inputs']!;
-  const inputs = filledIn(child(root, 'inputs'), schema) as readonly DeclaredInput[];
+  const inputs = withDefaults(child(root, 'inputs'), schema) as readonly DeclaredInput[];
   return new Map(inputs.map((input) => [input.id, input]));
 }
 

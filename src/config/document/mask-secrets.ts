@@ -1,5 +1,5 @@
+import { SanitizedText } from '../../model/sanitized-text.ts';
 import { isSecretAssignment, isSecretHeader, isSecretVariable, MASK } from '../../model/secret.ts';
-import { SweptText } from '../../model/swept-text.ts';
 import type { Source, TextSpan } from '../problem/problem.ts';
 import { isString, type Node, type ScalarNode } from './node.ts';
 
@@ -16,7 +16,7 @@ type Keep = (value: string) => void;
 /** Masks the secrets of an unparsed text, including its comments, so that no code frame shows them. */
 export function maskText(source: Source): void {
   const { text } = source;
-  mask(source, { start: 0, end: text.length }, new SweptText(text, [], null, true).words(false), text);
+  mask(source, { start: 0, end: text.length }, new SanitizedText(text, [], null, true).words(false), text);
   let key = '';
   let before = '';
   for (const { 0: whole, 1: double, 2: single, 3: item, 4: bareKey, 5: value, index } of text.matchAll(LITERAL)) {
@@ -24,8 +24,8 @@ export function maskText(source: Source): void {
     const at = item === undefined && value === undefined ? index + 1 : index + whole.length - literal.length;
     const name = bareKey?.replace(/[ \t]*[:=][ \t]*$/, '') ?? key;
     const plain = literal.replace(/\\(.)/g, '$1');
-    const swept = new SweptText(plain, [], null, true);
-    const hidden = isSecretAssignment(name, literal) ? swept.whole() : swept.argument(before);
+    const sanitized = new SanitizedText(plain, [], null, true);
+    const hidden = isSecretAssignment(name, literal) ? sanitized.whole() : sanitized.argument(before);
     mask(source, { start: at, end: at + literal.length }, hidden, plain);
     before = literal;
     BEHIND_KEY.lastIndex = index + whole.length;
@@ -35,7 +35,7 @@ export function maskText(source: Source): void {
 
 /** Masks the secrets of a parsed document. */
 export function maskSecrets(source: Source, root: Node): void {
-  for (const [{ text, span }, swept] of sweptStrings(root, null)) {
+  for (const [{ text, span }, swept] of sanitizedStrings(root, null)) {
     mask(source, inner(source, span), swept, text);
   }
 }
@@ -43,7 +43,7 @@ export function maskSecrets(source: Source, root: Node): void {
 /** The texts of a definition for display: references unexpanded and without defaults, secrets masked. */
 export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
   const shown = new Map<ScalarNode, string>();
-  for (const [node, swept] of sweptStrings(definition, null, '', isWritten)) {
+  for (const [node, swept] of sanitizedStrings(definition, null, '', isWritten)) {
     let text = '';
     let from = 0;
     for (const { start, end } of swept.parts()) {
@@ -58,7 +58,7 @@ export function shownTexts(definition: Node): ReadonlyMap<ScalarNode, string> {
 /** Values in an unexpanded definition that are certainly secrets, for the log redaction. */
 export function secretsIn(definition: Node): Set<string> {
   const secrets = new Set<string>();
-  for (const _ of sweptStrings(definition, (value) => secrets.add(value)));
+  for (const _ of sanitizedStrings(definition, (value) => secrets.add(value)));
   return secrets;
 }
 
@@ -67,20 +67,20 @@ function isWritten(node: Node): node is ScalarNode {
   return node.kind === 'string' || node.kind === 'number';
 }
 
-function* sweptStrings(
+function* sanitizedStrings(
   node: Node,
   keep: Keep | null,
   under = '',
   takes: (node: Node) => node is ScalarNode = isString,
-): Generator<readonly [ScalarNode, SweptText]> {
-  const swept = (text: string): SweptText => new SweptText(text, [], keep, true);
+): Generator<readonly [ScalarNode, SanitizedText]> {
+  const sanitized = (text: string): SanitizedText => new SanitizedText(text, [], keep, true);
   if (node.kind === 'array') {
     let before = '';
     for (const item of node.items) {
       if (takes(item)) {
-        const text = swept(item.text);
+        const text = sanitized(item.text);
         yield [item, isSecretAssignment(under, item.text) ? text.whole() : text.argument(before)];
-      } else yield* sweptStrings(item, keep, '', takes);
+      } else yield* sanitizedStrings(item, keep, '', takes);
       before = takes(item) ? item.text : '';
     }
   }
@@ -88,8 +88,8 @@ function* sweptStrings(
   for (const { key, value } of node.members) {
     if (takes(value)) {
       const secret = isSecret(under, key, value.text);
-      yield [value, secret ? swept(value.text).whole() : swept(value.text).words(false)];
-    } else yield* sweptStrings(value, keep, key, takes);
+      yield [value, secret ? sanitized(value.text).whole() : sanitized(value.text).words(false)];
+    } else yield* sanitizedStrings(value, keep, key, takes);
   }
 }
 
@@ -100,8 +100,8 @@ function isSecret(under: string, key: string, value: string): boolean {
   return isSecretAssignment(key, value);
 }
 
-function mask(source: Source, within: TextSpan, swept: SweptText, text: string): void {
-  const parts = swept.parts();
+function mask(source: Source, within: TextSpan, sanitized: SanitizedText, text: string): void {
+  const parts = sanitized.parts();
   if (source.text.slice(within.start, within.end) === text) {
     for (const { start, end } of parts) source.mask({ start: within.start + start, end: within.start + end });
     // With escapes the offsets differ, so the whole is masked.

@@ -35,7 +35,7 @@ export function parseJson(source: Source, problems: Problems): Node | null {
   // The document has comments only.
   if (tree === undefined && errors.length === 1 && printParseErrorCode(errors[0]!.error) === 'ValueExpected')
     return null;
-  for (const { error, offset, length } of telling(errors, source)) {
+  for (const { error, offset, length } of primaryErrors(errors, source)) {
     const span = { start: offset, end: offset + length };
     const words = EXPLAINED[printParseErrorCode(error)] ?? 'this is not well-formed JSON';
     problems.error('TL1101', source, span, words, syntaxFix(source, span, words));
@@ -44,11 +44,11 @@ export function parseJson(source: Source, problems: Problems): Node | null {
 }
 
 /** The parser recovers from errors: those after an unknown word, or in the same line, mostly follow from the first one. */
-function telling(errors: readonly ParseError[], source: Source): readonly ParseError[] {
+function primaryErrors(errors: readonly ParseError[], source: Source): readonly ParseError[] {
   const lineOf = ({ offset }: ParseError): number => source.position(offset).line;
   const unknown = errors.findIndex(({ error }) => printParseErrorCode(error) === 'InvalidSymbol');
-  const heard = unknown < 0 ? errors : errors.slice(0, unknown + 1);
-  return heard.filter((error, index) => index === 0 || lineOf(heard[index - 1]!) !== lineOf(error)).slice(0, 3);
+  const relevant = unknown < 0 ? errors : errors.slice(0, unknown + 1);
+  return relevant.filter((error, index) => index === 0 || lineOf(relevant[index - 1]!) !== lineOf(error)).slice(0, 3);
 }
 
 /** The parser recurses, so the depth is checked first. Ignores brackets in strings and comments. */

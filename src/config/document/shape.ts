@@ -12,7 +12,7 @@ interface ShapeContext {
 }
 
 /** Keys reserved for features that are not implemented yet; they are refused. */
-export const NOT_YET: Readonly<Record<string, string>> = {
+export const RESERVED_KEYS: Readonly<Record<string, string>> = {
   endpoints: 'virtual servers',
 };
 
@@ -35,34 +35,36 @@ export function checkShape(node: Node, schema: JsonSchema, path: string, context
 }
 
 /** A value of a schema with all defaults, sections and lists filled in. */
-export type Filled<T> = T extends object
+export type WithDefaults<T> = T extends object
   ? T extends readonly unknown[]
     ? T
-    : { readonly [K in keyof T]-?: Filled<Exclude<T[K], undefined>> }
+    : { readonly [K in keyof T]-?: WithDefaults<Exclude<T[K], undefined>> }
   : T;
 
 /**
  * The plain value of a node, with the defaults of its schema. A value of a wrong type counts as absent: `checkShape` reports
  * it.
  */
-export function filledIn(node: Node | undefined, schema: JsonSchema): unknown {
+export function withDefaults(node: Node | undefined, schema: JsonSchema): unknown {
   const target = resolved(schema);
   const { anyOf: branches = [target], properties, additionalProperties, items } = target;
   const branch = node && branches.find((candidate) => hasType(node, candidate));
-  if (branch !== undefined && branch !== target) return filledIn(node, branch);
+  if (branch !== undefined && branch !== target) return withDefaults(node, branch);
   if (branch !== undefined && node?.kind === 'array') {
-    return node.items.map((item) => filledIn(item, items ?? {})).filter((value) => value !== undefined);
+    return node.items.map((item) => withDefaults(item, items ?? {})).filter((value) => value !== undefined);
   }
   if (properties !== undefined) {
     const object = branch !== undefined && node?.kind === 'object' ? node : null;
     const values = Object.entries(properties).map(([key, inner]) => [
       key,
-      filledIn(object === null ? undefined : child(object, key), inner),
+      withDefaults(object === null ? undefined : child(object, key), inner),
     ]);
     return Object.fromEntries(values.filter(([, value]) => value !== undefined));
   }
   if (branch !== undefined && node?.kind === 'object') {
-    return Object.fromEntries(node.members.map(({ key, value }) => [key, filledIn(value, additionalProperties || {})]));
+    return Object.fromEntries(
+      node.members.map(({ key, value }) => [key, withDefaults(value, additionalProperties || {})]),
+    );
   }
   if (branch !== undefined && node?.kind !== 'null') return (node as ScalarNode).value;
   return target.default ?? (target.type === 'array' ? [] : undefined);
@@ -109,7 +111,7 @@ function unknownKey(
   schema: JsonSchema,
   { source, problems, strict, ignored }: ShapeContext,
 ): boolean {
-  const later = Object.hasOwn(NOT_YET, key) ? NOT_YET[key] : undefined;
+  const later = Object.hasOwn(RESERVED_KEYS, key) ? RESERVED_KEYS[key] : undefined;
   if (later !== undefined) {
     problems.error('TL1305', source, span, `${path} has no effect yet: it comes with ${later}`);
     return false;

@@ -1,13 +1,13 @@
 import { basename } from 'node:path';
 import { CLIENT_KEYS, type ClientFormat, clientOf } from '../client.ts';
 import { child, isString, type Node, type ObjectNode, objectAt } from '../document/node.ts';
-import { NOT_YET } from '../document/shape.ts';
+import { RESERVED_KEYS } from '../document/shape.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
 import { nearestProject } from './find-config.ts';
 
 /** One server of a file, before reading. */
-export interface WrittenDefinition {
+export interface RawDefinition {
   readonly name: string;
   readonly nameSpan: TextSpan;
   readonly node: Node;
@@ -23,7 +23,7 @@ export interface Layout {
   readonly ours: boolean;
   /** Names of the containers found, such as `mcpServers`; empty for a root map and for a file of settings only. */
   readonly containers: readonly string[];
-  readonly definitions: readonly WrittenDefinition[];
+  readonly definitions: readonly RawDefinition[];
   /** Every top-level key is a server. */
   readonly isRootMap: boolean;
   /** The object that contains `inputs`. */
@@ -51,7 +51,7 @@ const OUR_SERVER_KEYS = [
 export function findDefinitions(root: ObjectNode, source: Source, problems: Problems, cwd: string): Layout {
   let inputsOf = root;
   const containers: string[] = [];
-  const definitions: WrittenDefinition[] = [];
+  const definitions: RawDefinition[] = [];
   for (const container of CONTAINERS) {
     let node = child(root, container);
     let path = container;
@@ -73,13 +73,13 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
   const shadowed = new Set(local.map(({ name }) => name));
   const shown = definitions.filter((one) => !shadowed.has(one.name) && !isExcluded(one, root, source, problems));
   const all = [...shown, ...local];
-  const client = clientOf(source.file, containers, toldBy(root));
+  const client = clientOf(source.file, containers, clientFromContent(root));
   const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
   if (isRootMap) all.push(...entries(root, '', source, problems));
   return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
 }
 
-function entries(node: Node, path: string, source: Source, problems: Problems): WrittenDefinition[] {
+function entries(node: Node, path: string, source: Source, problems: Problems): RawDefinition[] {
   if (node.kind === 'object') {
     return node.members
       .filter(({ key }) => key !== '$schema')
@@ -110,7 +110,7 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
 }
 
 /** Claude Code's local scope: `projects.<folder>.mcpServers` of the nearest folder. */
-function projectServers(root: ObjectNode, cwd: string): WrittenDefinition[] {
+function projectServers(root: ObjectNode, cwd: string): RawDefinition[] {
   const projects = objectAt(root, 'projects');
   if (projects === undefined) return [];
   const keys = projects.members.map(({ key }) => key);
@@ -135,7 +135,7 @@ export function foldersWithServers(root: ObjectNode): readonly string[] {
 
 /** Gemini's `mcp.allowed` and `mcp.excluded` select its servers. */
 function isExcluded(
-  { name, nameSpan, path }: WrittenDefinition,
+  { name, nameSpan, path }: RawDefinition,
   root: ObjectNode,
   source: Source,
   problems: Problems,
@@ -166,7 +166,7 @@ function isOurs(
   root: ObjectNode,
   source: Source,
   client: ClientFormat,
-  definitions: readonly WrittenDefinition[],
+  definitions: readonly RawDefinition[],
 ): boolean {
   if (/^trunkline\.\w+$/.test(basename(source.file))) return true;
   const schema = child(root, '$schema');
@@ -179,7 +179,7 @@ function isOurs(
 }
 
 /** The client of a file at any path, if the file has content that only this client writes. */
-function toldBy(root: ObjectNode): 'continue' | 'opencode' | null {
+function clientFromContent(root: ObjectNode): 'continue' | 'opencode' | null {
   const schema = child(root, 'schema');
   // A block has a schema version and a list of servers.
   if (isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array') return 'continue';
@@ -192,7 +192,7 @@ function toldBy(root: ObjectNode): 'continue' | 'opencode' | null {
 /** Whether this is a top-level setting of Trunkline. */
 export function isSetting(key: string): boolean {
   if (key === '$schema' || key === 'inputs' || CONTAINERS.includes(key)) return false;
-  return Object.hasOwn(configJsonSchema().properties ?? {}, key) || Object.hasOwn(NOT_YET, key);
+  return Object.hasOwn(configJsonSchema().properties ?? {}, key) || Object.hasOwn(RESERVED_KEYS, key);
 }
 
 /** Whether a top-level key is not checked as a setting: a container, `$schema`, `inputs`, `projects`, or a client's own key. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigWatch, FilesAnswer } from './watch-config.ts';
+import { ConfigWatch, FileSystemProbe } from './watch-config.ts';
 
 let folder = '';
 let watch: ConfigWatch | null = null;
@@ -127,18 +127,18 @@ test('nothing is reported after close', async () => {
 });
 
 test('check:A8 existing, missing and invalid files count as answered', async () => {
-  await new FilesAnswer().answered([import.meta.filename, '/no/such/file', import.meta.dirname]);
+  await new FileSystemProbe().waitUntilResponsive([import.meta.filename, '/no/such/file', import.meta.dirname]);
 });
 
 test('check:A8 while a file gives no answer it is not read a second time, so that at most one thread waits for it', async () => {
   const looked: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
-  const files = new FilesAnswer((file) => {
+  const files = new FileSystemProbe((file) => {
     looked.push(file);
     return file === 'hangs' ? promise : Promise.resolve();
   });
   let answered = 0;
-  for (let i = 0; i < 3; i++) void files.answered(['a', 'hangs', 'b']).then(() => answered++);
+  for (let i = 0; i < 3; i++) void files.waitUntilResponsive(['a', 'hangs', 'b']).then(() => answered++);
   await new Promise(setImmediate);
   assert.deepEqual([looked, answered], [['a', 'hangs'], 0]);
   resolve();

@@ -127,7 +127,7 @@ function hashOf(file: string): string {
  * Before a periodic reading, this class checks on a pool thread that the files respond. A check without an answer occupies one
  * of those threads; no second one starts meanwhile.
  */
-export class FilesAnswer {
+export class FileSystemProbe {
   readonly #look: (file: string) => Promise<void>;
   #looking: Promise<void> | null = null;
 
@@ -136,7 +136,7 @@ export class FilesAnswer {
   }
 
   /** Resolves when the file system has responded for each file, including with an error. Never rejects. */
-  answered(files: readonly string[]): Promise<void> {
+  waitUntilResponsive(files: readonly string[]): Promise<void> {
     this.#looking ??= this.#all(files).finally(() => {
       this.#looking = null;
     });

@@ -106,7 +106,7 @@ export class Problems {
   }
 
   /** Runs `read` and returns the errors that it reports, without adding them to the others. */
-  apart(read: () => void): readonly ConfigProblem[] {
+  capture(read: () => void): readonly ConfigProblem[] {
     const others = this.errors;
     const own: ConfigProblem[] = [];
     this.errors = own;

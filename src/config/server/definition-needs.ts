@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isPublicAddress } from '../../model/host-address.ts';
+import { bareHost, isPublicAddress } from '../../model/host-address.ts';
 import type { Server } from '../../model/server.ts';
 import { type Node, type ObjectNode, objectAt } from '../document/node.ts';
 import { flattened } from './flattened.ts';
@@ -76,10 +76,7 @@ const LOCAL_NAME =
  * address that a name resolves to is checked when connecting.
  */
 export function isPublicUrl(url: string): boolean {
-  const host = new URL(url).hostname
-    .toLowerCase()
-    .replace(/^\[|\]$/g, '')
-    .replace(/\.$/, '');
+  const host = bareHost(new URL(url).hostname).toLowerCase().replace(/\.$/, '');
   if (isIP(host) !== 0) return isPublicAddress(host);
   return host.includes('.') && !LOCAL_NAME.test(host);
 }

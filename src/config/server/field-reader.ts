@@ -68,7 +68,7 @@ export class FieldReader {
   }
 
   /** Like `text`; undefined if it is absent, null after a problem. */
-  given(key: string): string | null | undefined {
+  optionalText(key: string): string | null | undefined {
     return this.has(key) ? this.text(key) : undefined;
   }
 
@@ -88,7 +88,7 @@ export class FieldReader {
   writtenWords(key: string): string[] {
     const node = child(this.node, key);
     const words = isString(node) ? [node] : node?.kind === 'array' ? node.items.filter(isWord) : [];
-    return words.map((word) => (isString(word) ? this.context.expander.written(word) : word.text));
+    return words.map((word) => (isString(word) ? this.context.expander.expandKeepingReferences(word) : word.text));
   }
 
   word(node: ScalarNode, inner: string, shellNames = false): string | null {
@@ -113,15 +113,15 @@ export class FieldReader {
   }
 
   /** Resolves a path: `~/x` from home, relative ones from the configuration's folder. */
-  placed(path: string): string {
+  resolvePath(path: string): string {
     const { folder, home } = this.context;
     if (path === '~' || path.startsWith('~/')) return resolve(home, path.slice(2));
     return isAbsolute(path) ? path : resolve(folder, path);
   }
 
   /** Resolves the path of a program; leaves a bare name to the PATH. */
-  placedCommand(command: string): string {
-    return /[/\\]/.test(command) || command === '~' ? this.placed(command) : command;
+  resolveCommand(command: string): string {
+    return /[/\\]/.test(command) || command === '~' ? this.resolvePath(command) : command;
   }
 }
 

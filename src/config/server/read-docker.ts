@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
-import type { Filled } from '../document/shape.ts';
+import type { WithDefaults } from '../document/shape.ts';
 import type { FieldReader } from './field-reader.ts';
 import { readEnv } from './read-stdio.ts';
 
@@ -12,15 +12,15 @@ const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 const VOLUME = /^([^:]+):(\/[^:]*)(?::((?:ro|rw|z|Z)(?:,(?:ro|rw|z|Z))*))?$/;
 const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
-type Values = Filled<NonNullable<ServerInput['docker']>>;
+type Values = WithDefaults<NonNullable<ServerInput['docker']>>;
 
 /** A server in a container (S2.8, S2.22); null after a problem. */
 export function readDocker(fields: FieldReader, values: Values): DockerSpec | null {
   const inner = fields.inner('docker');
   if (inner === null) return null;
-  const container = inner.given('container');
-  const image = inner.given('image');
-  const engine = inner.given('engine');
+  const container = inner.optionalText('container');
+  const image = inner.optionalText('image');
+  const engine = inner.optionalText('engine');
   const env = readEnv(fields);
   if (container === null || image === null || engine === null || env === null) return null;
   if ((container === undefined) === (image === undefined)) {
@@ -41,7 +41,7 @@ function readImage(fields: FieldReader, inner: FieldReader, name: string, values
   const command = fields.has('args') ? fields.words('args') : [];
   const program = fields.first('command', 'cmd');
   const entrypoint = program === null ? undefined : fields.words(program.key, true);
-  const cwd = fields.given('cwd');
+  const cwd = fields.optionalText('cwd');
   const volumes = inner.has('volumes') ? inner.words('volumes') : [];
   if (command === null || entrypoint === null || cwd === null || volumes === null) return null;
   const mounts = volumes.map((volume) => mountOf(volume, fields));
@@ -66,7 +66,7 @@ function readImage(fields: FieldReader, inner: FieldReader, name: string, values
 function mountOf(volume: string, fields: FieldReader): string | null {
   const [, source, target, options] = VOLUME.exec(volume) ?? [];
   if (source === undefined || target === undefined) return null;
-  const from = VOLUME_NAME.test(source) ? source : fields.placed(source);
+  const from = VOLUME_NAME.test(source) ? source : fields.resolvePath(source);
   if (!VOLUME_NAME.test(from) && !isAbsolute(from)) return null;
   return [from, target, ...(options === undefined ? [] : [options])].join(':');
 }

@@ -17,5 +17,5 @@ export function readExec(auth: FieldReader | undefined): ExecSpec | null | undef
   }
   const timeout = fields.first('timeoutMs')?.node;
   const timeoutMs = timeout?.kind === 'number' ? (timeout.value as number) : DEFAULTS.execTimeoutMs;
-  return { command: fields.placedCommand(command), args, env, cwd: fields.context.folder, timeoutMs };
+  return { command: fields.resolveCommand(command), args, env, cwd: fields.context.folder, timeoutMs };
 }

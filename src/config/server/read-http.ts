@@ -173,7 +173,7 @@ function readAuth(fields: FieldReader): { readonly spec: AuthSpec | null } | nul
     scopes,
     issuer: text('issuer'),
     subjectToken: secret('subjectToken'),
-    subjectTokenFile: file === null ? null : fields.placed(file),
+    subjectTokenFile: file === null ? null : fields.resolvePath(file),
     idpTokenEndpoint: text('idpTokenEndpoint'),
     idpClientId: text('idpClientId'),
     idpClientSecret: secret('idpClientSecret'),

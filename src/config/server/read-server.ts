@@ -1,14 +1,14 @@
 import { homedir } from 'node:os';
 import type { ServerInput } from '../../../schema/config-input.d.ts';
-import { callersApart } from '../../model/caller-part.ts';
+import { separationOf } from '../../model/caller-partition.ts';
+import { secretsOf } from '../../model/sanitized-definition.ts';
 import { isOwnProcess, type Origin, type Server, type ToolFilter } from '../../model/server.ts';
-import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS } from '../client.ts';
-import { LONGEST_MS } from '../defaults.ts';
+import { MAX_TIME_MS } from '../defaults.ts';
 import { Expander, type ExpanderOptions } from '../document/expand.ts';
 import { child, type Node } from '../document/node.ts';
-import { checkShape, type Filled, filledIn } from '../document/shape.ts';
-import type { WrittenDefinition } from '../files/containers.ts';
+import { checkShape, type WithDefaults, withDefaults } from '../document/shape.ts';
+import type { RawDefinition } from '../files/containers.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 import { FieldReader, type ReadingContext } from './field-reader.ts';
 import { flattened } from './flattened.ts';
@@ -42,7 +42,7 @@ function mapFix(node: Node): string | undefined {
  * Reads one definition as a Server of the model under its final name. Returns null after a problem, and for an entry that is no
  * server (a client's built-in). The problems of a disabled server are warnings.
  */
-export function readServer(definition: WrittenDefinition, name: string, context: ReadingContext): Server | null {
+export function readServer(definition: RawDefinition, name: string, context: ReadingContext): Server | null {
   const { source, problems, strict } = context;
   const { path, node } = definition;
   if (strict && name !== definition.name) {
@@ -54,7 +54,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     return null;
   }
   const fields = new FieldReader(context, flattened(node), path);
-  const values = filledIn(fields.node, serverJsonSchema()) as Filled<ServerInput>;
+  const values = withDefaults(fields.node, serverJsonSchema()) as WithDefaults<ServerInput>;
   const enabled = readEnabled(fields, values);
   problems.lenient = !enabled;
   try {
@@ -83,7 +83,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
     if (transport === null) return null;
     const { description = null, isolationHeader = null, retry, trusted, cache, start, probeMs, drift, limits } = values;
     for (const secret of secretsOf({ transport, description })) context.secrets.add(secret);
-    const apart = callersApart(transport);
+    const callerSeparation = separationOf(transport);
     const isolation = readIsolation(fields, values, transport);
     const { maxMessageBytes } = limits;
     const origin: Origin = { file: source.file, ...source.position(definition.nameSpan.start) };
@@ -96,7 +96,7 @@ export function readServer(definition: WrittenDefinition, name: string, context:
       replicas: readReplicas(fields, { transport, isolation, limits }, values.replicas),
       singleton: values.singleton,
       isolationHeader,
-      ...(apart === undefined ? {} : { apart }),
+      ...(callerSeparation === undefined ? {} : { callerSeparation }),
       timeoutMs,
       toolTimeoutMs: toolTimeouts(values.tools),
       ...(startupTimeoutMs === undefined ? {} : { startupTimeoutMs }),
@@ -118,11 +118,11 @@ export function readServer(definition: WrittenDefinition, name: string, context:
 }
 
 /** Whether the definition describes a remote server. */
-export function hasUrl({ node }: WrittenDefinition): boolean {
+export function hasUrl({ node }: RawDefinition): boolean {
   return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
 }
 
-function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<Filled<ServerInput>>): boolean {
+function readEnabled(fields: FieldReader, { enabled, disabled }: Partial<WithDefaults<ServerInput>>): boolean {
   if (enabled !== undefined && enabled === disabled) {
     const both = `${fields.path} has enabled and disabled both ${enabled}`;
     fields.error('TL1306', child(fields.node, 'disabled') ?? null, both);
@@ -159,7 +159,7 @@ export function readTimeout(fields: FieldReader, timeoutMs: number): number {
 
 function readStartupTimeout(
   fields: FieldReader,
-  { startupTimeoutMs: own }: Partial<Filled<ServerInput>>,
+  { startupTimeoutMs: own }: Partial<WithDefaults<ServerInput>>,
 ): number | undefined {
   const found = fields.first('startup_timeout_sec', 'startup_timeout_ms', 'initTimeout', 'connectionTimeout');
   if (found === null || found.node.kind !== 'number') return own;
@@ -171,7 +171,7 @@ function readStartupTimeout(
 /** Reports a time above the limit and returns undefined for it. */
 function inMs(fields: FieldReader, { key, node }: { readonly key: string; readonly node: Node }, unit: number) {
   const ms = node.kind === 'number' ? Math.max(1, Math.round((node.value as number) * unit)) : 1;
-  if (ms <= LONGEST_MS) return ms;
+  if (ms <= MAX_TIME_MS) return ms;
   fields.error('TL1303', node, `${fields.path}.${key} is longer than a week`);
   return undefined;
 }
@@ -183,7 +183,7 @@ function readIsolation(
   transport: Server['transport'],
 ): Server['isolation'] {
   const written = isolation ?? null;
-  if (written === 'shared' && callersApart(transport) !== undefined) {
+  if (written === 'shared' && separationOf(transport) !== undefined) {
     const message = `${fields.path} tells its callers apart, by "auth.per" or "forwardHeaders", so they cannot share a connection`;
     fields.error('TL1306', child(fields.node, 'isolation') ?? null, message, 'leave out "isolation"');
   }

@@ -1,6 +1,6 @@
 import type { ServerInput } from '../../../schema/config-input.d.ts';
 import type { SshSpec } from '../../model/server.ts';
-import type { Filled } from '../document/shape.ts';
+import type { WithDefaults } from '../document/shape.ts';
 import type { FieldReader } from './field-reader.ts';
 
 const PORT = 22;
@@ -10,7 +10,7 @@ const USER = /^[A-Za-z0-9_][A-Za-z0-9_.+@\\-]{0,254}$/;
 /** `user@host:port`; an IPv6 address is in brackets. */
 const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
 
-type Values = Filled<NonNullable<ServerInput['ssh']>>;
+type Values = WithDefaults<NonNullable<ServerInput['ssh']>>;
 
 /** The SSH host of a server, from `"user@host:port"` or an object; null without one, undefined after a problem (S2.22, S2.23). */
 export function readSsh(fields: FieldReader, values: Values): SshSpec | null | undefined {
@@ -43,10 +43,10 @@ function shortForm(fields: FieldReader): SshSpec | null {
 }
 
 function longForm(fields: FieldReader, values: Values): SshSpec | null {
-  const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.given(key));
+  const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) => fields.optionalText(key));
   if (texts.includes(null)) return null;
   const [host = '', user, ...files] = texts as (string | undefined)[];
-  const [identityFile = null, knownHostsFile = null] = files.map((path) => (path ? fields.placed(path) : null));
+  const [identityFile = null, knownHostsFile = null] = files.map((path) => (path ? fields.resolvePath(path) : null));
   const { port = PORT, hostKeys, controlMaster = false } = typeof values === 'object' ? values : {};
   const keys = hostKeys === 'yes' ? hostKeys : 'accept-new';
   return { host, user: user || null, port, identityFile, knownHostsFile, hostKeys: keys, controlMaster };

@@ -5,13 +5,13 @@ import { Secret } from '../../model/secret.ts';
 import type { RunAs, StdioSpec } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
-import type { Filled } from '../document/shape.ts';
+import type { WithDefaults } from '../document/shape.ts';
 import { type Problems, Source, type TextSpan } from '../problem/problem.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { readSsh } from './read-ssh.ts';
 import { warnOfPlaceholder } from './warn-of-placeholder.ts';
 
-type RunAsInput = Filled<NonNullable<ServerInput['runAs']>>;
+type RunAsInput = WithDefaults<NonNullable<ServerInput['runAs']>>;
 
 const ENVIRONMENT_NAME = /^[^=\u0000]+$/;
 /** Variable names that the shell of an SSH host accepts. */
@@ -20,7 +20,7 @@ const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** The process of a definition; null after a problem. */
 export function readStdio(
   fields: FieldReader,
-  { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<Filled<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
+  { ssh: sshValues, runAs: runAsValues, inheritEnv }: Pick<WithDefaults<ServerInput>, 'ssh' | 'runAs' | 'inheritEnv'>,
 ): StdioSpec | null {
   fields.warnUseless(
     ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls', 'forwardHeaders', 'auth'],
@@ -42,7 +42,7 @@ export function readStdio(
   }
   warnOfShellWords(fields, named);
   // Paths of an SSH host are resolved there.
-  const command = ssh === null ? fields.placedCommand(named) : named;
+  const command = ssh === null ? fields.resolveCommand(named) : named;
   const [first = '', ...rest] = program.written;
   const written = { command: first === named ? command : first, args: [...rest, ...fields.writtenWords('args')] };
   return {
@@ -52,7 +52,7 @@ export function readStdio(
     ...(isDeepStrictEqual(written, { command, args: all }) ? {} : { written }),
     env,
     inheritEnv: inheritEnv ?? fields.names('env_vars', 'env_keys') ?? false,
-    cwd: ssh === null ? fields.placed(cwd) : cwd,
+    cwd: ssh === null ? fields.resolvePath(cwd) : cwd,
     ...(ssh === null ? {} : { ssh }),
     ...(runAs === null ? {} : { runAs }),
   };
@@ -116,7 +116,7 @@ export function readEnv(fields: FieldReader): Record<string, Secret> | null {
   const envFile = fields.first('envFile');
   if (envFile !== null) {
     const path = fields.text('envFile');
-    const file = path === null ? null : fields.placed(path);
+    const file = path === null ? null : fields.resolvePath(path);
     if (file !== null) files.add(file);
     const named = { source, span: envFile.node.span, user: `${fields.path}.envFile` };
     const values = file === null ? null : readEnvFile(file, named, problems);

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
-import type { WrittenDefinition } from '../files/containers.ts';
+import type { RawDefinition } from '../files/containers.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 
 /** The place where a name was taken, over all files. */
 export interface TakenName {
-  readonly name: string;
   readonly written: string;
   readonly source: Source;
   readonly span: TextSpan;
@@ -17,13 +16,13 @@ export interface TakenName {
  * and `_` (Codex rewrites one to the other). `taken` has the names of earlier files and gets those of this one.
  */
 export function nameServers(
-  definitions: readonly WrittenDefinition[],
+  definitions: readonly RawDefinition[],
   strict: boolean,
   source: Source,
   problems: Problems,
   taken: Map<string, TakenName>,
-): Map<WrittenDefinition, string> {
-  const names = new Map<WrittenDefinition, string>();
+): Map<RawDefinition, string> {
+  const names = new Map<RawDefinition, string>();
   for (const definition of definitions) {
     const { name: written, nameSpan: span } = definition;
     const name = serverNameOf(written);
@@ -32,7 +31,7 @@ export function nameServers(
       problems.warn('TL1403', source, span, message);
     }
     const first = taken.get(foldedName(name));
-    if (first === undefined) taken.set(foldedName(name), { name, written, source, span });
+    if (first === undefined) taken.set(foldedName(name), { written, source, span });
     else problems.error('TL1404', source, span, confusion(written, source, first));
     names.set(definition, name);
   }

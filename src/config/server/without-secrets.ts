@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { isSecretHeader, isSecretVariable } from '../../model/secret.ts';
 
 const VARIABLES = /^(?:env|environment|envs)$/;
@@ -24,7 +25,8 @@ export function withoutSecrets<T extends object>(server: string, definition: T, 
   return Object.fromEntries(moved) as T;
 }
 
-/** Name of the secret for a variable, header or input of this name. */
+/** Name of the secret for a variable, header or input of this name; a digest replaces the end of one that is too long. */
 export function secretNameOf(server: string, name: string): string {
-  return `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-').slice(0, 128);
+  const full = `${server}-${name.toLowerCase()}`.replaceAll(/[^A-Za-z0-9_.-]/g, '-');
+  return full.length <= 128 ? full : `${full.slice(0, 115)}-${hash('sha256', full).slice(0, 12)}`;
 }

@@ -2,7 +2,7 @@ import { MASK } from '../../model/secret.ts';
 import type { Origin } from '../../model/server.ts';
 import { shownTexts } from '../document/mask-secrets.ts';
 import type { Node, ObjectNode, ScalarNode } from '../document/node.ts';
-import { filledIn } from '../document/shape.ts';
+import { withDefaults } from '../document/shape.ts';
 import type { Source } from '../problem/problem.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 
@@ -45,7 +45,7 @@ export function writtenValues(origin: Origin): readonly WrittenValue[] {
     values.push({ key, value, file: source.file, ...source.position(leaf.span.start) });
   }
   const given = new Set(values.map(({ key }) => key));
-  for (const [key, value] of defaultsOf(filledIn(undefined, serverJsonSchema()), '')) {
+  for (const [key, value] of defaultsOf(withDefaults(undefined, serverJsonSchema()), '')) {
     if (!given.has(key)) values.push({ key, value, file: null, line: null, column: null });
   }
   return values;

@@ -5,7 +5,7 @@ import { didYouMean, type Problems } from '../problem/problem.ts';
 import { serverNameOf } from '../server/server-names.ts';
 import type { Setting } from './settings.ts';
 
-export const SHORTEST_KEY = 16;
+export const MIN_KEY_LENGTH = 16;
 const VARIABLE = /^\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^}]*)?\}$/;
 
 /** The agents of the configuration. Duplicate keys are found by comparing them in full; callers are checked by digest. */
@@ -31,8 +31,8 @@ export function readAgents(
     const key = expander.expand(node, `${path}.key`);
     if (key === null) continue;
     const owner = owners.get(key);
-    if (key.length < SHORTEST_KEY) {
-      const message = `${path}.key has ${key.length} characters; ${SHORTEST_KEY} are the least`;
+    if (key.length < MIN_KEY_LENGTH) {
+      const message = `${path}.key has ${key.length} characters; ${MIN_KEY_LENGTH} are the least`;
       problems.error('TL1501', source, node.span, message);
     } else if (/[^\u0021-\u007e]/.test(key)) {
       problems.error('TL1303', source, node.span, `${path}.key holds blanks or characters that no header can carry`);

@@ -92,14 +92,14 @@ class ClusterReader {
 
   #addresses(): readonly NatsAddress[] {
     const { nats, setting } = this.#reading;
-    const written = this.#written().map((item) => setting?.expander.expandPlace(item, 'cluster.nats') ?? '');
+    const written = this.#written().map((item) => setting?.expander.expandRefusingSecrets(item, 'cluster.nats') ?? '');
     const addresses = nats === undefined ? written : nats.split(',').map((part) => part.trim());
     if (addresses.length === 0) this.#error('TL1702', 'nats', 'cluster.nats says no server of NATS');
     return addresses.flatMap((address) => this.#usable('TL1702', 'nats', address, readNatsAddress(address)) ?? []);
   }
 
   /** The credentials in the addresses. The client uses the same ones for each server, so they must not differ. */
-  #said(addresses: readonly NatsAddress[]): Pick<NatsAddress, 'user' | 'password'> {
+  #addressCredentials(addresses: readonly NatsAddress[]): Pick<NatsAddress, 'user' | 'password'> {
     const [first = { user: '', password: '' }, ...others] = addresses.filter(
       ({ user, password }) => user !== '' || password !== '',
     );
@@ -114,14 +114,14 @@ class ClusterReader {
   #secretsOfCluster(): readonly Secret[] {
     const { env } = this.#reading;
     const fromFile = env[SECRET_FILE_VARIABLE];
-    const said =
+    const secretText =
       this.#text('secret') ?? env[SECRET_VARIABLE] ?? (fromFile === undefined ? null : this.#file(fromFile, 'secret'));
-    if (said === null) {
+    if (secretText === null) {
       this.#error('TL1701', 'secret', `there is neither cluster.secret nor ${SECRET_VARIABLE}`);
       return [];
     }
     const previous = this.#text('previousSecret');
-    const texts = [said, ...(previous === null ? [] : [previous])].map((text) => text.trim());
+    const texts = [secretText, ...(previous === null ? [] : [previous])].map((text) => text.trim());
     for (const [at, text] of texts.entries()) {
       this.secrets.add(text);
       const bytes = Buffer.byteLength(text);
@@ -134,11 +134,11 @@ class ClusterReader {
 
   #credentials(addresses: readonly NatsAddress[]): NatsCredentials | null {
     const found: NatsCredentials[] = [];
-    const said = this.#said(addresses);
-    const isToken = said.user !== '' && said.password === '';
-    const user = this.#text('user') ?? (said.user === '' || isToken ? null : said.user);
-    const pass = this.#secret('password') ?? (said.password === '' ? null : this.#kept(said.password));
-    const token = this.#secret('token') ?? (isToken ? this.#kept(said.user) : null);
+    const inAddresses = this.#addressCredentials(addresses);
+    const isToken = inAddresses.user !== '' && inAddresses.password === '';
+    const user = this.#text('user') ?? (inAddresses.user === '' || isToken ? null : inAddresses.user);
+    const pass = this.#secret('password') ?? (inAddresses.password === '' ? null : this.#kept(inAddresses.password));
+    const token = this.#secret('token') ?? (isToken ? this.#kept(inAddresses.user) : null);
     if (user !== null && pass !== null) found.push({ kind: 'user', user, password: pass });
     else if ((user === null) !== (pass === null)) {
       this.#error('TL1702', user === null ? 'password' : 'user', 'cluster.user and cluster.password need each other');
@@ -184,7 +184,7 @@ class ClusterReader {
   }
 
   #text(key: string, node = child(this.#root, key)): string | null {
-    return isString(node) ? this.#reading.setting!.expander.expandPlace(node, `cluster.${key}`) : null;
+    return isString(node) ? this.#reading.setting!.expander.expandRefusingSecrets(node, `cluster.${key}`) : null;
   }
 
   #number(key: string, fallback: number): number {

@@ -5,7 +5,7 @@ import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts'
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Member, type Node } from '../document/node.ts';
-import { type Filled, filledIn } from '../document/shape.ts';
+import { type WithDefaults, withDefaults } from '../document/shape.ts';
 import { type Problems, problemAt, Source } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import { configJsonSchema } from '../schema-json.ts';
@@ -50,7 +50,7 @@ export function readSettings(
 ): Settings {
   const members = [...written.values()].map(({ member }) => member);
   const root = { kind: 'object', span: { start: 0, end: 0 }, members } as const;
-  const values = filledIn(root, configJsonSchema()) as Filled<ConfigInput>;
+  const values = withDefaults(root, configJsonSchema()) as WithDefaults<ConfigInput>;
 
   const nodeOf = (key: string, inner: string): Node | undefined => {
     const node = written.get(key)?.member.value;
@@ -63,7 +63,7 @@ export function readSettings(
   };
   const pathIn = (node: Node | undefined, key: string, place: string): string | null => {
     const setting = written.get(key);
-    const path = setting !== undefined && isString(node) ? setting.expander.expandPlace(node, place) : null;
+    const path = setting !== undefined && isString(node) ? setting.expander.expandRefusingSecrets(node, place) : null;
     return path === null ? null : resolve(setting!.folder, path);
   };
   const pathOf = (key: string, inner: string): string | null => {
@@ -177,7 +177,7 @@ function publicUrlOf(text: string): string | null {
 
 /** An address or name to bind to or accept: no scheme, no port, no path. */
 export function isHost(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, '$1');
+  const bare = bareHost(host);
   if (isIP(bare) !== 0) return true;
   // Digits and dots alone are meant as an address, here an invalid one.
   if (/^[\d.]+$/.test(bare)) return false;

@@ -6,7 +6,7 @@ import { DEFAULTS } from '../defaults.ts';
 import { child, isString, type ObjectNode, objectAt } from '../document/node.ts';
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
-import { SHORTEST_KEY } from './agents.ts';
+import { MIN_KEY_LENGTH } from './agents.ts';
 import { isHost, type Setting } from './settings.ts';
 
 type TelemetryState = Pick<DesiredState, 'metricsToken' | 'metricsAddress' | 'telemetry'>;
@@ -60,8 +60,8 @@ class Section {
 
   token(): Secret | null {
     const token = this.text('token');
-    if (token !== null && (token.length < SHORTEST_KEY || /[^\u0021-\u007e]/.test(token))) {
-      const message = `${this.#name}.token needs ${SHORTEST_KEY} characters or more, without blanks, of those that a header can carry`;
+    if (token !== null && (token.length < MIN_KEY_LENGTH || /[^\u0021-\u007e]/.test(token))) {
+      const message = `${this.#name}.token needs ${MIN_KEY_LENGTH} characters or more, without blanks, of those that a header can carry`;
       this.error('TL1501', 'token', message);
     }
     return token === null ? null : new Secret(token);

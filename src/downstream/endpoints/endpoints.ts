@@ -57,11 +57,11 @@ export class Endpoints {
     this.#forwarded.clear();
     const all = new Set<string>();
     const allForwarded = new Set<string>();
-    for (const { name, enabled, isolationHeader, onlyFor, apart } of state.servers.values()) {
+    for (const { name, enabled, isolationHeader, onlyFor, callerSeparation } of state.servers.values()) {
       // A server that was added for one session is reachable on that session's endpoint only.
       if (!enabled || onlyFor !== undefined) continue;
       this.#servers.set(name, serverEndpoint(name));
-      const forwarded = Object.keys(apart?.headers ?? {});
+      const forwarded = Object.keys(callerSeparation?.headers ?? {});
       if (forwarded.length > 0) this.#forwarded.set(name, forwarded);
       for (const header of forwarded) allForwarded.add(header);
       if (isolationHeader === null) continue;

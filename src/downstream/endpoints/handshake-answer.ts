@@ -35,11 +35,7 @@ export async function discoverAnswer(
   const view = await core.handshake(endpoint, client);
   if (view instanceof GatewayError) return failure(view);
   const { handshake, ttlMs, cacheScope, capabilities, serverInfo } = view;
-  if (handshake !== null) {
-    // The versions are those that this endpoint serves, not those of the server.
-    const own = discoverResult(handshake, { supportedVersions: STATELESS_REVISIONS, ttlMs, cacheScope });
-    return answer(result(request.id, own, 'stateless'));
-  }
+  if (handshake !== null) return answer(result(request.id, discoverResult(handshake, view), 'stateless'));
   const hints = `"ttlMs":${ttlMs},"cacheScope":"${cacheScope}"`;
   const meta = `"_meta":{${JSON.stringify(SERVER_INFO_KEY)}:${serverInfo}}`;
   const versions = `"supportedVersions":${JSON.stringify(STATELESS_REVISIONS)}`;

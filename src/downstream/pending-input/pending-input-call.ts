@@ -4,8 +4,8 @@ import type { Endpoint, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { declares } from '../../protocol/askable.ts';
 import { bodyLexeme, progressToken } from '../../protocol/body.ts';
+import { declares } from '../../protocol/client-capabilities.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/stateless/input-required.ts';
@@ -28,9 +28,9 @@ export interface PendingInputCalls {
   /** Releases bytes of the call. */
   release(call: PendingInputCall, bytes: number): void;
   /** Issues a new `requestState` for the call; returns the `input_required` result with these questions. */
-  asking(call: PendingInputCall, questions: Buffer): Message;
+  requireInput(call: PendingInputCall, questions: Buffer): Message;
   /** Removes a call that has ended. */
-  over(call: PendingInputCall): void;
+  remove(call: PendingInputCall): void;
 }
 
 /**
@@ -100,8 +100,8 @@ export class PendingInputCall implements Reply {
   }
 
   notify(call: ClientExchange, notification: Message, flow: Flow | null): void {
-    if (notification.method === 'notifications/cancelled') this.#calledOff(notification);
-    else if (this.#attached !== null) this.#tell(this.#attached, call, notification, flow);
+    if (notification.method === 'notifications/cancelled') this.#cancelQuestion(notification);
+    else if (this.#attached !== null) this.#forward(this.#attached, call, notification, flow);
     else this.#keep(notification);
   }
 
@@ -131,7 +131,7 @@ export class PendingInputCall implements Reply {
     const kept = this.#kept;
     this.#kept = [];
     this.#keptBytes = 0;
-    for (const notification of kept) this.#tell(attached, this.call, notification, null);
+    for (const notification of kept) this.#forward(attached, this.call, notification, null);
     if (responses !== null) this.#questions.take(attached.request.bytes, responses);
     // Unanswered questions are asked again (mrtr §Error Handling), if this request declares the capability as well.
     this.#questions.refuseUndeclared(attached.client.capabilities);
@@ -146,10 +146,10 @@ export class PendingInputCall implements Reply {
   }
 
   /** Cancels the call, because its client will not retry. */
-  forget(reason: string): void {
+  cancel(reason: string): void {
     this.#expiry?.();
     this.#expiry = null;
-    this.#calls.over(this);
+    this.#calls.remove(this);
     this.call.cancel(reason);
   }
 
@@ -166,17 +166,17 @@ export class PendingInputCall implements Reply {
     if (attached === null || this.#questions.size === 0) return;
     this.#attached = null;
     attached.onCancel = null;
-    this.#expiry = this.#clock.after(TTL_MS, () => this.forget(LEFT));
-    attached.finish(answer(this.#calls.asking(this, this.#questions.asJson())));
+    this.#expiry = this.#clock.after(TTL_MS, () => this.cancel(LEFT));
+    attached.finish(answer(this.#calls.requireInput(this, this.#questions.asJson())));
   }
 
-  #calledOff(notification: Message): void {
+  #cancelQuestion(notification: Message): void {
     const id = bodyLexeme(notification, 'requestId');
-    if (id !== null) this.#questions.callOff(id);
+    if (id !== null) this.#questions.cancel(id);
   }
 
   /** Sends progress under the token of the attached request, which may differ from that of the first request. */
-  #tell(attached: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
+  #forward(attached: ClientExchange, call: ClientExchange, notification: Message, flow: Flow | null): void {
     const token = progressToken(notification);
     if (token === null || attached.request === call.request) {
       attached.emit(notification, flow);
@@ -213,7 +213,7 @@ export class PendingInputCall implements Reply {
   #end(attached: ClientExchange, outcome: Outcome): void {
     this.#attached = null;
     attached.onCancel = null;
-    this.#calls.over(this);
+    this.#calls.remove(this);
     attached.finish(outcome);
   }
 }

@@ -71,7 +71,7 @@ test('an input request takes memory only until it is answered, however many the 
     const answered = call.ask(request('sampling/createMessage', `"${round}"`, params, 'stateful'));
     await clock.advance(5);
     const attached = exchange(retry(asked() as never), ADA);
-    const returning = pendingInput.returning(attached.request, ADA.principal, MCP, null);
+    const returning = pendingInput.matchRetry(attached.request, ADA.principal, MCP, null);
     assert.ok(returning?.kind === 'resumes', `round ${round}`);
     returning.call.attach(attached, returning.responses);
     await answered;
@@ -84,12 +84,12 @@ test('a client that is asked to open pages takes no place from others, and leave
   const questions = Buffer.from('{"ask1":{"method":"elicitation/create"}}');
   const sent = (profile: ClientProfile) => {
     const begun = exchange({}, profile);
-    begun.finish(answer(pendingInput.askingAgain(begun, MCP, questions)));
+    begun.finish(answer(pendingInput.requireInputForRerun(begun, MCP, questions)));
     return exchange(retry(asked() as never), profile);
   };
   for (let i = 0; i < 10; i++) {
     const attached = sent(ADA);
-    assert.equal(pendingInput.returning(attached.request, ADA.principal, MCP, null)?.kind, 'again');
+    assert.equal(pendingInput.matchRetry(attached.request, ADA.principal, MCP, null)?.kind, 'again');
   }
   assert.equal(clock.pending, before);
   for (let i = 0; i < 2_048; i++) sent(ADA);
@@ -113,7 +113,7 @@ test('a retry that declares less does not get what its client declared before', 
   await clock.advance(5);
   const { requestState } = asked();
   const attached = exchange({ requestState }, { ...ADA, capabilities: '{"roots":{}}' });
-  const returning = pendingInput.returning(attached.request, ADA.principal, MCP, null);
+  const returning = pendingInput.matchRetry(attached.request, ADA.principal, MCP, null);
   assert.ok(returning?.kind === 'resumes');
   returning.call.attach(attached, returning.responses);
   await clock.advance(5);

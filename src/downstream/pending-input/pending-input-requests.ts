@@ -36,7 +36,7 @@ interface PendingInputRequestsDeps {
 }
 
 /** What a request with a `requestState` of the gateway is. */
-export type Returning =
+export type RetryMatch =
   | { readonly kind: 'refused'; readonly error: GatewayError }
   /** The next round of a pending call. */
   | { readonly kind: 'resumes'; readonly call: PendingInputCall; readonly responses: Range | null }
@@ -89,7 +89,11 @@ export class PendingInputRequests implements PendingInputCalls {
   begin(call: ClientExchange, inFlight: ExchangeList, endpoint: Endpoint, wire: object | null): ClientExchange {
     const { id } = call.client.principal;
     const { length } = call.request.bytes;
-    if (this.#calls.size >= MAX_CALLS || this.#perPrincipal.of(id) >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
+    if (
+      this.#calls.size >= MAX_CALLS ||
+      this.#perPrincipal.of(id) >= MAX_PER_PRINCIPAL ||
+      !this.#hasCapacity(id, length)
+    ) {
       throw new GatewayError('OVERLOADED', 'too many calls wait for answers of clients');
     }
     const attached = call.attachedRequest();
@@ -104,7 +108,7 @@ export class PendingInputRequests implements PendingInputCalls {
 
   hold(call: PendingInputCall, bytes: number): boolean {
     const { id } = call.call.client.principal;
-    if (!this.#hasRoom(id, bytes)) return false;
+    if (!this.#hasCapacity(id, bytes)) return false;
     this.#count(call, bytes);
     return true;
   }
@@ -113,7 +117,7 @@ export class PendingInputRequests implements PendingInputCalls {
     this.#count(call, -bytes);
   }
 
-  asking(call: PendingInputCall, questions: Buffer): Message {
+  requireInput(call: PendingInputCall, questions: Buffer): Message {
     const { request, client } = call.call;
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     call.handle = handle;
@@ -122,7 +126,7 @@ export class PendingInputRequests implements PendingInputCalls {
     return inputRequired(questions, this.#sealed(client.principal, call.endpoint, handle, call.digest));
   }
 
-  over(call: PendingInputCall): void {
+  remove(call: PendingInputCall): void {
     if (!this.#calls.has(call)) return;
     this.#count(call, -call.held);
     this.#calls.delete(call);
@@ -131,7 +135,7 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   /** The result that asks a client for input and then to run the call again. */
-  askingAgain(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
+  requireInputForRerun(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     const { principal } = exchange.client;
     if (this.#tickets.size >= 2 * MAX_CALLS || this.#again.of(principal.id) >= MAX_PER_PRINCIPAL) {
@@ -152,12 +156,12 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   /** Finds the call that the request continues; null without a state of the gateway. `headers` are its `Mcp-Param-*`. */
-  returning(
+  matchRetry(
     request: Message,
     principal: Principal,
     endpoint: Endpoint,
     headers: IncomingHttpHeaders | null,
-  ): Returning | null {
+  ): RetryMatch | null {
     if (!takesInput(request.method) || !request.bytes.includes(MARK_BYTES)) return null;
     const { responses, state } = inputOf(request);
     const text = stringValue(request.bytes, state);
@@ -168,8 +172,8 @@ export class PendingInputRequests implements PendingInputCalls {
     const opened = this.#deps.sealing.open(contextOf(principal, endpoint), text.slice(MARK.length));
     const [incarnation, handle, expiresAt, digest] = opened?.split('\0') ?? [];
     const again = digest?.startsWith('again ') === true;
-    const meant = again ? `again ${requestDigest(request)}` : requestDigest(request);
-    if (opened === null || meant !== digest) return refused('INVALID_PARAMS', NOT_OURS);
+    const expectedDigest = again ? `again ${requestDigest(request)}` : requestDigest(request);
+    if (opened === null || expectedDigest !== digest) return refused('INVALID_PARAMS', NOT_OURS);
     if (this.#deps.clock.wall() >= Number(expiresAt))
       return refused('INVALID_PARAMS', 'params.requestState has expired');
     const { others } = this.#deps;
@@ -196,8 +200,8 @@ export class PendingInputRequests implements PendingInputCalls {
   }
 
   /** The wire has closed: cancels the pending calls of its clients. */
-  left(wire: object, reason: string): void {
-    for (const call of [...this.#calls]) if (call.wire === wire && call.waitingForInput) call.forget(reason);
+  onWireClosed(wire: object, reason: string): void {
+    for (const call of [...this.#calls]) if (call.wire === wire && call.waitingForInput) call.cancel(reason);
   }
 
   /** Ends pending calls if the rights of their caller changed since they began. */
@@ -215,7 +219,7 @@ export class PendingInputRequests implements PendingInputCalls {
     for (const { call, waitingForInput } of [...this.#calls]) if (waitingForInput) call.conclude(stopped, text);
   }
 
-  #hasRoom(principalId: string, bytes: number): boolean {
+  #hasCapacity(principalId: string, bytes: number): boolean {
     return this.#bytes.total + bytes <= MAX_BYTES && this.#bytes.of(principalId) + bytes <= MAX_BYTES_PER_PRINCIPAL;
   }
 
@@ -239,7 +243,7 @@ function rightsChanged(): GatewayError {
   return new GatewayError('ACCESS_DENIED', 'the rights of the caller have changed', { outcome: 'UNKNOWN' });
 }
 
-function refused(code: GatewayError['code'], text: string): Returning {
+function refused(code: GatewayError['code'], text: string): RetryMatch {
   const outcome = code === 'UNKNOWN' ? 'UNKNOWN' : 'REFUSED';
   return { kind: 'refused', error: new GatewayError(code, text, { outcome }) };
 }

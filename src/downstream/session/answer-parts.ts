@@ -2,7 +2,7 @@ import { shapeFailure } from '../../gateway/failure-shape.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Era, Message } from '../../model/message.ts';
-import { inPlaceOf, isForOneCaller, type Outcome } from '../../model/outcome.ts';
+import { isForOneCaller, type Outcome, replaceAnswer } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
 import { withId } from '../../protocol/splice.ts';
@@ -12,7 +12,7 @@ import { errorToStateless, notificationToStateless, resultToStateless } from '..
 /** The answer to the request, in its client's vocabulary; it does not have the client's id yet. */
 export function answerMessage(request: Message, endpoint: Endpoint, outcome: Outcome): Message {
   if (outcome.kind === 'failure') return shapeFailure(request, endpoint, outcome.error);
-  return inPlaceOf(outcome.message, translated(request, outcome.message), request.method);
+  return replaceAnswer(outcome.message, translated(request, outcome.message), request.method);
 }
 
 function translated(request: Message, message: Message): Message {

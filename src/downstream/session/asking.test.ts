@@ -14,7 +14,7 @@ test('an input request that no call waits for is cancelled at its client, under 
     ended: false,
     client: { capabilities: '{"roots":{}}' },
     asks: () => asks,
-    channel: { calledOff: (bytes: Buffer) => reported.push(bytes.toString()) },
+    channel: { sendCancellation: (bytes: Buffer) => reported.push(bytes.toString()) },
   };
   const sent: { readonly id: string }[] = [];
   const ask = (id: string) =>

@@ -2,8 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Wires } from '../../model/wire-tap.ts';
-import { declares } from '../../protocol/askable.ts';
 import { bodyField } from '../../protocol/body.ts';
+import { declares } from '../../protocol/client-capabilities.ts';
 import { cancellation } from '../../protocol/compose.ts';
 import { splice, withId } from '../../protocol/splice.ts';
 import { notificationFor } from './answer-parts.ts';
@@ -45,7 +45,7 @@ export function askClient(
     return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
   }
   const expired = (late: string): void =>
-    session.channel?.calledOff(cancellation(late, 'it was not answered in time', 'stateful').bytes);
+    session.channel?.sendCancellation(cancellation(late, 'it was not answered in time', 'stateful').bytes);
   const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
   const parts = withId(request, id);
   wires.tap?.client(session.client, session.endpoint, 'gateway', parts, owner?.exchange.id ?? null);
@@ -57,7 +57,7 @@ export function askClient(
  * The server cancels one of its requests: ends the ask and returns the notification with the id that the client knows; null
  * if no such ask is open.
  */
-function callOffAsk(
+function cancelAsk(
   session: ClientSession,
   exchange: ClientExchange | null,
   cancelled: Message,
@@ -67,7 +67,7 @@ function callOffAsk(
   const range = bodyField(cancelled, 'requestId');
   if (range === null) return null;
   const serverId = cancelled.bytes.toString('latin1', range.start, range.end);
-  const id = session.openAsks.callOff(exchange, { server, id: serverId });
+  const id = session.openAsks.cancel(exchange, { server, id: serverId });
   return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
 }
 
@@ -81,7 +81,7 @@ export function notificationTo(
 ): Buffer | null {
   const bytes =
     notification.method === 'notifications/cancelled'
-      ? callOffAsk(session, exchange, notification, server)
+      ? cancelAsk(session, exchange, notification, server)
       : notificationFor('stateful', notification, session.client);
   if (tap !== null && bytes !== null) {
     tap.client(session.client, session.endpoint, 'gateway', [bytes], exchange?.id ?? null);

@@ -13,7 +13,7 @@ export interface Reply {
   /** Whether requests of the gateway and the client's answers to them can pass this way. */
   readonly canAsk: boolean;
   /** No client is connected to get the answer; it may reconnect for it. */
-  readonly unheard?: boolean;
+  readonly isDisconnected?: boolean;
   /** Headers of the HTTP request until it is answered. */
   readonly headers?: Readonly<IncomingHttpHeaders> | undefined;
   /** Sends a notification of the exchange, or the cancellation of an ask. `flow` as in `Exchange.emit`. */
@@ -45,7 +45,7 @@ export class ClientExchange implements Exchange {
   target: Exchange['target'] = undefined;
   sentAt: number | undefined = undefined;
   // Fields that few calls set; declared at the start so that all exchanges have one hidden class.
-  begunAt: number | undefined = undefined;
+  searchStartedAt: number | undefined = undefined;
   servedBy: string | undefined = undefined;
   attempts: Exchange['attempts'] = undefined;
   trace: string | undefined = undefined;

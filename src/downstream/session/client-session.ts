@@ -25,7 +25,7 @@ export interface SessionChannel {
   deliver(notification: Message, server?: string): void;
   ask(request: Message, server?: string): Promise<Message>;
   /** Notifies the client that a request of the gateway is cancelled. */
-  calledOff(cancellation: Buffer): void;
+  sendCancellation(cancellation: Buffer): void;
   /** Ends the streams: the session has ended, or the gateway stops. */
   close(): void;
 }
@@ -42,12 +42,12 @@ export class ClientSession {
   readonly mcpSessionId: string;
   readonly endpoint: Endpoint;
   /** False for a session that begins and ends with one stream or pipe. */
-  readonly lasting: boolean;
+  readonly persistent: boolean;
   /** Wall clock. */
   readonly createdAt: number;
   client: ClientProfile;
   /** The client has sent its `initialize`. */
-  introduced: boolean;
+  initializeReceived: boolean;
   initialized = false;
   /** Monotonic time of the client's last activity, and its value in the stored record. */
   lastUsed: number;
@@ -67,7 +67,7 @@ export class ClientSession {
     client: ClientProfile,
     mcpSessionId: string,
     endpoint: Endpoint,
-    lasting: boolean,
+    persistent: boolean,
     createdAt: number,
     now: number,
   ) {
@@ -75,18 +75,18 @@ export class ClientSession {
     this.mcpSessionId = mcpSessionId;
     this.client = client;
     this.endpoint = endpoint;
-    this.lasting = lasting;
+    this.persistent = persistent;
     this.createdAt = createdAt;
     this.lastUsed = now;
     this.savedUse = now;
-    this.introduced = lasting;
+    this.initializeReceived = persistent;
   }
 
   /** Applies the client's `initialize`, for a session that began before it. */
-  introduce(client: DeclaredClient, fingerprint: string): void {
+  applyInitialize(client: DeclaredClient, fingerprint: string): void {
     const { revision, capabilities, info } = client;
     this.client = { ...this.client, revision, capabilities, fingerprint, info };
-    this.introduced = true;
+    this.initializeReceived = true;
   }
 
   /** The least severe log message that the client wants from now on. */

@@ -1,9 +1,9 @@
 import type { Flow } from '../../model/exchange.ts';
 import type { Revision } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
-import type { EventSink, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
+import type { EventSink, StreamCopy, UnansweredRequest } from '../../model/stream-copies.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import { WaitingFlows } from './waiting-flows.ts';
+import { PausedFlows } from './paused-flows.ts';
 
 const NOTHING = Buffer.alloc(0);
 export const RETRY_MS = 1_000;
@@ -21,7 +21,7 @@ export class LoggedStream {
   /** The last event logged, and the last one written to a connection. Null for none in this process. */
   #lastId: string | null = null;
   #seenId: string | null = null;
-  #waiting: WaitingFlows | null = null;
+  #waiting: PausedFlows | null = null;
   #attempt = 0;
   #ended = false;
 
@@ -70,7 +70,7 @@ export class LoggedStream {
    * `droppable`: it may be dropped if the client does not keep up. `flow` is paused until the client does. `answers`: the
    * request that the message answers.
    */
-  send(message: Buffer, droppable = false, flow: Flow | null = null, answers: OwedAnswer | null = null): void {
+  send(message: Buffer, droppable = false, flow: Flow | null = null, answers: UnansweredRequest | null = null): void {
     if (this.#ended) return;
     const line = oneLine(message);
     const id = this.#log(line, answers);
@@ -78,8 +78,8 @@ export class LoggedStream {
     const keepsUp = this.#sink!.event(id, [line], droppable);
     this.#seenId = id;
     if (keepsUp || flow === null || !this.open) return;
-    this.#waiting ??= new WaitingFlows();
-    this.#waiting.wait(flow, this.#sink!);
+    this.#waiting ??= new PausedFlows();
+    this.#waiting.pause(flow, this.#sink!);
     // A lost connection does not cancel the call: its messages continue into the log.
     this.#sink!.onClose = () => this.#waiting?.release();
   }
@@ -120,7 +120,7 @@ export class LoggedStream {
     this.#waiting?.release();
   }
 
-  #log(line: Buffer, answers: OwedAnswer | null): string {
+  #log(line: Buffer, answers: UnansweredRequest | null): string {
     const id = this.#events.append(this.#sessionId, this.name, line);
     this.#lastId = id;
     this.#copy?.add(id, line, answers);

@@ -41,9 +41,9 @@ test('an input request without a call stays open for 15 minutes', async () => {
 test('of two servers that ask under one id, only the one that cancels is affected', async () => {
   const asks = new PendingAsks('p', new FakeClock());
   const [a, b] = ['a', 'b'].map((server) => asks.open(null, { server, id: '1' }, () => {}));
-  assert.equal(asks.callOff(null, { server: 'b', id: '1' }), b!.id);
+  assert.equal(asks.cancel(null, { server: 'b', id: '1' }), b!.id);
   await assert.rejects(b!.answer, { code: 'CANCELLED' });
-  assert.equal(asks.callOff(null, { server: 'b', id: '1' }), null);
+  assert.equal(asks.cancel(null, { server: 'b', id: '1' }), null);
   asks.take(result(a!.id, '{}', 'stateful'));
   assert.equal((await a!.answer).kind, 'result');
 });

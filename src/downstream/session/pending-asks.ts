@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 
 /** The fate of a client's answer: it ended an ask, came too late for one, or names an id that was never issued. */
-export type AnswerFate = 'taken' | 'late' | 'unknown';
+export type AnswerStatus = 'taken' | 'late' | 'unknown';
 
 /** The exchange that an ask belongs to. `likely`: it may not, so the ask outlives the exchange's answer. */
 export interface AskOwner {
@@ -68,7 +68,7 @@ export class PendingAsks {
   }
 
   /** Ends the ask that the client's answer names. */
-  take(answer: Message): AnswerFate {
+  take(answer: Message): AnswerStatus {
     const id = answer.id;
     const ask = this.#open.get(id);
     if (ask !== undefined) {
@@ -80,7 +80,7 @@ export class PendingAsks {
   }
 
   /** The server cancelled its request: ends the ask and returns the id that the client knows; null if there is no such ask. */
-  callOff(exchange: object | null, name: AskName): string | null {
+  cancel(exchange: object | null, name: AskName): string | null {
     for (const [id, ask] of this.#open) {
       if ((ask.owner?.exchange ?? null) !== exchange || !isSame(ask.name, name)) continue;
       this.#end(id, ask);

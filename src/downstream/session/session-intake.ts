@@ -9,7 +9,7 @@ import { result } from '../../protocol/compose.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
-import type { AnswerFate } from './pending-asks.ts';
+import type { AnswerStatus } from './pending-asks.ts';
 import type { SessionTable } from './session-table.ts';
 
 /** Forwards a client's message to the nodes that may have what it refers to. */
@@ -46,7 +46,7 @@ export class SessionIntake {
     const exchange = new ClientExchange(request, session.client, reply);
     this.#tapped(session, request, exchange);
     session.exchanges.add(exchange);
-    const own = this.#answerOurselves(request);
+    const own = this.#answerLocally(request);
     if (own !== null) exchange.finish(own);
     else {
       const run = () => this.#core.run(exchange as Exchange, session.endpoint);
@@ -63,7 +63,7 @@ export class SessionIntake {
         this.#sessions.save(session);
         return;
       case 'notifications/cancelled':
-        if (!this.cancelled(session, notification) && session.lasting) this.#relay?.(session.id, notification);
+        if (!this.cancelLocal(session, notification) && session.persistent) this.#relay?.(session.id, notification);
         return;
       default:
         this.#core.notify(session.endpoint, notification, session.client);
@@ -71,21 +71,21 @@ export class SessionIntake {
   }
 
   /** The client's answer to a request of the gateway. */
-  answer(session: ClientSession, message: Message): AnswerFate {
+  answer(session: ClientSession, message: Message): AnswerStatus {
     this.#tapped(session, message, null);
-    const fate = this.answered(session, message);
-    if (fate !== 'unknown' || this.#relay === null || !session.lasting) return fate;
+    const status = this.answerLocal(session, message);
+    if (status !== 'unknown' || this.#relay === null || !session.persistent) return status;
     this.#relay(session.id, message);
     return 'taken';
   }
 
   /** As `answer`, for requests of this node only. */
-  answered(session: ClientSession, message: Message): AnswerFate {
+  answerLocal(session: ClientSession, message: Message): AnswerStatus {
     return session.openAsks?.take(message) ?? 'unknown';
   }
 
   /** Cancels the call that the notification names; false if it is not in flight here. */
-  cancelled(session: ClientSession, notification: Message): boolean {
+  cancelLocal(session: ClientSession, notification: Message): boolean {
     const id = bodyLexeme(notification, 'requestId');
     const exchange = id === null ? undefined : session.exchanges.find(id);
     if (exchange === undefined || exchange === null) return false;
@@ -110,7 +110,7 @@ export class SessionIntake {
   }
 
   /** Answers what needs no server: a ping, and a repeated `initialize`, which fails. */
-  #answerOurselves(request: Message): Outcome | null {
+  #answerLocally(request: Message): Outcome | null {
     switch (request.method) {
       case 'ping':
         return answer(result(request.id, '{}', 'stateful'));

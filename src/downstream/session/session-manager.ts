@@ -37,7 +37,7 @@ export class SessionManager {
         revision: LATEST_STATEFUL,
         capabilities: '{}',
         info,
-        lasting: true,
+        persistent: true,
       }),
     );
   }

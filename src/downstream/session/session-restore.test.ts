@@ -99,7 +99,7 @@ test('goal:G18 requests that wait for their session keep the values of their own
   const second = await successor(t, first, state, { records });
   const [[name, memory]] = [...second.desired.servers] as [[string, Server]];
   const apart = { credentials: false, headers: { 'x-team': 'X-Tenant' } };
-  second.desired = { ...second.desired, servers: new Map([[name, { ...memory, apart }]]) };
+  second.desired = { ...second.desired, servers: new Map([[name, { ...memory, callerSeparation: apart }]]) };
   const { sessions } = second.downstream;
   const load = sessions.load.bind(sessions);
   let waiting = 0;

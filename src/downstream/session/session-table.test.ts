@@ -20,7 +20,7 @@ const NO_CHANNEL: SessionChannel = {
   open: false,
   deliver: () => {},
   ask: () => Promise.reject(new Error('no client listens')),
-  calledOff: () => {},
+  sendCancellation: () => {},
   close: () => {},
 };
 const OTHER = { kind: 'server', server: 'memory', path: '/servers/memory/mcp' } as const;
@@ -57,14 +57,14 @@ function table(options: TableOptions = {}) {
     durations: new Metrics().histogram('d', 'd', ['v']),
     memoryScarce: options.memoryScarce ?? (() => false),
   });
-  const create = (principal = ANONYMOUS, lasting = true) =>
+  const create = (principal = ANONYMOUS, persistent = true) =>
     sessions.create({
       principal,
       endpoint: AGGREGATE,
       revision: '2025-11-25',
       capabilities: '{"x":1.0}',
       info: null,
-      lasting,
+      persistent,
     });
   return { clock, records, ended, forgotten, sessions, create };
 }
@@ -196,7 +196,7 @@ test('stored sessions without a returning client are swept again, not only at th
     revision: '2025-11-25',
     capabilities: '{}',
     info: null,
-    lasting: true,
+    persistent: true,
   });
   await sessions.clean();
   assert.ok(records.has(left.id), 'its client may still come');
@@ -282,7 +282,7 @@ test('fault:F19 a client that left while it waited for a task keeps its session 
   let unheard = true;
   const reply = {
     canAsk: true,
-    get unheard() {
+    get isDisconnected() {
       return unheard;
     },
     notify: () => {},
@@ -328,15 +328,15 @@ test('check:C5 a session written by another process is valid here too, and its u
   const first = session.lastUsed;
   await clock.advance(1_700_000);
   const lastSeenAt = clock.wall() - 60_000;
-  sessions.heard({ ...records.get(id)!, initialized: true, logLevel: 'warning', lastSeenAt });
+  sessions.applyRecord({ ...records.get(id)!, initialized: true, logLevel: 'warning', lastSeenAt });
   assert.deepEqual([session.initialized, session.client.logLevel], [true, 'warning']);
   assert.equal(session.lastUsed - first, 1_640_000);
   await clock.advance(1_700_000);
   assert.deepEqual(ended, []);
   // An older word of its use takes nothing back.
-  sessions.heard({ ...records.get(id)!, lastSeenAt: lastSeenAt - 1_000_000 });
+  sessions.applyRecord({ ...records.get(id)!, lastSeenAt: lastSeenAt - 1_000_000 });
   assert.deepEqual([session.initialized, session.lastUsed - first], [true, 1_640_000]);
-  sessions.heard({ ...records.get(id)!, id: 'of nobody here' });
+  sessions.applyRecord({ ...records.get(id)!, id: 'of nobody here' });
   await clock.advance(60_000);
   assert.deepEqual(ended, [id]);
 });

@@ -37,7 +37,7 @@ interface NewSession {
   readonly info: string | null;
   readonly forwarded?: ClientProfile['forwarded'];
   /** False for a session that begins and ends with one stream. */
-  readonly lasting: boolean;
+  readonly persistent: boolean;
 }
 
 const SWEEP_MS = 15_000;
@@ -48,7 +48,7 @@ const CLEAN_MS = 5 * 60_000;
 /** At the limit, a session that is unused for this long makes room for a new one. */
 const YIELD_MS = 5 * 60_000;
 const RETRY_AFTER_MS = 10_000;
-const MADE_ROOM = 'the session made room for a newer one';
+const REPLACED_BY_NEWER = 'the session made room for a newer one';
 
 /**
  * The sessions that this process holds: a cache of the shared records, and the live part of each session. An unknown id may
@@ -89,7 +89,7 @@ export class SessionTable {
     if (this.#deps.memoryScarce()) {
       throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
     }
-    this.#makeRoomFor(wanted.principal, true);
+    this.#ensureCapacityFor(wanted.principal, true);
     const now = this.#deps.clock.now();
     const mcpSessionId = this.#deps.random.hex(16);
     const client: ClientProfile = {
@@ -102,13 +102,13 @@ export class SessionTable {
       logLevel: null,
       handle: null,
       forwarded: wanted.forwarded,
-      ...(wanted.lasting ? {} : { passing: true }),
+      ...(wanted.persistent ? {} : { passing: true }),
     };
     const session = new ClientSession(
       client,
       mcpSessionId,
       wanted.endpoint,
-      wanted.lasting,
+      wanted.persistent,
       this.#deps.clock.wall(),
       now,
     );
@@ -146,7 +146,7 @@ export class SessionTable {
 
   /** Writes the record behind. Call it after each change of what the record holds. */
   save(session: ClientSession, isNew = false): void {
-    if (!session.lasting || session.ended) return;
+    if (!session.persistent || session.ended) return;
     session.savedUse = session.lastUsed;
     this.#deps.records.put(this.#recordOf(session), isNew);
   }
@@ -154,7 +154,7 @@ export class SessionTable {
   /** As `save`. Returns null if no other node has to know, else resolves when all do. */
   saveEverywhere(session: ClientSession): Promise<void> | null {
     const { records } = this.#deps;
-    if (records.putEverywhere === undefined || !session.lasting || session.ended) {
+    if (records.putEverywhere === undefined || !session.persistent || session.ended) {
       this.save(session);
       return null;
     }
@@ -172,7 +172,7 @@ export class SessionTable {
     session.exchanges.cancelAll(reason);
     session.channel?.close();
     for (const reply of session.replies?.values() ?? []) reply.hangUp();
-    if (session.lasting) {
+    if (session.persistent) {
       this.#deps.records.delete(session.id);
       if (session.mayHaveEvents) this.#deps.events.forget(session.id);
     }
@@ -232,7 +232,7 @@ export class SessionTable {
     }
     // Another caller, or the owner on another endpoint, must not restore the session.
     if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
-    this.#makeRoomFor(principal, false);
+    this.#ensureCapacityFor(principal, false);
     const client: ClientProfile = {
       principal,
       sessionId: id,
@@ -251,7 +251,7 @@ export class SessionTable {
   }
 
   /** Applies a record that another process wrote, if this process holds the session. */
-  heard({ id, initialized, logLevel, lastSeenAt }: SessionRecord): void {
+  applyRecord({ id, initialized, logLevel, lastSeenAt }: SessionRecord): void {
     const session = this.#sessions.get(id);
     if (session === undefined) return;
     const { clock } = this.#deps;
@@ -298,46 +298,46 @@ export class SessionTable {
   }
 
   /** With other nodes this table is a cache that evicts at its limit; the cluster-wide number limits new sessions. */
-  #makeRoomFor(principal: Principal, isNew: boolean): void {
+  #ensureCapacityFor(principal: Principal, isNew: boolean): void {
     const { max, maxPerPrincipal } = this.#deps.settings();
     const { census } = this.#deps.records;
     if (census !== undefined) {
       if (isNew) {
         const own = this.#perPrincipal.of(principal.id);
-        this.#makeRoomInCluster(census, principal.id, own, maxPerPrincipal * census.nodes);
-        this.#makeRoomInCluster(census, null, this.#sessions.size, max * census.nodes);
+        this.#ensureClusterCapacity(census, principal.id, own, maxPerPrincipal * census.nodes);
+        this.#ensureClusterCapacity(census, null, this.#sessions.size, max * census.nodes);
       }
-      if (this.#sessions.size >= max) this.#putAway();
+      if (this.#sessions.size >= max) this.#evictLongestIdle();
       return;
     }
-    if (this.#perPrincipal.of(principal.id) >= maxPerPrincipal) this.#makeRoom(principal);
-    if (this.#sessions.size >= max) this.#makeRoom(null);
+    if (this.#perPrincipal.of(principal.id) >= maxPerPrincipal) this.#endLongestIdle(principal);
+    if (this.#sessions.size >= max) this.#endLongestIdle(null);
   }
 
   /** `own`: sessions of this node, which the other nodes may not know yet. */
-  #makeRoomInCluster(census: SessionCensus, principal: string | null, own: number, most: number): void {
+  #ensureClusterCapacity(census: SessionCensus, principal: string | null, own: number, most: number): void {
     if (Math.max(own, census.count(principal)) < most) return;
     // Nodes save uses late, and note that a session is in use only once per sweep.
     const oldest = census.longestUnused(principal, YIELD_MS + SAVE_MS + SWEEP_MS);
     if (oldest === null) throw full();
     const session = this.#sessions.get(oldest.id);
     if (session === undefined) this.#forget(oldest.id);
-    else this.end(session, MADE_ROOM);
+    else this.end(session, REPLACED_BY_NEWER);
   }
 
   /** Evicts the session that is unused for longest. Its record stays, and is loaded again when its client returns. */
-  #putAway(): void {
-    const session = this.#longestIdle(({ lasting }) => lasting);
+  #evictLongestIdle(): void {
+    const session = this.#longestIdle(({ persistent }) => persistent);
     if (session === null) return;
     if (session.lastUsed !== session.savedUse) this.save(session);
     this.#remove(session);
   }
 
   /** Ends the session that is unused for longest, of this caller or of all; throws if none is idle enough. */
-  #makeRoom(of: Principal | null): void {
+  #endLongestIdle(of: Principal | null): void {
     const oldest = this.#longestIdle(({ client }) => of === null || client.principal.id === of.id);
     if (oldest === null || this.#deps.clock.now() - oldest.lastUsed < YIELD_MS) throw full();
-    this.end(oldest, MADE_ROOM);
+    this.end(oldest, REPLACED_BY_NEWER);
   }
 
   #longestIdle(concerns: (session: ClientSession) => boolean): ClientSession | null {
@@ -380,7 +380,7 @@ class AbandonedWaits {
   sweep(exchanges: ExchangeList, now: number): void {
     for (const exchange of exchanges.all()) {
       if (exchange.request.method !== 'tasks/result') continue;
-      if (exchange.reply.unheard !== true) {
+      if (exchange.reply.isDisconnected !== true) {
         this.#since.delete(exchange);
         continue;
       }

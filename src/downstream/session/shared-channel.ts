@@ -4,7 +4,7 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import type { EdgeParts } from '../edge-parts.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
 import { initializeAnswer } from '../endpoints/handshake-answer.ts';
 import { answerParts } from './answer-parts.ts';
 import { abandonAsks, askClient, notificationTo } from './asking.ts';
@@ -31,11 +31,11 @@ export interface SharedWire {
 export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
   readonly #wire: SharedWire;
-  readonly #deps: EdgeParts;
+  readonly #deps: ClientTransportDeps;
   /** The client has its answer to `initialize`. */
-  #introduced = false;
+  #initializeAnswered = false;
 
-  constructor(session: ClientSession, wire: SharedWire, deps: EdgeParts) {
+  constructor(session: ClientSession, wire: SharedWire, deps: ClientTransportDeps) {
     this.#session = session;
     this.#wire = wire;
     this.#deps = deps;
@@ -48,7 +48,7 @@ export class SharedChannel implements SessionChannel, Reply {
     switch (message.kind) {
       case 'request':
         if (intake.full(session)) return 'full';
-        if (message.method === 'initialize' && !session.introduced) this.#introduce(message);
+        if (message.method === 'initialize' && !session.initializeReceived) this.#initialize(message);
         else intake.request(session, message, this);
         return 'taken';
       case 'notification':
@@ -69,15 +69,15 @@ export class SharedChannel implements SessionChannel, Reply {
 
   /** Dropped before the answer to `initialize`: the client has read no list yet that could have changed. */
   deliver(notification: Message, server?: string): void {
-    if (this.#introduced) this.#tell(null, notification, null, server);
+    if (this.#initializeAnswered) this.#sendNotification(null, notification, null, server);
   }
 
-  calledOff(cancellation: Buffer): void {
+  sendCancellation(cancellation: Buffer): void {
     this.#wire.write(oneLine(cancellation));
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    this.#tell(exchange, notification, flow);
+    this.#sendNotification(exchange, notification, flow);
   }
 
   ask(request: Message, server?: string): Promise<Message> {
@@ -94,7 +94,7 @@ export class SharedChannel implements SessionChannel, Reply {
     const parts = answerParts(exchange.request, endpoint, outcome);
     this.#deps.wires.tap?.client(client, endpoint, 'gateway', parts, exchange.id);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
-    this.#introduced ||= exchange.request.method === 'initialize' && this.#session.introduced;
+    this.#initializeAnswered ||= exchange.request.method === 'initialize' && this.#session.initializeReceived;
   }
 
   /** Answers a message that could not be read as a request. `id` as written. */
@@ -110,11 +110,11 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#wire.end();
   }
 
-  #introduce(request: Message): void {
+  #initialize(request: Message): void {
     const session = this.#session;
     const introduction = readInitialize(request);
     if (!(introduction instanceof GatewayError)) {
-      session.introduce(introduction, this.#deps.fingerprints.of(introduction.capabilities));
+      session.applyInitialize(introduction, this.#deps.fingerprints.of(introduction.capabilities));
     }
     const exchange = new ClientExchange(request, session.client, this);
     this.#deps.wires.tap?.client(session.client, session.endpoint, 'client', [request.bytes], exchange.id);
@@ -127,7 +127,7 @@ export class SharedChannel implements SessionChannel, Reply {
     const { endpoint, client } = this.#session;
     const message = await initializeAnswer(this.#deps.core, request, endpoint, client);
     // A client may retry on the same wire if the server was not available.
-    if (message.kind === 'error') this.#session.introduced = false;
+    if (message.kind === 'error') this.#session.initializeReceived = false;
     return answer(message);
   }
 
@@ -136,7 +136,12 @@ export class SharedChannel implements SessionChannel, Reply {
     return askClient(this.#session, owner, request, this.#deps, send, server);
   }
 
-  #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null, server?: string): void {
+  #sendNotification(
+    owner: ClientExchange | null,
+    notification: Message,
+    flow: Flow | null = null,
+    server?: string,
+  ): void {
     const bytes = notificationTo(this.#session, owner, notification, this.#deps.wires, server);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }

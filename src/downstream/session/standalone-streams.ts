@@ -45,14 +45,14 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   /** Whether a client had a stream open, and has none now. */
-  get left(): boolean {
+  get disconnected(): boolean {
     return this.#joined && !this.open;
   }
 
   /** Connects a client that names no event to resume from. */
   connect(sink: EventSink): void {
     this.#joined = true;
-    this.#dropDead();
+    this.#closeDisconnected();
     const waiting = this.#streams.at(-1);
     if (waiting !== undefined && !waiting.open) {
       const missed = waiting.missedAfter;
@@ -68,7 +68,7 @@ export class StandaloneStreams implements SessionChannel {
     this.#joined = true;
     let stream = this.#streams.find((known) => known.name === name);
     if (stream === undefined) {
-      this.#dropDead();
+      this.#closeDisconnected();
       stream = this.#add(name);
     }
     return stream.resume(sink, afterId);
@@ -76,7 +76,7 @@ export class StandaloneStreams implements SessionChannel {
 
   /** Opens a stream that continues one of a failed node, after the event `startId`. */
   successor(): { readonly stream: LoggedStream; readonly startId: string } {
-    this.#dropDead();
+    this.#closeDisconnected();
     const stream = this.#next();
     return { stream, startId: stream.mark() };
   }
@@ -100,7 +100,7 @@ export class StandaloneStreams implements SessionChannel {
     return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message), server);
   }
 
-  calledOff(cancellation: Buffer): void {
+  sendCancellation(cancellation: Buffer): void {
     this.#send(cancellation);
   }
 
@@ -131,7 +131,7 @@ export class StandaloneStreams implements SessionChannel {
     const { events, copies, prefix } = this.#deps;
     // A stream of an earlier process is not replicated: other nodes do not look for its name at this process.
     const own = name.startsWith(this.#session.streamHead('g') + prefix);
-    const about = { name, sessionId, principal: client.principal.id, owed: () => [] };
+    const about = { name, sessionId, principal: client.principal.id, unanswered: () => [] };
     const stream = new LoggedStream(sessionId, name, events, own ? (copies?.begin(about) ?? null) : null);
     this.#streams.push(stream);
     return stream;
@@ -147,7 +147,7 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   /** Ends disconnected streams, except the youngest, on which messages wait for the client. */
-  #dropDead(): void {
+  #closeDisconnected(): void {
     const last = this.#streams.at(-1);
     this.#streams = this.#streams.filter((stream) => {
       const kept = stream.open || stream === last;

@@ -5,7 +5,7 @@ import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import type { EventLog, LoggedEvent } from '../../model/ports.ts';
-import type { EventSink, LeftStream, StreamsElsewhere } from '../../model/stream-copies.ts';
+import type { EventSink, OrphanedStream, StreamsElsewhere } from '../../model/stream-copies.ts';
 import { notification } from '../../protocol/compose.ts';
 import { ClientSession } from './client-session.ts';
 import type { SessionTable } from './session-table.ts';
@@ -63,21 +63,21 @@ test('check:C9 a client whose stream another node took over, or could not take o
   const events = new Log();
   const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
   const lastEventId = `${session.streamHead('g')}${GONE}1~1`;
-  const left: LeftStream = {
+  const left: OrphanedStream = {
     name: lastEventId.slice(0, -2),
     sessionId: session.id,
     principal: session.client.principal.id,
     events: [],
-    owed: [],
+    unanswered: [],
     next: null,
     position: 1,
   };
-  const lefts: (LeftStream | null)[] = [left, null];
+  const lefts: (OrphanedStream | null)[] = [left, null];
   const others: StreamsElsewhere = {
     isElsewhere: (eventId) => eventId.includes(GONE),
     resume: async () => 'gone',
     resumeAnywhere: async () => false,
-    left: async () => lefts.shift() ?? null,
+    findOrphaned: async () => lefts.shift() ?? null,
     takeOver: async () => false,
   };
   const core = { run: () => Promise.reject(new Error('nothing is owed')) };

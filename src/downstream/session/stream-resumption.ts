@@ -4,7 +4,7 @@ import type { Endpoint, Exchanges } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
 import type { EventLog, LoggedEvent } from '../../model/ports.ts';
-import type { EventSink, LeftStream, OwedAnswer, StreamsElsewhere } from '../../model/stream-copies.ts';
+import type { EventSink, OrphanedStream, StreamsElsewhere, UnansweredRequest } from '../../model/stream-copies.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { sendError } from '../endpoints/send.ts';
@@ -68,8 +68,8 @@ export class StreamResumption {
     }
     const how = await others.resume(session.id, lastEventId, open);
     if (how !== 'gone') return how === 'served';
-    const left = await others.left(session.id, session.client.principal.id, lastEventId);
-    if (left !== null) return this.#goOn(session, left, others, lastEventId, open);
+    const left = await others.findOrphaned(session.id, session.client.principal.id, lastEventId);
+    if (left !== null) return this.#continueStream(session, left, others, lastEventId, open);
     // A restarted node has a new name but the same log: this node, or another.
     if (await this.#resumeHere(session, lastEventId, open)) return true;
     return others.resumeAnywhere(session.id, lastEventId, open);
@@ -93,36 +93,36 @@ export class StreamResumption {
   }
 
   /** Looks for the answer at the node that runs the call; if there is none, reports the outcome as unknown. */
-  async #answer(sink: EventSink, owed: OwedAnswer, { client, endpoint }: ClientSession): Promise<void> {
-    const bytes = Buffer.from(owed.request ?? '');
+  async #answer(sink: EventSink, unanswered: UnansweredRequest, { client, endpoint }: ClientSession): Promise<void> {
+    const bytes = Buffer.from(unanswered.request ?? '');
     const message = scanMessage(bytes, 'stateful', 'relaxed');
     let answer: Buffer[] | null = null;
     if (!isScanFailure(message)) {
-      const exchange = new ReturnedExchange(`returned ${owed.id}`, message, client);
+      const exchange = new ReturnedExchange(`returned ${unanswered.id}`, message, client);
       const outcome = await this.#deps.core.run(exchange, endpoint);
       // Any other failure concerns this search, not the call.
       if (outcome.kind === 'answer' || exchange.found) answer = answerParts(message, endpoint, outcome);
     }
-    sink.event(null, answer ?? unknown(owed, GONE, endpoint));
+    sink.event(null, answer ?? unknown(unanswered, GONE, endpoint));
   }
 
   /** Sends what a failed node left of the stream, and then continues the stream. */
-  async #goOn(
+  async #continueStream(
     session: ClientSession,
-    left: LeftStream,
+    left: OrphanedStream,
     others: StreamsElsewhere,
     lastEventId: string,
     open: () => EventSink,
   ): Promise<boolean> {
     if (!isOwn(lastEventId, session)) {
-      if (left.events.length === 0 && left.owed.length === 0) return false;
+      if (left.events.length === 0 && left.unanswered.length === 0) return false;
       const sink = open();
-      sayLeft(sink, { ...left, owed: [] }, session.endpoint);
-      await Promise.all(left.owed.map((one) => this.#answer(sink, one, session)));
+      sendOrphanedEvents(sink, { ...left, unanswered: [] }, session.endpoint);
+      await Promise.all(left.unanswered.map((one) => this.#answer(sink, one, session)));
       sink.end();
       return true;
     }
-    let now: LeftStream = left;
+    let now: OrphanedStream = left;
     let sent = false;
     for (let step = 0; step < MAX_STEPS; step++) {
       if (now.next === null) {
@@ -130,7 +130,7 @@ export class StreamResumption {
         const { stream, startId } = standalone.successor();
         if (await others.takeOver(now, startId)) {
           const sink = open();
-          sayLeft(sink, now, session.endpoint);
+          sendOrphanedEvents(sink, now, session.endpoint);
           // Later events are those of this node. Older revisions read an event without data as a malformed message.
           if (session.client.revision === '2025-11-25') {
             sink.retry(RETRY_MS);
@@ -142,20 +142,20 @@ export class StreamResumption {
         standalone.abandon(stream);
       } else {
         const sink = open();
-        sayLeft(sink, now, session.endpoint);
+        sendOrphanedEvents(sink, now, session.endpoint);
         sent = true;
         if (!others.isElsewhere(now.next)) return this.#resumeHere(session, now.next, open);
         const how = await others.resume(session.id, now.next, open);
         if (how === 'served') return true;
         if (how === 'none') break;
       }
-      const found = await others.left(session.id, session.client.principal.id, now.next ?? lastEventId);
+      const found = await others.findOrphaned(session.id, session.client.principal.id, now.next ?? lastEventId);
       if (found === null) break;
       now = found;
       sent = false;
     }
     // No node has recorded this takeover: an old event id does not lead to this stream.
-    if (!sent) sayLeft(open(), now, session.endpoint);
+    if (!sent) sendOrphanedEvents(open(), now, session.endpoint);
     this.#deps.standalone(session).connect(open());
     return true;
   }
@@ -195,10 +195,10 @@ const GAP =
  * Sends a client the events that a failed node left, and how its calls ended: a gap is reported where it occurred, and an
  * unanswered call is UNKNOWN. The gateway's own messages have no event id, so a client that reconnects gets them again.
  */
-function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoint): void {
+function sendOrphanedEvents(sink: EventSink, { events, unanswered: owed }: OrphanedStream, endpoint: Endpoint): void {
   for (const { eventId, message, answers } of events) {
     if (message !== null) {
-      if (message.length > 0 && !isQuestion(message)) sink.event(eventId, [message]);
+      if (message.length > 0 && !isServerRequest(message)) sink.event(eventId, [message]);
     } else if (answers !== null) sink.event(null, unknown(answers, NOT_KEPT, endpoint));
     else sink.event(null, [gap()]);
   }
@@ -206,12 +206,12 @@ function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoi
 }
 
 /** A request of the failed node, which cannot receive the answer. */
-function isQuestion(message: Buffer): boolean {
+function isServerRequest(message: Buffer): boolean {
   const scanned = scanMessage(message, 'stateful', 'relaxed');
   return !isScanFailure(scanned) && scanned.kind === 'request';
 }
 
-function unknown({ id, method }: OwedAnswer, why: string, endpoint: Endpoint): Buffer[] {
+function unknown({ id, method }: UnansweredRequest, why: string, endpoint: Endpoint): Buffer[] {
   return answerParts(request(method, id, null, 'stateful'), endpoint, failure(new GatewayError('UNKNOWN', why)));
 }
 

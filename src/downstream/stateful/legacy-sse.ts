@@ -5,25 +5,25 @@ import { AGGREGATE, type Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
-import { scanWords } from '../../protocol/classify.ts';
+import { scanFailureText } from '../../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import type { EdgeParts } from '../edge-parts.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
 import { readBatch } from '../endpoints/batch.ts';
 import { sendError } from '../endpoints/send.ts';
 import type { ClientSession } from '../session/client-session.ts';
+import { PausedFlows } from '../session/paused-flows.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
-import { WaitingFlows } from '../session/waiting-flows.ts';
 
 /**
  * HTTP+SSE of 2024-11-05: a GET opens the only stream and names the URL to post to; every answer is sent on the stream. The
  * session begins and ends with it and cannot be resumed. Authentication and rights are those of all transports.
  */
 export class LegacySse {
-  readonly #deps: EdgeParts;
+  readonly #deps: ClientTransportDeps;
   readonly #open = new Set<ClientSession>();
 
-  constructor(deps: EdgeParts) {
+  constructor(deps: ClientTransportDeps) {
     this.#deps = deps;
   }
 
@@ -56,7 +56,7 @@ export class LegacySse {
         capabilities: '{}',
         info: null,
         forwarded: endpoints.forwardedOf(endpoint, context.headers),
-        lasting: false,
+        persistent: false,
       });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
@@ -93,11 +93,11 @@ export class LegacySse {
     if (others !== undefined && node !== null && node !== others.self && others.has(node)) {
       context.readJson((body) => void others.posted(node, post(body)).then((answer) => send(context, answer)));
     } else if (this.#session(post(NOTHING)) === null) send(context, UNKNOWN_SESSION);
-    else context.readJson((body) => send(context, this.posted(post(body))));
+    else context.readJson((body) => send(context, this.acceptPost(post(body))));
   }
 
   /** Takes a message that was posted here or to another node. */
-  posted(post: StreamPost): PostAnswer {
+  acceptPost(post: StreamPost): PostAnswer {
     const session = this.#session(post);
     return session === null ? UNKNOWN_SESSION : this.#take(session, post.body);
   }
@@ -105,7 +105,7 @@ export class LegacySse {
   #session({ sessionId, principal, endpoint }: StreamPost): ClientSession | null {
     const session = this.#deps.sessions.find(sessionId);
     const theirs = session?.client.principal.id === principal && session.endpoint.path === endpoint;
-    return session === undefined || session.lasting || session.ended || !theirs ? null : session;
+    return session === undefined || session.persistent || session.ended || !theirs ? null : session;
   }
 
   #take(session: ClientSession, body: Buffer): PostAnswer {
@@ -115,10 +115,10 @@ export class LegacySse {
       const { code, id } = messages;
       // A fault in a request's params is the answer to that request, which this client reads from its stream.
       if (code === 'INVALID_PARAMS' && id !== '') {
-        channel.refuse(id, CATALOGUE[code].rpc, scanWords(messages));
+        channel.refuse(id, CATALOGUE[code].rpc, scanFailureText(messages));
         return TAKEN;
       }
-      return { status: 400, code: CATALOGUE[code].rpc, text: scanWords(messages), id };
+      return { status: 400, code: CATALOGUE[code].rpc, text: scanFailureText(messages), id };
     }
     // All or nothing: a refused client sends the whole batch again, and no message may be processed twice.
     const requests = messages.filter(({ kind }) => kind === 'request');
@@ -127,8 +127,8 @@ export class LegacySse {
       return { status: 429, code: INVALID, text: 'Too many requests in flight', id };
     }
     for (const message of messages) {
-      const fate = channel.take(message);
-      if (fate === 'taken' || messages.length > 1) continue;
+      const status = channel.take(message);
+      if (status === 'taken' || messages.length > 1) continue;
       return { status: 400, code: INVALID, text: 'Nothing was asked under this id', id: '' };
     }
     return TAKEN;
@@ -157,7 +157,7 @@ class SseWire implements SharedWire {
   readonly #writer: SseWriter;
   readonly #onEnd: () => void;
   #count = 0;
-  #waiting: WaitingFlows | null = null;
+  #waiting: PausedFlows | null = null;
 
   /** `onEnd`: called when the session ends. The writer reports only an end before everything is sent. */
   constructor(writer: SseWriter, onEnd: () => void) {
@@ -171,8 +171,8 @@ class SseWire implements SharedWire {
 
   write(message: Buffer, droppable = false, flow: Flow | null = null): void {
     if (this.#writer.event(String(++this.#count), [message], droppable) || flow === null || !this.open) return;
-    this.#waiting ??= new WaitingFlows();
-    this.#waiting.wait(flow, this.#writer);
+    this.#waiting ??= new PausedFlows();
+    this.#waiting.pause(flow, this.#writer);
   }
 
   end(): void {

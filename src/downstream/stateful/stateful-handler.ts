@@ -13,7 +13,7 @@ import { readInitialize } from '../session/initialize.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import { StandaloneStreams } from '../session/standalone-streams.ts';
 import { StreamResumption } from '../session/stream-resumption.ts';
-import { type StatefulParts, StatefulReply } from './stateful-reply.ts';
+import { type StatefulDeps, StatefulReply } from './stateful-reply.ts';
 
 /** What the head of a request says of its session. */
 type SessionClaim = Pick<StatefulInbound, 'sessionId' | 'revision'>;
@@ -24,10 +24,10 @@ const RETRY_SOON = ['retry-after', '10'];
 
 /** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
 export class StatefulHandler {
-  readonly #deps: StatefulParts;
+  readonly #deps: StatefulDeps;
   readonly #resumption: StreamResumption;
 
-  constructor(deps: StatefulParts) {
+  constructor(deps: StatefulDeps) {
     this.#deps = deps;
     this.#resumption = new StreamResumption({ ...deps, standalone: (session) => this.#standalone(session) });
   }
@@ -172,7 +172,7 @@ export class StatefulHandler {
     { principal, endpoint }: Admitted,
     requestId: string,
   ): ClientSession | null {
-    if (session === null || !session.lasting || !session.belongsTo(principal, endpoint)) {
+    if (session === null || !session.persistent || !session.belongsTo(principal, endpoint)) {
       sendError(context, 404, 'Session not found: send initialize to open a new one', requestId);
       return null;
     }
@@ -198,7 +198,7 @@ export class StatefulHandler {
     const forwarded = this.#deps.endpoints.forwardedOf(admitted.endpoint, context.headers);
     let session: ClientSession;
     try {
-      session = sessions.create({ ...admitted, ...introduction, forwarded, lasting: true });
+      session = sessions.create({ ...admitted, ...introduction, forwarded, persistent: true });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       return sendFull(context, error, request.id);
@@ -215,7 +215,7 @@ export class StatefulHandler {
   }
 
   #standalone(session: ClientSession): StandaloneStreams {
-    this.#deps.streaming?.(session.id);
+    this.#deps.onStreamOpened?.(session.id);
     session.channel ??= new StandaloneStreams(session, this.#deps);
     return session.channel as StandaloneStreams;
   }

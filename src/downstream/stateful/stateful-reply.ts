@@ -3,22 +3,22 @@ import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { isPassedOn, type Outcome } from '../../model/outcome.ts';
-import type { OwedAnswer } from '../../model/stream-copies.ts';
+import type { UnansweredRequest } from '../../model/stream-copies.ts';
 import { request as compose } from '../../protocol/compose.ts';
 import { decodeString, type Entry, entries } from '../../protocol/fields.ts';
 import { type Change, editObject } from '../../protocol/splice.ts';
-import type { EdgeParts } from '../edge-parts.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
 import { retryAfter, sendLastParts, sendParts } from '../endpoints/send.ts';
-import type { AgeQueue, AgeQueueItem } from '../session/age-queue.ts';
 import { answerParts } from '../session/answer-parts.ts';
 import { abandonAsks, askClient, notificationTo } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
+import type { DelayQueue, DelayQueueItem } from '../session/delay-queue.ts';
 import { LoggedStream } from '../session/logged-stream.ts';
 
-export interface StatefulParts extends EdgeParts {
+export interface StatefulDeps extends ClientTransportDeps {
   /** Opens SSE for answers that take longer than clients and proxies wait for a response head. */
-  readonly patience: AgeQueue;
+  readonly patience: DelayQueue;
 }
 
 /**
@@ -29,11 +29,11 @@ export interface StatefulParts extends EdgeParts {
  * logged, because a lost connection is no cancellation (2025-11-25 transports): the call continues, and the client may
  * resume the stream.
  */
-export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
+export class StatefulReply implements Reply, ResumableReply, DelayQueueItem {
   dueAt = 0;
-  earlier: AgeQueueItem | null = null;
-  later: AgeQueueItem | null = null;
-  readonly #deps: StatefulParts;
+  earlier: DelayQueueItem | null = null;
+  later: DelayQueueItem | null = null;
+  readonly #deps: StatefulDeps;
   readonly #session: ClientSession;
   readonly #takesStream: boolean;
   /** Null once the head was written as SSE, the answer was sent, or the client is gone. */
@@ -45,7 +45,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
 
   /** `outstanding` is the number of requests in a batch; 0 for a POST of a single request. */
   constructor(
-    deps: StatefulParts,
+    deps: StatefulDeps,
     session: ClientSession,
     context: RequestContext,
     takesStream: boolean,
@@ -58,7 +58,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     this.#outstanding = outstanding || 1;
     this.#gathered = outstanding > 0 ? [] : null;
     if (takesStream) deps.patience.join(this);
-    context.whenGone(() => this.#disconnected());
+    context.onDisconnect(() => this.#disconnected());
   }
 
   /** A client that is gone before it got an event id cannot reconnect to be asked. */
@@ -70,7 +70,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     return this.#context?.headers;
   }
 
-  get unheard(): boolean {
+  get isDisconnected(): boolean {
     return this.#stream === null ? this.#context === null : !this.#stream.open;
   }
 
@@ -78,7 +78,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     return this.#stream;
   }
 
-  due(): void {
+  onDue(): void {
     this.#open();
   }
 
@@ -147,7 +147,7 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
     const { id: sessionId, client } = this.#session;
     const name = this.#session.nextStream(this.#deps.prefix, 'p');
     const { events, copies } = this.#deps;
-    const about = { name, sessionId, principal: client.principal.id, owed: () => this.#owed() };
+    const about = { name, sessionId, principal: client.principal.id, unanswered: () => this.#pendingRequests() };
     const stream = new LoggedStream(sessionId, name, events, copies?.begin(about) ?? null);
     stream.connect(this.#context.openSse());
     this.#context = null;
@@ -160,9 +160,9 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
   }
 
   /** The requests that are not answered yet. */
-  #owed(): readonly OwedAnswer[] {
+  #pendingRequests(): readonly UnansweredRequest[] {
     const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
-    return open.map(({ request }) => owedTo(request));
+    return open.map(({ request }) => pendingRequestOf(request));
   }
 
   #end(): void {
@@ -186,21 +186,21 @@ export class StatefulReply implements Reply, ResumableReply, AgeQueueItem {
 }
 
 /** Longest request that is stored whole with each part of its stream, and longest parameter stored of a longer request. */
-const MAX_OWED_BYTES = 4 * 1024;
+const MAX_REQUEST_BYTES = 4 * 1024;
 const MAX_PARAM_BYTES = 2 * 1024;
-const BRIEF = new WeakMap<Message, OwedAnswer>();
+const BRIEF = new WeakMap<Message, UnansweredRequest>();
 
 /** The request as other nodes need it to find its answer. They never send it, so long arguments are left out. */
-function owedTo(request: Message): OwedAnswer {
+function pendingRequestOf(request: Message): UnansweredRequest {
   const { id, method, bytes, era } = request;
-  if (bytes.length <= MAX_OWED_BYTES) return { id, method, request: bytes.toString() };
-  let owed = BRIEF.get(request);
-  if (owed === undefined) {
+  if (bytes.length <= MAX_REQUEST_BYTES) return { id, method, request: bytes.toString() };
+  let pending = BRIEF.get(request);
+  if (pending === undefined) {
     const brief = compose(method, id, withoutLong(request), era).bytes;
-    owed = brief.length > MAX_OWED_BYTES ? { id, method } : { id, method, request: brief.toString() };
-    BRIEF.set(request, owed);
+    pending = brief.length > MAX_REQUEST_BYTES ? { id, method } : { id, method, request: brief.toString() };
+    BRIEF.set(request, pending);
   }
-  return owed;
+  return pending;
 }
 
 function withoutLong({ bytes, bodyStart: start, bodyEnd: end }: Message): Buffer | null {

@@ -383,11 +383,11 @@ test('the gateway knows whether a client receives the answer: none after its str
   const stream = await rig.stream(call(1, 'tasks/result', { taskId: 't' }), headers);
   const { reply } = (await held.started) as ClientExchange;
   const first = await stream.next();
-  assert.equal(reply.unheard, false);
+  assert.equal(reply.isDisconnected, false);
   stream.drop();
-  await until(() => reply.unheard === true);
+  await until(() => reply.isDisconnected === true);
   const back = await rig.listen({ ...headers, 'last-event-id': first!.id! });
-  await until(() => reply.unheard === false);
+  await until(() => reply.isDisconnected === false);
   held.finish(ok(await held.started, '{}'));
   assert.equal((await back.message()).id, 1);
 });

@@ -12,20 +12,20 @@ import { errorCode } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
-import type { EdgeParts } from '../edge-parts.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
 import { retryAfter, sendError, sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Admitted } from '../identity/gate.ts';
-import { withPages } from '../pending-input/page-required.ts';
-import type { Returning } from '../pending-input/pending-input-requests.ts';
-import type { AgeQueue, AgeQueueItem } from '../session/age-queue.ts';
+import type { RetryMatch } from '../pending-input/pending-input-requests.ts';
+import { withUrlElicitations } from '../pending-input/url-elicitation-required.ts';
 import { answerMessage, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type ExchangeList, type Reply } from '../session/client-exchange.ts';
-import { WaitingFlows } from '../session/waiting-flows.ts';
+import type { DelayQueue, DelayQueueItem } from '../session/delay-queue.ts';
+import { PausedFlows } from '../session/paused-flows.ts';
 import { StatelessIntake } from './stateless-intake.ts';
 
-interface StatelessHandlerDeps extends EdgeParts {
+interface StatelessHandlerDeps extends ClientTransportDeps {
   /** Opens SSE, whose keep-alive comments prevent proxies from closing a silent response. */
-  readonly patience: AgeQueue;
+  readonly patience: DelayQueue;
 }
 
 /** Stateless requests in flight, of all clients, without listens; further ones are refused, not queued. */
@@ -76,17 +76,17 @@ export class StatelessHandler {
     const exchange = new ClientExchange(message, client, reply, headers);
     reply.exchange = exchange;
     if (listens) this.#listens.add(principal.id, 1);
-    const running = this.intake.run(exchange, endpoint, this.intake.returning(exchange, endpoint, headers));
+    const running = this.intake.run(exchange, endpoint, this.intake.matchRetry(exchange, endpoint, headers));
     if (listens) void running?.then(() => this.#listens.add(principal.id, -1));
   }
 
   /** Handles a request that a client sent to another node with a `requestState` of this one. Never rejects. */
-  returned(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
+  runForwarded(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const headers = caller.paramHeaders ?? null;
     return new Promise((resolve) => {
-      const reply = new ReplyElsewhere(this.#reply, endpoint, caller, resolve);
+      const reply = new ForwardedReply(this.#reply, endpoint, caller, resolve);
       const exchange = new ClientExchange(caller.request, caller.client, reply, headers);
-      const returning = this.intake.returning(exchange, endpoint, headers);
+      const returning = this.intake.matchRetry(exchange, endpoint, headers);
       reply.exchange = exchange;
       caller.onCancel = (reason) => reply.exchange?.cancel(reason);
       const here = returning !== null && returning.kind !== 'elsewhere';
@@ -106,7 +106,7 @@ export class StatelessHandler {
   }
 }
 
-const NOT_HERE: Returning = {
+const NOT_HERE: RetryMatch = {
   kind: 'refused',
   error: new GatewayError('INVALID_PARAMS', 'params.requestState is not of this node'),
 };
@@ -120,17 +120,17 @@ interface StatelessReplyDeps extends Pick<StatelessHandlerDeps, 'patience' | 'pe
  * The answer to one POST of 2026-07-28: JSON, or an SSE stream of its own from the first notification on. Its events have
  * no ids, because the stream cannot be resumed; a lost connection cancels the request (streamable-http §Cancellation).
  */
-class StatelessReply implements Reply, AgeQueueItem {
+class StatelessReply implements Reply, DelayQueueItem {
   dueAt = 0;
-  earlier: AgeQueueItem | null = null;
-  later: AgeQueueItem | null = null;
+  earlier: DelayQueueItem | null = null;
+  later: DelayQueueItem | null = null;
   readonly canAsk = true;
   readonly #deps: StatelessReplyDeps;
   readonly #endpoint: Endpoint;
   readonly #takesStream: boolean;
   #context: RequestContext | null;
   #sink: EventSink | null = null;
-  #waiting: WaitingFlows | null = null;
+  #waiting: PausedFlows | null = null;
   /** The exchange that gets this reply; set by the code that creates both. */
   exchange: ClientExchange | null = null;
 
@@ -140,10 +140,10 @@ class StatelessReply implements Reply, AgeQueueItem {
     this.#context = context;
     this.#takesStream = takesStream;
     if (takesStream) deps.patience.join(this);
-    context.whenGone(() => this.exchange?.cancel('the client closed the connection'));
+    context.onDisconnect(() => this.exchange?.cancel('the client closed the connection'));
   }
 
-  due(): void {
+  onDue(): void {
     this.#open();
   }
 
@@ -154,8 +154,8 @@ class StatelessReply implements Reply, AgeQueueItem {
     if (sink === null) return;
     const droppable = exchange.request.method !== LISTEN;
     if (sink.event(null, [oneLine(bytes!)], droppable) || flow === null || sink.closed) return;
-    this.#waiting ??= new WaitingFlows();
-    this.#waiting.wait(flow, sink);
+    this.#waiting ??= new PausedFlows();
+    this.#waiting.pause(flow, sink);
   }
 
   async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
@@ -164,7 +164,7 @@ class StatelessReply implements Reply, AgeQueueItem {
   }
 
   answer(exchange: ClientExchange, given: Outcome): void {
-    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.pendingInput);
+    const outcome = withUrlElicitations(given, exchange, this.#endpoint, this.#deps.pendingInput);
     this.#deps.patience.leave(this);
     this.#deps.exchanges.remove(exchange);
     const message = answerMessage(exchange.request, this.#endpoint, outcome);
@@ -217,7 +217,7 @@ function httpStatus(answer: Message): number {
  * The way back to a stateless client that is connected to another node of the cluster. That node translates messages into
  * the client's vocabulary.
  */
-class ReplyElsewhere implements Reply {
+class ForwardedReply implements Reply {
   readonly canAsk = true;
   readonly #deps: StatelessReplyDeps;
   readonly #endpoint: Endpoint;

@@ -4,18 +4,18 @@ import type { Endpoint } from '../../model/exchange.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import type { EdgeParts } from '../edge-parts.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/handshake-answer.ts';
-import type { Returning } from '../pending-input/pending-input-requests.ts';
+import type { RetryMatch } from '../pending-input/pending-input-requests.ts';
 import { type ClientExchange, ExchangeList } from '../session/client-exchange.ts';
 import { settle } from '../session/session-intake.ts';
 
 /** Takes the requests of stateless clients from any wire. */
 export class StatelessIntake {
   readonly exchanges = new ExchangeList();
-  readonly #deps: EdgeParts;
+  readonly #deps: ClientTransportDeps;
 
-  constructor(deps: EdgeParts) {
+  constructor(deps: ClientTransportDeps) {
     this.#deps = deps;
   }
 
@@ -32,12 +32,12 @@ export class StatelessIntake {
   }
 
   /** The call that the request continues; null for a new one. `headers` are null on wires without headers. */
-  returning({ request, client }: ClientExchange, endpoint: Endpoint, headers: IncomingHttpHeaders | null) {
-    return this.#deps.pendingInput.returning(request, client.principal, endpoint, headers);
+  matchRetry({ request, client }: ClientExchange, endpoint: Endpoint, headers: IncomingHttpHeaders | null) {
+    return this.#deps.pendingInput.matchRetry(request, client.principal, endpoint, headers);
   }
 
   /** Runs the exchange, or attaches it to its pending call. Returns a promise of its end unless another call ends it. */
-  run(exchange: ClientExchange, endpoint: Endpoint, returning: Returning | null): Promise<void> | undefined {
+  run(exchange: ClientExchange, endpoint: Endpoint, returning: RetryMatch | null): Promise<void> | undefined {
     const { client } = exchange;
     // The anonymous caller of one server gets that server's states unsealed: there is no caller to bind them to (proto:S6).
     exchange.sealsInput = endpoint.kind === 'aggregate' || client.principal.id !== ANONYMOUS.id;

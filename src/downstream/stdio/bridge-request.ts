@@ -62,7 +62,7 @@ export class BridgeRequest implements ResponseHandler {
 }
 
 /** The result of a request that this side aborted. */
-export const CALLED_OFF = new BridgeRequest(
+export const ABORTED = new BridgeRequest(
   () => {},
   () => {},
 );
@@ -78,7 +78,7 @@ export function sendBridgeRequest(
     const running = client.request({ ...request, maxBodyBytes: MAX_BYTES }, new BridgeRequest(onMessage, resolve));
     onStart(() => {
       running.abort();
-      resolve(CALLED_OFF);
+      resolve(ABORTED);
     });
   });
 }

@@ -11,9 +11,9 @@ import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { BridgeHeaders } from './bridge-headers.ts';
-import { type BridgeRequest, CALLED_OFF, sendBridgeRequest } from './bridge-request.ts';
+import { ABORTED, type BridgeRequest, sendBridgeRequest } from './bridge-request.ts';
 import { LineReader } from './line-reader.ts';
-import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
+import { DRAIN_TIMEOUT_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
 interface StdioBridgeDeps {
   readonly client: HttpClientPort;
@@ -104,7 +104,7 @@ export class StdioBridge {
   drain(): void {
     this.#draining = true;
     this.#streams.input.pause();
-    this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
+    this.#deps.clock.after(DRAIN_TIMEOUT_MS, () => this.close());
     void this.#finish();
   }
 
@@ -139,8 +139,8 @@ export class StdioBridge {
   async #stateless(message: Message, headers: readonly string[]): Promise<void> {
     const answer = new AnswerWatch(message, (data) => this.#write(data));
     let calledOff = false;
-    const outcome = await this.#patiently(() => {
-      if (calledOff) return Promise.resolve(CALLED_OFF);
+    const outcome = await this.#retryUnsent(() => {
+      if (calledOff) return Promise.resolve(ABORTED);
       return this.#request('POST', headers, message.bytes, answer.take, (abort) => {
         if (message.kind !== 'request') return;
         this.#abort.set(message.id, () => {
@@ -161,29 +161,31 @@ export class StdioBridge {
     }
     const answer = new AnswerWatch(message, (data) => this.#write(data));
     let session = this.#session;
-    let outcome = await this.#patiently(() =>
+    let outcome = await this.#retryUnsent(() =>
       this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take),
     );
     if (outcome.status === 404 && session !== null && (await this.#reopen(session))) {
       session = this.#session;
-      outcome = await this.#patiently(() => this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take));
+      outcome = await this.#retryUnsent(() =>
+        this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take),
+      );
     }
     if (message.kind !== 'request') {
       if (message.method === 'notifications/initialized') void this.#listen();
       return;
     }
-    if (!answer.came && outcome.streamed) outcome = await this.#takeUp(outcome, answer);
+    if (!answer.came && outcome.streamed) outcome = await this.#resumeStream(outcome, answer);
     this.#conclude(message, answer, outcome);
     if (message === this.#initialize) this.#opened(outcome, answer.message);
   }
 
   /** Resumes a broken stream until the answer has arrived or attempts bring no further event. */
-  async #takeUp(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
+  async #resumeStream(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
     for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && !answer.came && !this.#ended; left--) {
       await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
-      outcome = await this.#patiently(() =>
+      outcome = await this.#retryUnsent(() =>
         this.#request('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
       );
       if (!outcome.streamed && outcome.failure === null) break;
@@ -261,7 +263,7 @@ export class StdioBridge {
           this.#stopListening = abort;
         },
       );
-      if (outcome === CALLED_OFF || outcome.status === 405) return;
+      if (outcome === ABORTED || outcome.status === 405) return;
       if (outcome.status === 404) {
         await this.#reopen(session);
         return;
@@ -282,7 +284,7 @@ export class StdioBridge {
   }
 
   /** Repeats a request that was not sent, until `patienceMs` has passed. */
-  async #patiently(attempt: () => Promise<BridgeRequest>): Promise<BridgeRequest> {
+  async #retryUnsent(attempt: () => Promise<BridgeRequest>): Promise<BridgeRequest> {
     const end = this.#deps.clock.now() + (this.#deps.patienceMs ?? PATIENCE_MS);
     for (;;) {
       const outcome = await attempt();

@@ -11,14 +11,14 @@ import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import type { EdgeParts } from '../edge-parts.ts';
-import { withPages } from '../pending-input/page-required.ts';
+import type { ClientTransportDeps } from '../client-transport-deps.ts';
+import { withUrlElicitations } from '../pending-input/url-elicitation-required.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type Reply } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
+import { PausedFlows } from '../session/paused-flows.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
-import { WaitingFlows } from '../session/waiting-flows.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { StatelessIntake } from '../stateless/stateless-intake.ts';
 import { LineReader } from './line-reader.ts';
@@ -34,7 +34,7 @@ export interface StdioStreams {
 }
 
 /** How long calls in flight may continue after the client has closed its end. */
-export const LAST_WORDS_MS = 30_000;
+export const DRAIN_TIMEOUT_MS = 30_000;
 /** Bytes that may wait for a client that does not read. Above it the client is disconnected. */
 export const MAX_UNREAD = 64 * 1024 * 1024;
 
@@ -45,12 +45,12 @@ export const MAX_UNREAD = 64 * 1024 * 1024;
 export class StdioHandler implements SharedWire {
   readonly closed: Promise<void>;
   readonly #streams: StdioStreams;
-  readonly #deps: EdgeParts;
+  readonly #deps: ClientTransportDeps;
   readonly #session: ClientSession;
   readonly #channel: SharedChannel;
   readonly #stateless: StatelessWire;
   readonly #lines: LineReader;
-  readonly #waiting = new WaitingFlows();
+  readonly #waiting = new PausedFlows();
   /** Set while flows wait for the client to read. */
   onDrain: (() => void) | null = null;
   #resolveClosed!: () => void;
@@ -58,7 +58,7 @@ export class StdioHandler implements SharedWire {
   #draining = false;
   #inputEnded = false;
 
-  constructor(streams: StdioStreams, deps: EdgeParts, maxMessageBytes: number) {
+  constructor(streams: StdioStreams, deps: ClientTransportDeps, maxMessageBytes: number) {
     this.#streams = streams;
     this.#deps = deps;
     const { input, output, principal = ANONYMOUS, endpoint = AGGREGATE } = streams;
@@ -71,7 +71,7 @@ export class StdioHandler implements SharedWire {
       revision: LATEST_STATEFUL,
       capabilities: '{}',
       info: null,
-      lasting: false,
+      persistent: false,
     });
     this.#channel = new SharedChannel(this.#session, this, deps);
     this.#session.channel = this.#channel;
@@ -101,7 +101,7 @@ export class StdioHandler implements SharedWire {
     // A client that does not read gets no further work until it does.
     if (!output.write(Buffer.concat([message, NEWLINE]))) {
       input.pause();
-      if (flow !== null) this.#waiting.wait(flow, this);
+      if (flow !== null) this.#waiting.pause(flow, this);
     }
     if (output.writableLength > MAX_UNREAD) this.close();
     else if (this.#inputEnded) setImmediate(() => this.#closeIfIdle());
@@ -176,7 +176,7 @@ export class StdioHandler implements SharedWire {
     this.#lines.end();
     this.#inputEnded = true;
     this.#stateless.intake.completeListens('the client closed its end');
-    this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
+    this.#deps.clock.after(DRAIN_TIMEOUT_MS, () => this.close());
     this.#closeIfIdle();
   }
 
@@ -191,12 +191,12 @@ const NEWLINE = Buffer.from('\n');
 class StatelessWire implements Reply {
   readonly intake: StatelessIntake;
   readonly canAsk = true;
-  readonly #deps: EdgeParts;
+  readonly #deps: ClientTransportDeps;
   readonly #wire: SharedWire;
   /** The session of the wire: its caller's rights may change. */
   readonly #session: ClientSession;
 
-  constructor(deps: EdgeParts, wire: SharedWire, session: ClientSession) {
+  constructor(deps: ClientTransportDeps, wire: SharedWire, session: ClientSession) {
     this.#deps = deps;
     this.intake = new StatelessIntake(deps);
     this.#wire = wire;
@@ -221,7 +221,7 @@ class StatelessWire implements Reply {
       return;
     }
     const exchange = new ClientExchange(message, client, this);
-    void this.intake.run(exchange, this.#endpoint, this.intake.returning(exchange, this.#endpoint, null));
+    void this.intake.run(exchange, this.#endpoint, this.intake.matchRetry(exchange, this.#endpoint, null));
   }
 
   /** Cancels the request that the notification names; false if it is none of these requests. */
@@ -236,7 +236,7 @@ class StatelessWire implements Reply {
 
   close(reason: string): void {
     this.intake.exchanges.cancelAll(reason);
-    this.#deps.pendingInput.left(this, reason);
+    this.#deps.pendingInput.onWireClosed(this, reason);
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
@@ -252,7 +252,7 @@ class StatelessWire implements Reply {
   }
 
   answer(exchange: ClientExchange, given: Outcome): void {
-    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.pendingInput);
+    const outcome = withUrlElicitations(given, exchange, this.#endpoint, this.#deps.pendingInput);
     this.intake.exchanges.remove(exchange);
     const parts = answerParts(exchange.request, this.#endpoint, outcome);
     this.#deps.wires.tap?.client(exchange.client, this.#endpoint, 'gateway', parts, exchange.id);

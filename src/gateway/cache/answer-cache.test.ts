@@ -151,15 +151,15 @@ test('proto:C6 a notification removes what it names at once, and an answer being
   await bench.ask();
   await bench.ask('{"uri":"test://b"}');
   await bench.ask('{}', modern, 'tools/list');
-  bench.cache.outdated('one', UPDATED);
+  bench.cache.invalidate('one', UPDATED);
   assert.equal((await bench.ask('{"uri":"test://b"}')).n, 2, 'another resource stays');
   assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'and so do lists');
-  bench.cache.outdated('two', notification('notifications/tools/list_changed', null, 'stateless'));
+  bench.cache.invalidate('two', notification('notifications/tools/list_changed', null, 'stateless'));
   assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'another server has said nothing of these');
   const held = deferred();
   bench.upstreams.respond = () => held.promise;
   const old = bench.send(bench.exchange());
-  bench.cache.outdated('one', UPDATED);
+  bench.cache.invalidate('one', UPDATED);
   bench.upstreams.respond = () => bench.numbered();
   assert.equal((await bench.ask()).n, 4, 'who asks after the notification does not wait for what began before it');
   held.resolve(complete(`"n":99,${bench.hints}`));
@@ -185,7 +185,7 @@ test('proto:C7 only requests fetch answers; while the server cannot be asked a s
 test('proto:C6 an invalidated answer is not shown as stale either', async () => {
   const bench = new Bench();
   await bench.ask();
-  bench.cache.outdated('one', null);
+  bench.cache.invalidate('one', null);
   bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'down'));
   assert.equal((await bench.send(bench.exchange())).kind, 'failure');
 });

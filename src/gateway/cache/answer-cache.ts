@@ -87,7 +87,7 @@ export class AnswerCache {
   }
 
   /** Drops the answers that the server's notification concerns; null: all of the server, as a notification may be lost. */
-  outdated(server: string, notification: Message | null): void {
+  invalidate(server: string, notification: Message | null): void {
     const concerned = concernedBy(notification);
     const concerns = (subject: Subject) => subject.server === server && concerned(subject);
     const count = this.#store.deleteAll(concerns);

@@ -1,5 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
-import { kindAt } from '../../model/caller-part.ts';
+import { kindAt } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';

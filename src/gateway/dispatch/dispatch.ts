@@ -6,7 +6,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
-import { ended, withTrace } from '../../protocol/trace-context.ts';
+import { endSpan, withTrace } from '../../protocol/trace-context.ts';
 import type { Tracer } from '../../telemetry/tracing.ts';
 import { type KnownServers, unavailable } from '../known-servers.ts';
 import type { Policies } from '../policy/policies.ts';
@@ -29,7 +29,7 @@ interface DispatchDeps {
 }
 
 /**
- * Sends all requests of this room to servers (decision 064), and none before the policies have admitted its target. Binds the
+ * Sends all requests of this module to servers (decision 064), and none before the policies have admitted its target. Binds the
  * `requestState` of stateless servers to server, caller and request if the exchange requires it (proto:S3, proto:S6).
  */
 export class Dispatch {
@@ -92,6 +92,6 @@ export class Dispatch {
     const span = tracer.begin('internal', exchange.trace ?? null);
     if (span === null) return upstreams.call(server, request, exchange);
     span.describe(`dispatch ${server}`, { 'mcp.method.name': request.method, 'trunkline.server': server });
-    return ended(span, upstreams.call(server, withTrace(request, span.traceparent), exchange));
+    return endSpan(span, upstreams.call(server, withTrace(request, span.traceparent), exchange));
   }
 }

@@ -1,25 +1,29 @@
 import { fieldChanges } from '../../catalog/drift/capability-drift.ts';
 import { pinned } from '../../catalog/drift/definition-digest.ts';
-import { offeredFor, standingOf } from '../../catalog/drift/guarded-catalog.ts';
+import { approvalStatusOf, offeredFor } from '../../catalog/drift/guarded-catalog.ts';
 import { judgeChange } from '../../catalog/drift/severity.ts';
 import { wordDiff } from '../../catalog/drift/word-diff.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { DefinitionName, DriftRecord, PinnedList, Pins } from '../../model/drift.ts';
 import {
   type Definition,
+  type DefinitionName,
+  type DriftRecord,
   type DriftReport,
   type DriftSummary,
   type FieldDifference,
+  PINNED_KINDS,
   type Pin,
+  type PinnedList,
+  type Pins,
   pinKey,
   type WaitingDefinition,
 } from '../../model/drift.ts';
-import { Pace } from '../../model/pace.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import { TimeSlicer } from '../../model/time-slicer.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { KnownServers } from '../known-servers.ts';
-import { DriftNotes } from './drift-notes.ts';
+import { DriftReporter } from './drift-reporter.ts';
 import { GuardedPages } from './guarded-pages.ts';
 import { Guards } from './guards.ts';
 import { type DriftParts, inspectCatalog, scanCatalog } from './inspection.ts';
@@ -35,10 +39,8 @@ interface DriftDeps {
   readonly redefined: (server: string, lists: readonly ListKind[]) => void;
 }
 
-const PINNED_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resourceTemplates'];
-
 /** A definition that an operator approves, by the digest that was shown; null approves its removal. */
-export interface Decision extends DefinitionName {
+interface Decision extends DefinitionName {
   readonly digest: string | null;
 }
 
@@ -68,8 +70,8 @@ export class Drift {
       now,
       guards: this.guards,
       offered: new OfferedDefinitions(),
-      notes: new DriftNotes({ pins, clock, logger, changes }),
-      pace: new Pace(now),
+      reporter: new DriftReporter({ pins, clock, logger, changes }),
+      pace: new TimeSlicer(now),
     };
     this.pages = new GuardedPages(this.#parts);
   }
@@ -99,7 +101,7 @@ export class Drift {
   desiredChanged(): void {
     const known = new Set(this.#deps.upstreams.servers().map(({ name }) => name));
     this.#parts.offered.forget(known);
-    this.#parts.notes.forget(known);
+    this.#parts.reporter.forget(known);
     this.guards.invalidate();
     for (const server of known) for (const catalog of this.#parts.offered.catalogs(server)) this.#sighted(catalog);
   }
@@ -189,7 +191,7 @@ const MAX_COMPARED = 64 * 1024;
 /** All differences from the approved definitions, for the operator who decides. */
 async function driftReport(parts: DriftParts, server: string): Promise<DriftReport> {
   const { pins, guards, offered, now } = parts;
-  const pace = new Pace(now);
+  const pace = new TimeSlicer(now);
   const guard = guards.of(server);
   const waiting: WaitingDefinition[] = [];
   for (const one of differing(parts, server)) {
@@ -234,7 +236,7 @@ function* differing({ guards, offered }: DriftParts, server: string): Generator<
   const names = new Set<string>();
   for (const one of offered.definitions(server)) {
     names.add(pinKey(one));
-    if (standingOf(pins, one, one.digest) !== 'approved') yield one;
+    if (approvalStatusOf(pins, one, one.digest) !== 'approved') yield one;
   }
   for (const [key, pin] of pins.pins) {
     if (names.has(key)) continue;
@@ -262,7 +264,7 @@ function removed({ list, key, approved, blocked }: Pin): WaitingDefinition {
 
 function describe(one: Definition, guard: ReturnType<Guards['of']>): WaitingDefinition {
   const { list, key, digest, bytes } = one;
-  const standing = standingOf(guard.pins, one, digest);
+  const status = approvalStatusOf(guard.pins, one, digest);
   const old = guard.pins.pins.get(pinKey(one))?.approved.at(-1) ?? null;
   const shown = offeredFor(list, one, guard);
   const judged =
@@ -275,7 +277,7 @@ function describe(one: Definition, guard: ReturnType<Guards['of']>): WaitingDefi
   return {
     list,
     key,
-    change: standing === 'blocked' ? 'blocked' : standing === 'new' ? 'added' : 'changed',
+    change: status === 'blocked' ? 'blocked' : status === 'new' ? 'added' : 'changed',
     digest,
     before: old?.digest ?? null,
     ...judged,

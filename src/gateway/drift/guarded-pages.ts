@@ -1,18 +1,18 @@
 import { digestOf, sharesDigest } from '../../catalog/drift/definition-digest.ts';
 import {
+  approvalStatusOf,
   type Guard,
   guardedPage,
   offeredFor,
   type PageItem,
   pageItems,
-  standingOf,
 } from '../../catalog/drift/guarded-catalog.ts';
 import type { Definition } from '../../model/drift.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import { Pace } from '../../model/pace.ts';
 import type { Capability, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import { TimeSlicer } from '../../model/time-slicer.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
@@ -83,7 +83,7 @@ export class GuardedPages {
     guard: Guard,
   ): Promise<void> {
     const byKey = new Map(known?.map((item) => [item.key, item]));
-    const pace = new Pace(this.#parts.now);
+    const pace = new TimeSlicer(this.#parts.now);
     for (const item of items) {
       const same = byKey.get(item.key);
       if (same?.bytes.equals(item.bytes) === true) sharesDigest(item, same);
@@ -95,16 +95,16 @@ export class GuardedPages {
 
   /** Reports definitions in an answer that were never listed, so that they can be approved. */
   #noteUnlisted(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
-    const { guards, offered, notes, pace } = this.#parts;
+    const { guards, offered, reporter, pace } = this.#parts;
     const unlisted: Definition[] = [];
     for (const { key, bytes } of items) {
       const digest = digestOf({ bytes });
-      const standing = standingOf(pins, { list, key }, digest);
+      const status = approvalStatusOf(pins, { list, key }, digest);
       // A copy: a stored definition must not keep the memory of the whole answer.
-      if (standing === 'new' || standing === 'changed') unlisted.push({ list, key, digest, bytes: Buffer.from(bytes) });
+      if (status === 'new' || status === 'changed') unlisted.push({ list, key, digest, bytes: Buffer.from(bytes) });
     }
     if (unlisted.length === 0) return;
     for (const definition of unlisted) offered.foundUnlisted(server, definition);
-    void notes.look(server, guards.policy(server), unlisted, () => false, pace);
+    void reporter.reportChanges(server, guards.policy(server), unlisted, () => false, pace);
   }
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { DriftBench } from '../../../test/support/drift-bench.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { NamesOfServers, OtherNames } from '../../catalog/drift/other-names.ts';
-import { Pace } from '../../model/pace.ts';
+import { TimeSlicer } from '../../model/time-slicer.ts';
 import { scanCatalog } from './inspection.ts';
 
 /** Time that passes with every look at it. */
@@ -22,14 +22,14 @@ test('check:G4 a large hostile list is scanned in slices, with other work betwee
   const turning = (async () => {
     for (; scanning; turns++) await new Promise(setImmediate);
   })();
-  await scanCatalog(serverCatalog('s', { tools }), others, new Pace(ticking(1)));
+  await scanCatalog(serverCatalog('s', { tools }), others, new TimeSlicer(ticking(1)));
   scanning = false;
   await turning;
   assert.ok(turns >= 10, `others had ${turns} turns`);
 });
 
 test('check:G4 work that takes no time runs without a break', () => {
-  const pace = new Pace(() => 0);
+  const pace = new TimeSlicer(() => 0);
   assert.equal(pace.step(), null);
 });
 

@@ -3,9 +3,9 @@ import { offeredFor } from '../../catalog/drift/guarded-catalog.ts';
 import type { OtherNames } from '../../catalog/drift/other-names.ts';
 import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
 import { byKind, type Definition, type DriftPolicy, type Finding, type Pins, pinKey } from '../../model/drift.ts';
-import type { Pace } from '../../model/pace.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
-import type { DriftNotes } from './drift-notes.ts';
+import type { TimeSlicer } from '../../model/time-slicer.ts';
+import type { DriftReporter } from './drift-reporter.ts';
 import { type Guards, offersApprovedOnly } from './guards.ts';
 import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 
@@ -18,9 +18,9 @@ export interface DriftParts {
   readonly pins: Pins;
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;
-  readonly notes: DriftNotes;
+  readonly reporter: DriftReporter;
   /** Shared by all inspections, so that servers that are listed at once take turns in slices. */
-  readonly pace: Pace;
+  readonly pace: TimeSlicer;
   readonly now: () => number;
 }
 
@@ -29,7 +29,7 @@ export interface DriftParts {
  * all texts. Works in slices, so that a large or hostile list delays its own server only.
  */
 export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
-  const { pins, guards, offered, notes, pace } = parts;
+  const { pins, guards, offered, reporter, pace } = parts;
   const { server } = catalog;
   const definitions: Definition[] = [];
   for (const { list, item } of allPinned(catalog)) {
@@ -37,7 +37,7 @@ export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, 
     await pace.step();
   }
   const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
-  const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
+  const first = catalog.own !== true && pins.isFirstListing(server, kindOf(catalog));
   if (pins.of(server).trustedAt === null && definitions.length > 0) {
     // Under `hold` and `block`, definitions with grave findings are not trusted at first use.
     const strict = offersApprovedOnly(policy);
@@ -57,8 +57,14 @@ export async function inspectCatalog(parts: DriftParts, catalog: ServerCatalog, 
     await pace.step();
   }
   offered.listed(catalog, findings);
-  await notes.look(server, policy, [...offered.definitions(server)], (pin) => offered.isGone(server, pin), pace);
-  await notes.suspect(server, findings);
+  await reporter.reportChanges(
+    server,
+    policy,
+    [...offered.definitions(server)],
+    (pin) => offered.isGone(server, pin),
+    pace,
+  );
+  await reporter.reportFindings(server, findings);
 }
 
 /**
@@ -92,7 +98,7 @@ function doubtedBy(findings: readonly Finding[]): ReadonlySet<string> {
 }
 
 /** All findings in a catalog, resources included. */
-export async function scanCatalog(catalog: ServerCatalog, others: OtherNames, pace: Pace): Promise<Finding[]> {
+export async function scanCatalog(catalog: ServerCatalog, others: OtherNames, pace: TimeSlicer): Promise<Finding[]> {
   const findings: Finding[] = [];
   const scan = (list: Finding['list'], item: Capability) => {
     if (findings.length < MAX_FINDINGS) findings.push(...scanDefinition({ list, key: item.key }, item.bytes, others));

@@ -23,7 +23,7 @@ const SWEEP = 128;
 const RELIST_WAIT_MS = 1_000;
 
 /** Clients with catalogs of their own, because their processes list something else; beyond that the oldest is dropped. */
-const MAX_APART = 4_096;
+const MAX_DIVERGENT = 4_096;
 
 interface Current {
   readonly kind: string;
@@ -65,7 +65,7 @@ export class Catalogs {
   #own: ReadonlySet<string> = new Set();
   #ownOf: readonly Server[] | null = null;
   /** Catalogs of clients whose process lists something else, by the key of its connection; null until computed. */
-  readonly #apart = new Map<string, Current | null>();
+  readonly #divergent = new Map<string, Current | null>();
   #generation = 0;
   /** The size of `#merged` at which unreferenced catalogs are removed. */
   #sweepAt = SWEEP;
@@ -80,22 +80,22 @@ export class Catalogs {
   }
 
   /** The process of this connection lists something else than before, or than a fresh process. */
-  setApart(key: string): void {
-    this.#apart.delete(key);
-    this.#apart.set(key, null);
-    if (this.#apart.size > MAX_APART) this.#apart.delete(this.#apart.keys().next().value!);
+  setDivergent(key: string): void {
+    this.#divergent.delete(key);
+    this.#divergent.set(key, null);
+    if (this.#divergent.size > MAX_DIVERGENT) this.#divergent.delete(this.#divergent.keys().next().value!);
   }
 
   forgetSession(sessionId: string): void {
-    this.#apart.delete(sessionId);
+    this.#divergent.delete(sessionId);
   }
 
   /** The catalog of what is known now; never waits. */
   of(client: ClientProfile): Catalog {
     const { principal } = client;
     const kind = this.#kindOf(client);
-    const apart = this.#apart.size === 0 ? null : this.#apartOf(client);
-    const known = apart === null ? this.#current.get(principal)?.get(kind) : this.#apart.get(apart);
+    const divergentKey = this.#divergent.size === 0 ? null : this.#divergentKeyOf(client);
+    const known = divergentKey === null ? this.#current.get(principal)?.get(kind) : this.#divergent.get(divergentKey);
     const servers = this.#deps.upstreams.servers();
     if (known?.generation === this.#generation && known.servers === servers) {
       const theirs = known.kind === kind && known.principal === principal;
@@ -105,8 +105,8 @@ export class Catalogs {
     // A client that pages through the old catalog may continue for a while from now.
     if (known != null && known.catalog !== catalog && this.#kept.has(known.catalog.version)) this.#keep(known.catalog);
     const current = { kind, principal, generation: this.#generation, servers, catalog };
-    if (apart === null) this.#ofKind(principal).set(kind, current);
-    else this.#apart.set(apart, current);
+    if (divergentKey === null) this.#ofKind(principal).set(kind, current);
+    else this.#divergent.set(divergentKey, current);
     return catalog;
   }
 
@@ -118,11 +118,11 @@ export class Catalogs {
   }
 
   /** The key of the client's connection if its process lists something else; null otherwise. */
-  #apartOf(client: ClientProfile): string | null {
+  #divergentKeyOf(client: ClientProfile): string | null {
     const own = callerKey(client, 'session');
-    if (this.#apart.has(own)) return own;
+    if (this.#divergent.has(own)) return own;
     const principals = callerKey(client, 'principal');
-    return this.#apart.has(principals) ? principals : null;
+    return this.#divergent.has(principals) ? principals : null;
   }
 
   /**
@@ -219,7 +219,7 @@ export class Catalogs {
       this.#waits.clear();
       this.#waitsFor = servers;
     }
-    const own = servers.find(({ name }) => name === server)?.apart?.credentials === true;
+    const own = servers.find(({ name }) => name === server)?.callerSeparation?.credentials === true;
     const listed = `${server} ${this.#kindOf(client)} ${own ? client.principal.id : ''}`;
     const key = login ? `login ${listed}` : listed;
     // After the login, the server's first listing is waited for again.
@@ -242,7 +242,7 @@ export class Catalogs {
     const { sessionId, fingerprint, forwarded } = client;
     const kind = forwarded === undefined ? fingerprint : `${fingerprint} ${JSON.stringify(forwarded)}`;
     if (sessionId === null) return kind;
-    const from = this.#deps.upstreams.shownFrom?.(client) ?? '';
+    const from = this.#deps.upstreams.listSourceKey?.(client) ?? '';
     return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${kind}${from}` : `stateful ${kind}${from}`;
   }
 

@@ -1,6 +1,6 @@
 import { type Catalog, listDiffers } from '../../catalog/catalog.ts';
 import { parseObject } from '../../catalog/catalog-member.ts';
-import { kindAt } from '../../model/caller-part.ts';
+import { kindAt } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';

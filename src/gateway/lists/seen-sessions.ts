@@ -7,8 +7,8 @@ import type { Recipient } from './list-changes.ts';
 
 export interface SeenSession extends Recipient {
   readonly taken: Map<ListKind, Catalog>;
-  /** The clock time of the last notification by method: `heard` by its own connection, `notified` by the gateway. */
-  readonly heard: Map<string, number>;
+  /** The clock time of the last notification by method: `notifiedByServer` by its own connection, `notified` by the gateway. */
+  readonly notifiedByServer: Map<string, number>;
   readonly notified: Map<string, number>;
 }
 
@@ -29,8 +29,12 @@ export class SeenSessions {
     const known = this.#sessions.get(client.sessionId);
     if (known?.client === client && known.endpoint === endpoint) return;
     const announced = known?.announced ?? (endpoint.kind === 'aggregate' ? this.#catalogs.of(client) : null);
-    const { taken, heard, notified } = known ?? { taken: new Map(), heard: new Map(), notified: new Map() };
-    this.#sessions.set(client.sessionId, { client, endpoint, announced, taken, heard, notified });
+    const { taken, notifiedByServer, notified } = known ?? {
+      taken: new Map(),
+      notifiedByServer: new Map(),
+      notified: new Map(),
+    };
+    this.#sessions.set(client.sessionId, { client, endpoint, announced, taken, notifiedByServer, notified });
   }
 
   get(sessionId: string): SeenSession | null {

@@ -19,7 +19,7 @@ export const approved: PolicyFactory = ({ name: server, drift = 'off' }, { guard
         return kind === 'template' ? noTemplate(name) : quarantined(server, kind, name, whyWithheld('blocked'));
       }
       if (!guards.isClosed(server)) return null;
-      return target.asked ? unavailable(upstreams, server, client) : UNDECIDED;
+      return target.listed ? unavailable(upstreams, server, client) : UNDECIDED;
     }
     if (kind === 'list' || catalog.withheld === undefined) return null;
     const { name } = target;

@@ -21,7 +21,7 @@ export const paramHeaders: PolicyFactory = (server, { upstreams, clock }) => {
     const { catalog } = target;
     const { request, paramHeaders: sent } = exchange;
     const stateless = request.era === 'stateless';
-    if (catalog === null) return !stateless || sent == null || target.asked ? null : UNDECIDED;
+    if (catalog === null) return !stateless || sent == null || target.listed ? null : UNDECIDED;
     const tool = target.definition;
     if (tool === null) {
       const { name } = target;
@@ -35,6 +35,6 @@ export const paramHeaders: PolicyFactory = (server, { upstreams, clock }) => {
     const fault = paramHeadersFault(headers.declared, sent, request.bytes, bodyField(request, 'arguments'));
     if (fault === null) return null;
     const stale = listIsStale(catalog, 'tools', clock.wall()) && isStarted(upstreams, server.name, exchange.client);
-    return stale && !target.asked ? UNDECIDED : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
+    return stale && !target.listed ? UNDECIDED : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
   };
 };

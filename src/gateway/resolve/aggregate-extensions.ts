@@ -1,7 +1,7 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isOfSkills } from '../../catalog/catalog-member.ts';
 import { isWrapped, skillEdits, unwrapUri, wrapUri } from '../../catalog/exposed-uris.ts';
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -9,7 +9,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { editBody, spliceMessage } from '../../protocol/splice.ts';
 import { innerExchange } from '../inner-exchange.ts';
-import { isDown } from '../known-servers.ts';
+import { isNotServing } from '../known-servers.ts';
 import type { ListParts } from '../list-parts.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
 import { cursorParam, foreignCursor, namedParam, withParam } from '../params.ts';
@@ -94,7 +94,7 @@ export class AggregateExtensions {
     for (; at < servers.length; at++, own = null) {
       const server = servers[at]!;
       // A server that is down is not waited for.
-      if (isDown(this.#deps.upstreams, server, exchange.client) && servers.length > 1) continue;
+      if (isNotServing(this.#deps.upstreams, server, exchange.client) && servers.length > 1) continue;
       const page = editBody(request, [['cursor', own === null ? null : JSON.stringify(own)]]);
       const asked = request.bodyStart < 0 ? request : page;
       last = await (servers.length === 1 ? this.#call(server, asked, exchange) : this.#page(server, asked, exchange));
@@ -118,7 +118,7 @@ export class AggregateExtensions {
     };
     exchange.onCancel = cancel;
     const called = this.#call(server, request, innerExchange(exchange, own));
-    const page = await within(this.#deps.clock, PAGE_WAIT_MS, called, () => {
+    const page = await withTimeout(this.#deps.clock, PAGE_WAIT_MS, called, () => {
       cancel('the page came too late');
       return late(server);
     });

@@ -202,7 +202,7 @@ test('a server that was never listed delays a list once, and is found when its t
 });
 
 test('goal:G18 the first list of a principal waits for a server that tells principals apart, also after another principal has listed', async () => {
-  const bench = new GatewayBench({ own: null }, { own: { apart: { credentials: true, headers: {} } } });
+  const bench = new GatewayBench({ own: null }, { own: { callerSeparation: { credentials: true, headers: {} } } });
   const waited = async (name: string): Promise<number> => {
     const list = bench.run('tools/list', null, { client: client('stateless', { principal: agent(name, 'own') }) });
     await bench.clock.advance(2_000);
@@ -315,7 +315,7 @@ test('the mirrored headers of a call are compared with the tool’s own declarat
 test('the gateway sends no call for a client that has gone while other nodes were asked', async () => {
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.foundMeanwhile = async (_server, exchange) => {
+  upstreams.awaitPendingLists = async (_server, exchange) => {
     bench.relist('files', { tools: [tool('grown')], prompts: [tool('grown')] }, ['tools', 'prompts']);
     (exchange as BenchExchange).cancelled = 'the session was ended';
     return true;
@@ -345,7 +345,7 @@ test('check:C9 a name that the client has from another node is called once this 
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const asked: string[] = [];
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.foundMeanwhile = async (server, _client, list, name) => {
+  upstreams.awaitPendingLists = async (server, _client, list, name) => {
     asked.push(`${server} ${list} ${name}`);
     if (name === 'nobodys') return false;
     const advertisement = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };

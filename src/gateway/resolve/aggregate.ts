@@ -7,7 +7,7 @@ import { isLoginCatalog } from '../../catalog/login-catalog.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
-import { calledOff, GatewayError } from '../../model/gateway-error.ts';
+import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts';
 import { eraOf } from '../../model/message.ts';
 import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -168,17 +168,17 @@ export class Aggregate implements Resolver {
     if (item !== null) return itemTarget(kind, exchange, param, item, catalog);
     const still = hopeless ? null : spelled(catalog);
     if (still === null || still instanceof GatewayError) {
-      return this.#heardMeanwhile(kind, exchange, param, unknownName(kind, value, catalog, policies));
+      return this.#afterPendingLists(kind, exchange, param, unknownName(kind, value, catalog, policies));
     }
     // The server is still not listed: the call itself is sent, and fails with the reason if it cannot be made.
     const own = withParam(request, param, still.tool);
     const target = new Target(client.principal, still.server, 'tool', own, null, still.tool);
-    target.asked = true;
+    target.listed = true;
     return target;
   }
 
   /** The client may have got the name from the server, or through another node, before this node knows it. */
-  async #heardMeanwhile(
+  async #afterPendingLists(
     kind: 'tool' | 'prompt',
     exchange: Exchange,
     param: NamedParam,
@@ -191,8 +191,8 @@ export class Aggregate implements Resolver {
     const before = catalogs.of(client);
     const own = spelledName(param.value, before);
     if (own === null || !before.members.some(({ server }) => server === own.server)) return unknown;
-    const found = await upstreams.foundMeanwhile?.(own.server, exchange, `${kind}s`, own.tool);
-    if (exchange.cancelled !== null) return calledOff(own.server, exchange.cancelled);
+    const found = await upstreams.awaitPendingLists?.(own.server, exchange, `${kind}s`, own.tool);
+    if (exchange.cancelled !== null) return cancelledBeforeSend(own.server, exchange.cancelled);
     if (found !== true) return unknown;
     const catalog = catalogs.of(client);
     const item = itemOf(kind, param.value, catalog);

@@ -3,7 +3,7 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import { appLinkEdits, contentEdits, type ExposedUri, uriEdit } from '../../catalog/exposed-uris.ts';
 import type { ResourceTarget } from '../../catalog/resource-table.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { answer, inPlaceOf, type Outcome } from '../../model/outcome.ts';
+import { answer, type Outcome, replaceAnswer } from '../../model/outcome.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { elements, field, fields, type Range } from '../../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
@@ -33,7 +33,7 @@ export function exposedResult(
   const inner = method === 'tasks/get' ? field(bytes, bodyStart, bodyEnd, 'result') : null;
   if (inner !== null) edits.push(...resultEdits(bytes, inner, server, exposed));
   if (edits.length === 0) return outcome;
-  return answer(inPlaceOf(message, spliceMessage(message, edits), method));
+  return answer(replaceAnswer(message, spliceMessage(message, edits), method));
 }
 
 function resultEdits(bytes: Buffer, { start, end }: Range, server: string, exposed: ExposedUri): Edit[] {

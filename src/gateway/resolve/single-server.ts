@@ -12,11 +12,11 @@ import { result } from '../../protocol/compose.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
 import { scanHeaderParams } from '../../protocol/headers.ts';
 import { cacheHints, handshakeIsStale, handshakeTtlMs } from '../../protocol/list-freshness.ts';
-import { soundPage } from '../../protocol/list-page.ts';
+import { sanitizePage } from '../../protocol/list-page.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { cuts, editMembers, spliceMessage } from '../../protocol/splice.ts';
 import type { Drift } from '../drift/drift.ts';
-import { isDown, isStarted, mirrors, noServer, unavailable } from '../known-servers.ts';
+import { isNotServing, isStarted, mirrors, noServer, unavailable } from '../known-servers.ts';
 import type { ListParts } from '../list-parts.ts';
 import { isResult } from '../own-results.ts';
 import { cursorParam, foreignCursor } from '../params.ts';
@@ -53,7 +53,9 @@ export class SingleServer implements Resolver {
     if (refused !== null) return refused;
     const { upstreams, policies, clock } = this.#deps;
     const name = endpoint.server;
-    const patience = isDown(upstreams, name, client) ? waitMs : Math.max(waitMs, policies.server(name)!.timeoutMs);
+    const patience = isNotServing(upstreams, name, client)
+      ? waitMs
+      : Math.max(waitMs, policies.server(name)!.timeoutMs);
     let catalog = upstreams.knownCatalog(name, client);
     const old = catalog !== null && handshakeIsStale(catalog, clock.wall()) && isStarted(upstreams, name, client);
     if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
@@ -92,13 +94,13 @@ export class SingleServer implements Resolver {
     if (refused !== null) return failure(refused);
     const known = target.catalog;
     const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
-    if (live === true && !(known !== null && isDown(upstreams, name, client))) {
+    if (live === true && !(known !== null && isNotServing(upstreams, name, client))) {
       const outcome = await cache.call(target, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
         return this.#shown(sound(outcome, list), server, list, known, exchange);
       }
     }
-    if (known === null && !target.asked) await dispatch.listed(target, exchange);
+    if (known === null && !target.listed) await dispatch.listed(target, exchange);
     let { catalog } = target;
     // Other nodes may have its catalog.
     if (catalog !== null && isLoginCatalog(catalog)) catalog = await upstreams.catalog(name, client, 0, true);
@@ -169,7 +171,7 @@ function sound(outcome: Outcome, list: ListMethod): Outcome {
   if (!isResult(outcome)) return outcome;
   const { message } = outcome;
   const { body } = message;
-  const { page } = soundPage(list, body, message.era);
+  const { page } = sanitizePage(list, body, message.era);
   if (page === body) return outcome;
   return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
 }

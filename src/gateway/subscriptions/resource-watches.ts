@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import type { ConnectionChange } from '../../model/ports.ts';
+import type { ConnectionChange, SubscribedResource } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
 import type { CommonParts } from '../common-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
@@ -18,13 +18,6 @@ export interface Watcher {
   readonly client: ClientProfile;
   /** Delivers an update, under the URI that the watcher knows the resource by. */
   updated(server: string, message: Message): void;
-}
-
-/** A resource of a server, and the URI under which a watcher knows it. */
-export interface Watched {
-  readonly server: string;
-  readonly uri: string;
-  readonly exposed: string;
 }
 
 interface Watch {
@@ -63,7 +56,7 @@ export class ResourceWatches {
   /** Resolves with the server's answer to `ask`, or with an empty result if the server has accepted before. */
   async watch(
     watcher: Watcher,
-    { server, uri, exposed }: Watched,
+    { server, uri, exposed }: SubscribedResource,
     ask = () => this.#call('resources/subscribe', server, uri, watcher.client),
   ): Promise<Outcome> {
     const key = this.#keyOf(server, watcher.client);
@@ -80,7 +73,7 @@ export class ResourceWatches {
   }
 
   /** Resolves with the server's answer to `ask`, or with an empty result if others still watch the resource. */
-  unwatch(watcher: Watcher, { server, uri }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+  unwatch(watcher: Watcher, { server, uri }: SubscribedResource, ask: () => Promise<Outcome>): Promise<Outcome> {
     const group = this.#groupWith(watcher, server, uri);
     if (group !== null && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
       return Promise.resolve(ownAnswer('stateful', ''));
@@ -89,7 +82,7 @@ export class ResourceWatches {
   }
 
   /** Removes a watcher, and unsubscribes if no other watches the resource. */
-  leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
+  leave(watcher: Watcher, { server, uri }: Omit<SubscribedResource, 'exposed'>): void {
     const group = this.#groupWith(watcher, server, uri);
     const watch = group === null ? null : this.#take(group, uri, watcher);
     if (group === null || watch === null || watch.watchers.size > 0 || !watch.agreed) return;
@@ -126,7 +119,7 @@ export class ResourceWatches {
     const group = this.#groups.get(nameOf(server, key));
     if (group === undefined) return;
     if (change === 'opened') void this.#renew(group);
-    else if (change === 'missed') this.#tellMissed(group);
+    else if (change === 'missed') this.#notifyMissed(group);
     else if (change === 'ended') this.#ended(group);
   }
 
@@ -204,7 +197,7 @@ export class ResourceWatches {
       const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
       const outcome = await this.#ask(group, watch, ask);
       if (watch.watchers.size === 0) this.#giveUp(group, uri, watch, watcher);
-      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher)) tellUpdated(group.server, watch);
+      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher)) notifyUpdated(group.server, watch);
       else if (outcome.kind === 'failure') break;
     }
     group.renewing = false;
@@ -243,15 +236,15 @@ export class ResourceWatches {
         const target = this.#group(group.server, key);
         const there = watchIn(target, uri);
         there.watchers.set(watcher, exposed);
-        if (there.agreed) tellUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
+        if (there.agreed) notifyUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
         else moved.add(target);
       }
     }
     for (const target of moved) void this.#renew(target);
   }
 
-  #tellMissed(group: Group): void {
-    for (const watch of group.watches.values()) if (watch.agreed) tellUpdated(group.server, watch);
+  #notifyMissed(group: Group): void {
+    for (const watch of group.watches.values()) if (watch.agreed) notifyUpdated(group.server, watch);
   }
 
   #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
@@ -297,7 +290,7 @@ function watchIn({ watches }: Group, uri: string): Watch {
   return watch;
 }
 
-function tellUpdated(server: string, { watchers }: Watch): void {
+function notifyUpdated(server: string, { watchers }: Watch): void {
   for (const [watcher, exposed] of watchers) watcher.updated(server, updateOf(exposed, 'stateful'));
 }
 

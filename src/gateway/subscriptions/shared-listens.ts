@@ -176,10 +176,10 @@ class SharedListen {
       acknowledged: (message) => {
         const again = listen.honoured !== null;
         listen.honoured = honouredBy(message);
-        if (again) this.#tellMissed(listen.honoured);
+        if (again) this.#notifyMissed(listen.honoured);
         else this.#accepted(listen);
       },
-      received: (message) => this.#tell(message),
+      received: (message) => this.#deliver(message),
       answered: (outcome) => this.#ended(listen, outcome),
     });
   }
@@ -192,7 +192,7 @@ class SharedListen {
     else this.#heldSince = this.#deps.clock.now();
     this.#current = listen;
     const honoured = listen.honoured!;
-    if (this.#gap) this.#tellMissed(honoured);
+    if (this.#gap) this.#notifyMissed(honoured);
     this.#gap = false;
     for (const subscriber of this.#waiting) {
       if (!subscriber.wanted.isSubsetOf(listen.wanted)) continue;
@@ -247,12 +247,12 @@ class SharedListen {
     else if (this.#current === null) this.#askAgain();
   }
 
-  #tellMissed(honoured: Wanted): void {
-    this.#deps.cache.outdated(this.#server, null);
-    for (const update of updatesOf(honoured)) this.#tell(update);
+  #notifyMissed(honoured: Wanted): void {
+    this.#deps.cache.invalidate(this.#server, null);
+    for (const update of updatesOf(honoured)) this.#deliver(update);
   }
 
-  #tell(message: Message): void {
+  #deliver(message: Message): void {
     const update = isUpdate(message);
     const named = update ? updatedUri(message)?.uri : bodyString(message, 'taskId');
     if (named == null) return;

@@ -1,12 +1,13 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { Counts } from '../../model/counts.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { calledOff, GatewayError } from '../../model/gateway-error.ts';
+import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
+import type { SubscribedAgain, SubscribedResource } from '../../model/ports.ts';
 import { request } from '../../protocol/compose.ts';
 import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
-import { knownSoon } from '../known-servers.ts';
+import { knownOrListed } from '../known-servers.ts';
 import type { ListParts } from '../list-parts.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { isResult, ownAnswer } from '../own-results.ts';
@@ -14,7 +15,7 @@ import { sees } from '../policy/access.ts';
 import { exposedUpdate, updateOf } from '../resource-updates.ts';
 import { Target } from '../target.ts';
 import { resourceOf } from './listen-filter.ts';
-import type { Watched, Watcher } from './resource-watches.ts';
+import type { Watcher } from './resource-watches.ts';
 import type { Subscriber } from './shared-listens.ts';
 
 /** Subscriptions of one session, and of all sessions of one principal: half of what nodes share for all principals. */
@@ -26,9 +27,9 @@ export interface SubscriptionsElsewhere {
   /** A session unsubscribes from a resource to which another node may have subscribed. */
   givenUp(sessionId: string, server: string, uri: string): void;
   /** null if the session may subscribe to it: the nodes share a limit for all sessions, and one for each session. */
-  refusal(sessionId: string, resource: Watched): GatewayError | null;
+  refusal(sessionId: string, resource: SubscribedResource): GatewayError | null;
   /** A session has subscribed to a resource here. */
-  subscribed(client: ClientProfile, resource: Watched): void;
+  subscribed(client: ClientProfile, resource: SubscribedResource): void;
   /** The number of subscriptions of a principal's sessions through other nodes, as far as this node knows. */
   subscribedElsewhere(principal: string): number;
   /** The session has ended, here or at another node. */
@@ -71,9 +72,9 @@ export class Subscriptions {
     const pass = (): Promise<Outcome> => this.#deps.dispatch.call(target, target.request, exchange);
     if (client.sessionId === null || typeof uri !== 'string') return pass();
     const resource = { server, uri, exposed: target.exposed ?? uri };
-    const known = await knownSoon(upstreams, server, client);
+    const known = await knownOrListed(upstreams, server, client);
     // If the session has ended meanwhile, nothing would end a subscription.
-    if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
+    if (exchange.cancelled !== null) return failure(cancelledBeforeSend(server, exchange.cancelled));
     const stateless = known?.handshake.era === 'stateless';
     const name = `${server}\0${uri}`;
     if (exchange.request.method === 'resources/unsubscribe') {
@@ -99,7 +100,7 @@ export class Subscriptions {
    * Takes over a subscription of another node. Resolves with whether the server accepted; if so, the session has got an update,
    * because it may have missed some.
    */
-  async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
+  async resubscribe(client: ClientProfile, resource: SubscribedResource): Promise<SubscribedAgain> {
     const { upstreams, dispatch, streams } = this.#deps;
     const { server, uri, exposed } = resource;
     const { sessionId } = client;
@@ -107,7 +108,7 @@ export class Subscriptions {
     const exchange = new OwnExchange(`again:${server}`, message, client);
     const target = new Target(client.principal, server, 'resource', message, null, uri, exposed);
     if (sessionId === null || (await dispatch.admit(target, exchange)) !== null) return 'refused';
-    const known = await knownSoon(upstreams, server, client);
+    const known = await knownOrListed(upstreams, server, client);
     const pass = (): Promise<Outcome> => dispatch.call(target, message, exchange);
     const outcome = await this.#subscribe(client, sessionId, resource, known?.handshake.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
@@ -119,7 +120,7 @@ export class Subscriptions {
   async #subscribe(
     client: ClientProfile,
     sessionId: string,
-    resource: Watched,
+    resource: SubscribedResource,
     stateless: boolean,
     pass: () => Promise<Outcome>,
   ): Promise<Outcome> {
@@ -144,7 +145,11 @@ export class Subscriptions {
   }
 
   /** Returns null if the session may subscribe to one more resource. */
-  #refusal({ client, leave, asking }: SubscribedSession, sessionId: string, resource: Watched): GatewayError | null {
+  #refusal(
+    { client, leave, asking }: SubscribedSession,
+    sessionId: string,
+    resource: SubscribedResource,
+  ): GatewayError | null {
     const { elsewhere } = this.#deps;
     const { id } = client.principal;
     if (leave.size + asking >= MAX_RESOURCES) {
@@ -169,7 +174,7 @@ export class Subscriptions {
     for (const name of [...(session?.leave.keys() ?? [])]) this.#take(session, name)?.();
   }
 
-  #joinSharedListen(session: SubscribedSession, name: string, resource: Watched): Promise<Outcome> {
+  #joinSharedListen(session: SubscribedSession, name: string, resource: SubscribedResource): Promise<Outcome> {
     const { server, uri, exposed } = resource;
     if (session.leave.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {

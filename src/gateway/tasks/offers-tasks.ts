@@ -1,3 +1,4 @@
+import { declaredBy } from '../../catalog/catalog-member.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { Era, Message } from '../../model/message.ts';
@@ -5,23 +6,13 @@ import { answer, type Outcome } from '../../model/outcome.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import { errorCode } from '../../protocol/body.ts';
 import { editMembers, elementsChange, spliceMessage } from '../../protocol/splice.ts';
-import {
-  declaresTasks,
-  declaresTasksExtension,
-  missesTasks,
-  taskSupport,
-  toolWithTasks,
-} from '../../protocol/tasks.ts';
+import { declaresTasksExtension, isTasksRequiredError, taskSupport, toolWithTasks } from '../../protocol/tasks.ts';
 import { isResult } from '../own-results.ts';
 import { asksForTask } from './task-ids.ts';
 
-const OFFERS = new WeakMap<ServerCatalog, boolean>();
-
-/** Whether the server can answer tool calls with tasks, as its era declares it; computed once per catalog. */
-export function offersTasks(catalog: ServerCatalog): boolean {
-  let offers = OFFERS.get(catalog);
-  if (offers === undefined) OFFERS.set(catalog, (offers = declaresTasks(catalog.handshake)));
-  return offers;
+/** Whether the server can answer tool calls with tasks, as its era declares it. */
+export function offersTasks({ handshake }: ServerCatalog): boolean {
+  return declaredBy(handshake).tasks;
 }
 
 /** Whether the client accepts a task as the answer. */
@@ -32,7 +23,7 @@ export function mayBeTask({ request, client }: Exchange): boolean {
 /** Whether a server of either era refused a call with the error for a tool that requires a task. */
 export function mayMissTask(outcome: Outcome): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error') return false;
-  return missesTasks(outcome.message) || isMethodNotFound(outcome.message);
+  return isTasksRequiredError(outcome.message) || isMethodNotFound(outcome.message);
 }
 
 /**
@@ -42,7 +33,7 @@ export function mayMissTask(outcome: Outcome): boolean {
  */
 export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, tool: Capability | null): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error' || !offersTasks(known)) return false;
-  if (known.handshake.era === 'stateless') return client === 'stateful' && missesTasks(outcome.message);
+  if (known.handshake.era === 'stateless') return client === 'stateful' && isTasksRequiredError(outcome.message);
   return isMethodNotFound(outcome.message) && tool !== null && taskSupport(tool.bytes) === 'required';
 }
 

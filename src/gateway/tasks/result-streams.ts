@@ -1,5 +1,5 @@
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { type Clock, withTimeout } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -7,8 +7,8 @@ import type { Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import { declares } from '../../protocol/askable.ts';
 import { bodyLexeme, withRelatedTask } from '../../protocol/body.ts';
+import { declares } from '../../protocol/client-capabilities.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import type { Dispatch } from '../dispatch/dispatch.ts';
@@ -69,10 +69,10 @@ export class ResultStreams {
   }
 
   /** Waits a moment for an input request or the answer. Resolves with the current record. */
-  async heard(record: TaskRecord, principal: Principal): Promise<TaskRecord> {
+  async awaitUpdate(record: TaskRecord, principal: Principal): Promise<TaskRecord> {
     const stream = this.open(record, principal);
     if (stream !== null && stream.questions === null && stream.isOpen) {
-      await within(this.#deps.clock, PATIENCE_MS, stream.news, () => {});
+      await withTimeout(this.#deps.clock, PATIENCE_MS, stream.nextChange, () => {});
     }
     return this.#deps.table.get(record.key) ?? record;
   }
@@ -106,7 +106,7 @@ export class ResultStreams {
 class ResultStream extends OwnExchange {
   readonly #taskId: string;
   readonly #questions: OpenQuestions;
-  #news = Promise.withResolvers<void>();
+  #nextChange = Promise.withResolvers<void>();
   #open = true;
 
   /** `prefix`: makes keys that no earlier stream of the task has used. */
@@ -128,7 +128,7 @@ class ResultStream extends OwnExchange {
   /** Only the cancellation of an input request matters; other notifications are dropped. */
   override emit(notification: Message): void {
     if (notification.method !== 'notifications/cancelled') return;
-    this.#questions.callOff(bodyLexeme(notification, 'requestId') ?? '');
+    this.#questions.cancel(bodyLexeme(notification, 'requestId') ?? '');
   }
 
   override ask(asked: Message): Promise<Message> {
@@ -150,8 +150,8 @@ class ResultStream extends OwnExchange {
   }
 
   /** Resolves when the server sends another input request, or when the stream has ended. */
-  get news(): Promise<void> {
-    return this.#news.promise;
+  get nextChange(): Promise<void> {
+    return this.#nextChange.promise;
   }
 
   /** The server has answered, or can no longer answer. */
@@ -162,7 +162,7 @@ class ResultStream extends OwnExchange {
   }
 
   #wake(): void {
-    this.#news.resolve();
-    this.#news = Promise.withResolvers();
+    this.#nextChange.resolve();
+    this.#nextChange = Promise.withResolvers();
   }
 }

@@ -1,6 +1,6 @@
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { calledOff, GatewayError } from '../../model/gateway-error.ts';
+import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
@@ -50,7 +50,8 @@ export class TaskCalls {
     within: Exchange | null = null,
     more = '',
   ): Promise<Outcome> {
-    if (within !== null && within.cancelled !== null) return failure(calledOff(record.server, within.cancelled));
+    if (within !== null && within.cancelled !== null)
+      return failure(cancelledBeforeSend(record.server, within.cancelled));
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, method, more);
     const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);

@@ -18,13 +18,12 @@ import { declaringTasks } from '../../protocol/tasks.ts';
 import type { Target } from '../target.ts';
 import type { ResultStreams } from './result-streams.ts';
 import { composed, type Mappings, starterOf, type TaskCalls } from './task-calls.ts';
-import type { TaskFollowing } from './task-following.ts';
 import type { TaskIds } from './task-ids.ts';
+import type { TaskStatusSubscriptions } from './task-status-subscriptions.ts';
 import type { NewTask, TaskTable } from './task-table.ts';
 import {
   createdIn,
   createdTask,
-  heardIn,
   isSettled,
   isToolError,
   kept,
@@ -33,6 +32,7 @@ import {
   statefulView,
   statelessView,
   type TaskReport,
+  taskReportIn,
   withMeta,
 } from './task-views.ts';
 import type { TaskWaits } from './task-waits.ts';
@@ -59,7 +59,7 @@ export interface TaskParts {
   readonly calls: TaskCalls;
   readonly waits: TaskWaits;
   readonly streams: ResultStreams;
-  readonly following: TaskFollowing;
+  readonly statusSubscriptions: TaskStatusSubscriptions;
   /** `maxTimeoutMs`: the upper bound of any call. */
   readonly desired: { readonly state: Pick<DesiredState, 'maxTimeoutMs'> };
 }
@@ -169,7 +169,7 @@ export class TaskCreation {
     if (ended.kind !== 'error' || isSettled(record)) return false;
     if (errorCode(ended) !== CATALOGUE.INVALID_PARAMS.rpc) return false;
     const outcome = await this.#parts.calls.own(record, client.principal, 'tasks/get');
-    return heardIn(outcome) === null;
+    return taskReportIn(outcome) === null;
   }
 
   #call({ target, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
@@ -181,7 +181,7 @@ export class TaskCreation {
 
   #begin(call: ToolCall, era: Era, created: TaskReport): TaskRecord {
     const record = this.#parts.table.add(newTask(call, era, created, this.#parts.ids));
-    this.#parts.following.follow(record, call.exchange.client.principal);
+    this.#parts.statusSubscriptions.follow(record, call.exchange.client.principal);
     return record;
   }
 
@@ -193,8 +193,8 @@ export class TaskCreation {
     const status = isToolError(body) ? 'failed' : 'completed';
     const description = Buffer.from(JSON.stringify({ taskId, status, createdAt: at, lastUpdatedAt: at, ttl: ttlMs }));
     const state = { taskId, status, ttlMs, pollIntervalMs: null } as const;
-    const news = { description, answer: kept('result', era, body) };
-    return table.add(newTask(call, null, { state, news }, this.#parts.ids));
+    const update = { description, answer: kept('result', era, body) };
+    return table.add(newTask(call, null, { state, update }, this.#parts.ids));
   }
 
   #exposed(record: TaskRecord, { exchange, endpoint }: ToolCall): string {
@@ -202,7 +202,7 @@ export class TaskCreation {
   }
 }
 
-export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskReport, ids: TaskIds): NewTask {
+export function newTask(call: ToolCall, era: Era | null, { state, update }: TaskReport, ids: TaskIds): NewTask {
   const { exchange, wraps } = call;
   const { server } = call.target;
   const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle, forwarded } =
@@ -218,10 +218,10 @@ export function newTask(call: ToolCall, era: Era | null, { state, news }: TaskRe
     era,
     wraps,
     status: state.status,
-    description: news.description!,
+    description: update.description!,
     ttlMs: state.ttlMs,
     pollIntervalMs: state.pollIntervalMs,
-    answer: news.answer ?? null,
+    answer: update.answer ?? null,
   };
 }
 

@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import type { TaskParts } from './task-creation.ts';
-import { heardTask } from './task-views.ts';
+import { parseTaskReport } from './task-views.ts';
 
 /** The tasks of all callers, for the operator. */
 export class TaskOversight {
@@ -37,7 +37,7 @@ export class TaskOversight {
       throw new GatewayError('UPSTREAM_PROTOCOL', `${record.server} does not cancel it: ${message.body.toString()}`);
     }
     // A stateless server only acknowledges.
-    const now = table.update(record, heardTask(message)?.news ?? { status: 'cancelled' });
+    const now = table.update(record, parseTaskReport(message)?.update ?? { status: 'cancelled' });
     streams.close(record, 'the operator cancelled the task');
     return now;
   }

@@ -7,17 +7,18 @@ import { isTerminal } from '../../model/task-status.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isObject } from '../../protocol/fields.ts';
+import { ownAnswer } from '../own-results.ts';
 import { type NamedParam, withParam } from '../params.ts';
 import type { TaskParts } from './task-creation.ts';
 import {
   awaitsStream,
   endedBy,
   finalOutcome,
-  heardIn,
-  heardTask,
   isSettled,
+  parseTaskReport,
   statefulView,
   statelessView,
+  taskReportIn,
   withMeta,
 } from './task-views.ts';
 import { cancelled } from './task-waits.ts';
@@ -67,11 +68,11 @@ export class TaskRequests {
     const { exchange } = asked;
     const { table, streams, calls } = this.#parts;
     const outcome = await calls.own(asked.record, exchange.client.principal, 'tasks/get', exchange);
-    const heard = heardIn(outcome);
-    if (outcome.kind === 'failure' || heard === null) return outcome;
-    let record = table.update(asked.record, heard.news);
+    const report = taskReportIn(outcome);
+    if (outcome.kind === 'failure' || report === null) return outcome;
+    let record = table.update(asked.record, report.update);
     if (record.era === 'stateful' && awaitsStream(record))
-      record = await streams.heard(record, exchange.client.principal);
+      record = await streams.awaitUpdate(record, exchange.client.principal);
     return this.#view(asked, record, outcome.message);
   }
 
@@ -104,7 +105,7 @@ export class TaskRequests {
       return failure(new GatewayError('INVALID_PARAMS', 'params.inputResponses must be an object'));
     }
     this.#parts.streams.of(record)?.answer(bytes, responses);
-    return acknowledged();
+    return ownAnswer('stateless', '');
   }
 
   /** At a server of the other era. The extension only acknowledges, also for a task that has ended. */
@@ -113,21 +114,21 @@ export class TaskRequests {
     const { table, streams, calls } = this.#parts;
     const { principal } = exchange.client;
     if (exchange.request.era === 'stateless') {
-      if (isTerminal(record.status)) return acknowledged();
+      if (isTerminal(record.status)) return ownAnswer('stateless', '');
       const outcome = await calls.own(record, principal, 'tasks/cancel');
       if (outcome.kind === 'failure') return outcome;
-      const heard = heardTask(outcome.message);
-      if (heard !== null) {
-        table.update(record, heard.news);
+      const report = parseTaskReport(outcome.message);
+      if (report !== null) {
+        table.update(record, report.update);
         streams.close(record, 'the task was cancelled');
       }
-      return acknowledged();
+      return ownAnswer('stateless', '');
     }
     // A stateless server acknowledges every request: ask first whether there is still something to cancel.
     const outcome = await calls.own(record, principal, 'tasks/get', exchange);
-    const heard = heardIn(outcome);
-    if (outcome.kind === 'failure' || heard === null) return outcome;
-    const now = table.update(record, heard.news);
+    const report = taskReportIn(outcome);
+    if (outcome.kind === 'failure' || report === null) return outcome;
+    const now = table.update(record, report.update);
     if (isTerminal(now.status)) return alreadyEnded(now);
     const ended = await calls.own(record, principal, 'tasks/cancel');
     if (ended.kind === 'failure' || ended.message.kind === 'error') return ended;
@@ -147,8 +148,8 @@ export class TaskRequests {
       const now = table.get(record.key) ?? record;
       if (message.kind === 'result' || isTerminal(now.status)) table.update(now, endedBy(now, message));
     } else {
-      const heard = heardTask(message);
-      if (heard !== null) table.update(record, heard.news);
+      const report = parseTaskReport(message);
+      if (report !== null) table.update(record, report.update);
     }
     return answer(ids.outward(message, server, client.principal, endpoint));
   }
@@ -167,10 +168,6 @@ export class TaskRequests {
 /** Whether the gateway made the task, of which its server knows nothing. Only the node that began it has a long answer. */
 function isOwn({ era }: TaskRecord): boolean {
   return era === null;
-}
-
-function acknowledged(): Outcome {
-  return answer(result('0', '{"resultType":"complete"}', 'stateless'));
 }
 
 function alreadyEnded({ status }: TaskRecord): Outcome {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { agent, client } from '../../../test/support/gateway-bench.ts';
 import { ADA, newTask, UNHEARD } from '../../../test/support/new-task.ts';
-import type { SharedTasks, TaskFollower, TaskRecord } from '../../model/ports.ts';
+import type { SharedTasks, TaskObserver, TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { TaskSizes } from '../../model/task-sizes.ts';
 import { MAX_TTL_MS, type NewTask, TaskTable } from './task-table.ts';
@@ -59,7 +59,7 @@ test('tasks with the same id are separated by their session', () => {
   assert.equal(in_('two')?.key, second.key);
   assert.equal(in_('three')?.key, second.key);
   assert.deepEqual(
-    table.heardOn('s', 't', 'one').map(({ key }) => key),
+    table.findOnSession('s', 't', 'one').map(({ key }) => key),
     [first.key],
   );
 });
@@ -182,23 +182,23 @@ test('a task that has just ended stays, in the place of the oldest other', () =>
 
 test('the oldest task that has ended goes, also if this node learnt of it from another one later', () => {
   const clock = new FakeClock();
-  let follower: TaskFollower | null = null;
+  let follower: TaskObserver | null = null;
   const shared: SharedTasks = {
     nodes: 1,
     maxTasks: 3,
-    atHand: new TaskSizes(),
+    inMemory: new TaskSizes(),
     own: new TaskSizes(),
-    follow: (theirs) => {
+    setObserver: (theirs) => {
       follower = theirs;
     },
     forget: () => {},
     read: async () => {},
-    counted: () => 0,
+    publishedTotal: () => 0,
   };
   const records = Object.assign(new Kept(), { shared });
   const table = new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
   const own = table.add(task('own', { status: 'completed', answer: ended(1) }));
-  follower!.heard({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
+  follower!.received({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
   for (const taskId of ['third', 'fourth']) table.add(task(taskId));
   assert.deepEqual(
     ['own', 'theirs', 'third', 'fourth'].filter((taskId) => table.find('s', taskId, ADA) !== null),

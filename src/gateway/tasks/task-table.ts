@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { type Clock, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { joinedTask } from '../../model/joined-task.ts';
+import { mergedTask } from '../../model/merged-task.ts';
 import type { SharedTasks, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { newTaskKey, type TaskRoute } from '../../model/task-keys.ts';
@@ -34,16 +34,16 @@ interface TaskTableDeps {
 /** Receives the changes of tasks. */
 export interface TaskEvents {
   /** A task began at this node or another. */
-  begun(record: TaskRecord): void;
+  started(record: TaskRecord): void;
   /** Status or description changed at this node. */
   changed(record: TaskRecord, before: TaskRecord): void;
   /** The task has ended at another node, which has notified its client, or this node no longer keeps it. */
-  over(record: TaskRecord): void;
+  ended(record: TaskRecord): void;
 }
 
 export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
 /** The members of a task that may change. */
-export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
+export type TaskUpdate = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
 
 /**
  * The tasks of all callers, in memory and in the store: owner, server and last known state. An expired task is unknown, and so
@@ -59,7 +59,7 @@ export class TaskTable {
   readonly #others = new Set<string>();
   readonly #shared: SharedTasks | undefined;
   readonly #maxTasks: number;
-  readonly #atHand: TaskSizes;
+  readonly #inMemory: TaskSizes;
   readonly #own: TaskSizes;
   /** Listeners for changes of a task, by key. */
   readonly #watchers = new EventEmitter<Record<string, [TaskRecord]>>().setMaxListeners(0);
@@ -70,7 +70,7 @@ export class TaskTable {
     const { shared } = deps.records;
     this.#shared = shared;
     this.#maxTasks = shared?.maxTasks ?? MAX_TASKS;
-    this.#atHand = shared?.atHand ?? new TaskSizes();
+    this.#inMemory = shared?.inMemory ?? new TaskSizes();
     this.#own = shared?.own ?? new TaskSizes();
     const now = deps.clock.wall();
     const stored = [...deps.records.load()].sort((a, b) => a.startedAt - b.startedAt);
@@ -79,11 +79,11 @@ export class TaskTable {
       if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
       else if (shared === undefined || !isOpen(record)) deps.records.delete(record.key);
     }
-    shared?.follow({
+    shared?.setObserver({
       get: (key) => this.get(key),
-      heard: (record) => this.#heard(record),
-      gone: (key) => this.#remove(key),
-      keeps: (key) => this.#keeps(key),
+      received: (record) => this.#received(record),
+      removed: (key) => this.#remove(key),
+      mustKeep: (key) => this.#keeps(key),
     });
   }
 
@@ -110,7 +110,7 @@ export class TaskTable {
 
   /** Returns null if the caller may begin one more task. */
   refusal(principal: string): GatewayError | null {
-    if (this.#room(principal)) return null;
+    if (this.#hasCapacity(principal)) return null;
     return new GatewayError('OVERLOADED', `No more than ${MAX_OF_PRINCIPAL} tasks may be unfinished at once`);
   }
 
@@ -121,7 +121,7 @@ export class TaskTable {
     this.#insert(record);
     this.#bound(record, 1, bytesOfTask(record));
     this.#put(record);
-    this.#deps.events.begun(record);
+    this.#deps.events.started(record);
     return record;
   }
 
@@ -156,7 +156,7 @@ export class TaskTable {
   }
 
   /** The tasks that a notification on a connection of this session (null: of no single session) may mean. */
-  heardOn(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
+  findOnSession(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
     return [...this.#named(server, taskId)].filter((record) => record.sessionId === sessionId);
   }
 
@@ -181,15 +181,15 @@ export class TaskTable {
   }
 
   /** Merges an update. A task that has ended keeps its status; the record of a task that is not in memory is only returned. */
-  update(stale: TaskRecord, news: TaskNews): TaskRecord {
+  update(stale: TaskRecord, update: TaskUpdate): TaskRecord {
     const before = this.#tasks.get(stale.key) ?? stale;
-    const status: TaskStatus = isTerminal(before.status) ? before.status : (news.status ?? before.status);
+    const status: TaskStatus = isTerminal(before.status) ? before.status : (update.status ?? before.status);
     const record: TaskRecord = {
       ...before,
-      ...news,
+      ...update,
       status,
-      answer: before.answer ?? news.answer ?? null,
-      expiresAt: this.#expiry(before.startedAt, news.ttlMs === undefined ? before.ttlMs : news.ttlMs),
+      answer: before.answer ?? update.answer ?? null,
+      expiresAt: this.#expiry(before.startedAt, update.ttlMs === undefined ? before.ttlMs : update.ttlMs),
     };
     if (!this.#tasks.has(record.key)) return record;
     this.#replace(before, record);
@@ -215,21 +215,21 @@ export class TaskTable {
   }
 
   /** Merges a record of another node. A task that has ended keeps its status. */
-  #heard(record: TaskRecord): void {
+  #received(record: TaskRecord): void {
     if (record.expiresAt <= this.#deps.clock.wall()) return;
     const before = this.#tasks.get(record.key);
     if (before === undefined) {
       this.#others.add(record.key);
       this.#insert(record);
-      this.#deps.events.begun(record);
+      this.#deps.events.started(record);
       this.#forgetOthers();
       return;
     }
-    const now = joinedTask(record, before);
+    const now = mergedTask(record, before);
     this.#replace(before, now);
     if (now.status !== before.status || !now.description.equals(before.description)) {
       this.#watchers.emit(now.key, now);
-      if (isTerminal(now.status)) this.#deps.events.over(now);
+      if (isTerminal(now.status)) this.#deps.events.ended(now);
     }
     this.#forgetOthers();
   }
@@ -237,7 +237,7 @@ export class TaskTable {
   /** Removes other nodes' tasks beyond the limit from memory; they stay in the store. */
   #forgetOthers(): void {
     for (const key of this.#others) {
-      const bytes = this.#atHand.bytes.total - this.#own.bytes.total;
+      const bytes = this.#inMemory.bytes.total - this.#own.bytes.total;
       if (this.#others.size <= this.#maxTasks && bytes <= this.#maxTasks * BYTES_PER_TASK) return;
       if (this.#keeps(key)) continue;
       this.#remove(key);
@@ -260,14 +260,14 @@ export class TaskTable {
     const keys = this.#ids.get(id)!;
     keys.delete(key);
     if (keys.size === 0) this.#ids.delete(id);
-    this.#deps.events.over(record);
+    this.#deps.events.ended(record);
     return true;
   }
 
-  /** Calls `heard` after every change of the task; the returned function ends that. */
-  watch(key: string, heard: (record: TaskRecord) => void): () => void {
-    this.#watchers.on(key, heard);
-    return () => void this.#watchers.off(key, heard);
+  /** Calls `onChange` after every change of the task; the returned function ends that. */
+  watch(key: string, onChange: (record: TaskRecord) => void): () => void {
+    this.#watchers.on(key, onChange);
+    return () => void this.#watchers.off(key, onChange);
   }
 
   /** Keeps the task in memory until the returned function is called. */
@@ -333,23 +333,23 @@ export class TaskTable {
   }
 
   #count(record: TaskRecord, by: 1 | -1): void {
-    this.#atHand.add(record, by);
+    this.#inMemory.add(record, by);
     if (!this.#others.has(record.key)) this.#own.add(record, by);
   }
 
   /** Whether one more task fits, now or in the place of one that has ended. */
-  #room(principal: string): boolean {
+  #hasCapacity(principal: string): boolean {
     if (this.#known('unfinished', principal) >= MAX_OF_PRINCIPAL) return false;
     return this.#known('unfinished', null) < this.#maxOfAll;
   }
 
   /** The number in the cluster. `principal` null: of all callers. */
   #known(what: TaskMeasure, principal: string | null): number {
-    return Math.max(this.#atHandOf(what, principal), this.#shared?.counted(what, principal) ?? 0);
+    return Math.max(this.#inMemoryCount(what, principal), this.#shared?.publishedTotal(what, principal) ?? 0);
   }
 
-  #atHandOf(what: TaskMeasure, principal: string | null): number {
-    return principal === null ? this.#atHand[what].total : this.#atHand[what].of(principal);
+  #inMemoryCount(what: TaskMeasure, principal: string | null): number {
+    return principal === null ? this.#inMemory[what].total : this.#inMemory[what].of(principal);
   }
 
   get #maxOfAll(): number {
@@ -361,7 +361,7 @@ export class TaskTable {
    * the numbers that other nodes published may be out of date.
    */
   #bound(added: TaskRecord, newTasks: number, newBytes: number): void {
-    const makeRoom = (of: string | null, maxTasks: number, maxBytes: number): void => {
+    const evict = (of: string | null, maxTasks: number, maxBytes: number): void => {
       let tasks = 2 * newTasks;
       let bytes = 2 * newBytes;
       const tooMany = () => tasks > 0 && this.#known('tasks', of) > maxTasks;
@@ -369,15 +369,15 @@ export class TaskTable {
       while (tooMany() || tooLong()) {
         const oldest = this.#oldestEnded(of, added.key);
         const size = oldest === null ? 0 : bytesOfTask(oldest);
-        const certain = tooMany() || this.#atHandOf('bytes', of) > maxBytes;
+        const certain = tooMany() || this.#inMemoryCount('bytes', of) > maxBytes;
         if (oldest === null || (size > bytes && !certain)) return;
         tasks--;
         bytes -= size;
         this.delete(oldest);
       }
     };
-    makeRoom(added.principal, MAX_OF_PRINCIPAL, MAX_BYTES_OF_PRINCIPAL);
-    makeRoom(null, this.#maxOfAll, this.#maxOfAll * BYTES_PER_TASK);
+    evict(added.principal, MAX_OF_PRINCIPAL, MAX_BYTES_OF_PRINCIPAL);
+    evict(null, this.#maxOfAll, this.#maxOfAll * BYTES_PER_TASK);
   }
 
   #oldestEnded(principal: string | null, except: string): TaskRecord | null {

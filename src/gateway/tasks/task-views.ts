@@ -21,7 +21,7 @@ import {
   type TaskState,
 } from '../../protocol/tasks.ts';
 import { isResult } from '../own-results.ts';
-import type { TaskNews } from './task-table.ts';
+import type { TaskUpdate } from './task-table.ts';
 
 /** The longest answer that is kept. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
@@ -30,7 +30,7 @@ const MAX_DESCRIPTION_BYTES = 16 * 1024;
 
 export interface TaskReport {
   readonly state: TaskState;
-  readonly news: TaskNews;
+  readonly update: TaskUpdate;
 }
 
 /** The task with which a `tools/call` was answered; null for an ordinary answer. */
@@ -38,10 +38,10 @@ export function createdTask(message: Message): TaskReport | null {
   if (message.kind !== 'result') return null;
   const { bytes, era } = message;
   if (era === 'stateless') {
-    return resultType(message) === 'task' ? heardTask(message) : null;
+    return resultType(message) === 'task' ? parseTaskReport(message) : null;
   }
   const task = bodyField(message, 'task');
-  return task === null ? null : heard(bytes, task, era);
+  return task === null ? null : readTaskReport(bytes, task, era);
 }
 
 /** The same for an outcome. */
@@ -50,18 +50,18 @@ export function createdIn(outcome: Outcome): TaskReport | null {
 }
 
 /** The task that the outcome of a request about a task describes; null for none. */
-export function heardIn(outcome: Outcome): TaskReport | null {
-  return outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+export function taskReportIn(outcome: Outcome): TaskReport | null {
+  return outcome.kind === 'answer' ? parseTaskReport(outcome.message) : null;
 }
 
 /** The task that an answer or a notification describes; null for what describes none. */
-export function heardTask(message: Message): TaskReport | null {
+export function parseTaskReport(message: Message): TaskReport | null {
   if (message.bodyStart < 0 || message.kind === 'error') return null;
-  return heard(message.bytes, { start: message.bodyStart, end: message.bodyEnd }, message.era);
+  return readTaskReport(message.bytes, { start: message.bodyStart, end: message.bodyEnd }, message.era);
 }
 
 /** The update from an answer to `tasks/result` of a stateful server: the task has ended with this result or error. */
-export function endedBy(record: TaskRecord, message: Message): TaskNews {
+export function endedBy(record: TaskRecord, message: Message): TaskUpdate {
   const kind = message.kind === 'error' ? 'error' : 'result';
   if (isTerminal(record.status)) return { answer: kept(kind, message.era, message.body) };
   return { status: kind === 'error' ? 'failed' : 'completed', answer: kept(kind, message.era, message.body) };
@@ -75,13 +75,13 @@ export function kept(kind: 'result' | 'error', era: Era, body: Buffer): NonNulla
   return { kind: 'error', era, body: Buffer.from(errorAnswer('0', CATALOGUE.TOO_LARGE.rpc, text, null, era).body) };
 }
 
-function heard(bytes: Buffer, task: Range, era: Era): TaskReport | null {
+function readTaskReport(bytes: Buffer, task: Range, era: Era): TaskReport | null {
   const state = readTask(bytes, task);
   if (state === null) return null;
   const { status, ttlMs, pollIntervalMs } = state;
   const description = bounded(describedTask(bytes, task));
   const answer = era === 'stateless' ? inlineAnswer(bytes, task, state) : null;
-  return { state, news: { status, ttlMs, pollIntervalMs, description, ...(answer === null ? {} : { answer }) } };
+  return { state, update: { status, ttlMs, pollIntervalMs, description, ...(answer === null ? {} : { answer }) } };
 }
 
 function inlineAnswer(bytes: Buffer, task: Range, { status }: TaskState): TaskRecord['answer'] {

@@ -252,7 +252,7 @@ test('input requests of a task are dropped when it expires, with or without a wa
     const bench = new GatewayBench(OFFERS);
     const { clock, upstreams } = bench;
     const calls = new TaskCalls(dispatchTo(upstreams));
-    const events: TaskEvents = { begun: () => {}, changed: () => {}, over: (record) => taskWaits.forget(record) };
+    const events: TaskEvents = { started: () => {}, changed: () => {}, ended: (record) => taskWaits.forget(record) };
     const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS, events });
     const taskWaits = new TaskWaits({ clock, random: systemRandom, table, calls });
     const profile = client('stateful', { capabilities: '{"elicitation":{}}' });

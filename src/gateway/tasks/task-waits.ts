@@ -6,15 +6,15 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
 import { withRelatedTask } from '../../protocol/body.ts';
+import { isUrlMode, missingCapability, missingCapabilityError } from '../../protocol/client-capabilities.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/splice.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
 import { isResult } from '../own-results.ts';
 import type { TaskCalls } from './task-calls.ts';
 import type { TaskTable } from './task-table.ts';
-import { finalOutcome, heardIn, isSettled } from './task-views.ts';
+import { finalOutcome, isSettled, taskReportIn } from './task-views.ts';
 
 /** Polls in a row that may fail before the waiting caller gets an error, so that the server may be restarted. */
 const MAX_FAILURES = 6;
@@ -86,13 +86,13 @@ export class TaskWaits {
       const outcome = await calls.own(record, exchange.client.principal, 'tasks/get', exchange);
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
       if (outcome.kind === 'answer' && outcome.message.kind === 'error') return outcome;
-      const heard = heardIn(outcome);
-      if (heard === null) {
+      const report = taskReportIn(outcome);
+      if (report === null) {
         if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : nonsense(record);
       } else {
         failures = 0;
         const before = record;
-        record = table.update(record, heard.news);
+        record = table.update(record, report.update);
         changed = record.status !== before.status;
         if (isTerminal(record.status) && !isSettled(record)) return nonsense(record);
         if (isSettled(record)) continue;
@@ -241,8 +241,8 @@ function refusal(
   { exchange }: TaskWait,
 ): Outcome | null {
   for (const { method, params } of requests) {
-    const missing = undeclared(exchange.client.capabilities, method, bytes, params);
-    if (missing !== null) return answer(notDeclared(server, method, missing));
+    const missing = missingCapability(exchange.client.capabilities, method, bytes, params);
+    if (missing !== null) return answer(missingCapabilityError(server, method, missing));
   }
   return null;
 }

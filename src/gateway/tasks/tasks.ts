@@ -1,4 +1,5 @@
 import { toolFacts } from '../../catalog/exposed-items.ts';
+import { chunks } from '../../model/chunks.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -11,7 +12,7 @@ import { isOwnProcess } from '../../model/server.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { relatedTask } from '../../protocol/body.ts';
 import { notification, result } from '../../protocol/compose.ts';
-import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks.ts';
+import { declaresTasksExtension, isTasksRequiredError, taskSupport } from '../../protocol/tasks.ts';
 import type { ListParts } from '../list-parts.ts';
 import { cursorParam, foreignCursor, type NamedParam, namedParam } from '../params.ts';
 import { sees } from '../policy/access.ts';
@@ -21,12 +22,19 @@ import { offersTasks } from './offers-tasks.ts';
 import { ResultStreams } from './result-streams.ts';
 import { starterOf, TaskCalls } from './task-calls.ts';
 import { TaskCreation, type TaskParts, type ToolCall } from './task-creation.ts';
-import { TaskFollowing } from './task-following.ts';
 import { asksForTask, TaskIds, unknown } from './task-ids.ts';
 import { TaskOversight } from './task-oversight.ts';
 import { TaskRequests } from './task-requests.ts';
+import { TaskStatusSubscriptions } from './task-status-subscriptions.ts';
 import { type TaskEvents, TaskTable } from './task-table.ts';
-import { awaitsStream, heardTask, isSettled, missingExtension, statefulView, statelessView } from './task-views.ts';
+import {
+  awaitsStream,
+  isSettled,
+  missingExtension,
+  parseTaskReport,
+  statefulView,
+  statelessView,
+} from './task-views.ts';
 import { TaskWaits } from './task-waits.ts';
 
 const PAGE = 50;
@@ -67,10 +75,10 @@ export class Tasks implements TaskEvents {
     const ids = new TaskIds(deps.sealing, table);
     const streams = new ResultStreams({ dispatch, clock, random, table });
     const waits = new TaskWaits({ clock, random, table, calls });
-    const following = new TaskFollowing(deps.sharedListens, table);
+    const statusSubscriptions = new TaskStatusSubscriptions(deps.sharedListens, table);
     this.ids = ids;
     this.#deps = deps;
-    this.#parts = { clock, random, desired, table, ids, calls, waits, streams, following };
+    this.#parts = { clock, random, desired, table, ids, calls, waits, streams, statusSubscriptions };
     this.#creation = new TaskCreation(this.#parts);
     this.#requests = new TaskRequests(this.#parts);
     this.oversight = new TaskOversight(this.#parts);
@@ -89,7 +97,7 @@ export class Tasks implements TaskEvents {
         if (wanted) return this.#creation.relay(call);
         return required ? this.#creation.awaitAtStateful(call) : dispatch.call(target, request, exchange);
       }
-      return wanted ? this.#creation.atStateless(call) : this.#unlessMissed(call);
+      return wanted ? this.#creation.atStateless(call) : this.#callOrAwaitTask(call);
     }
     const takes = declaresTasksExtension(exchange.client.capabilities);
     if (era === 'stateless') {
@@ -121,8 +129,8 @@ export class Tasks implements TaskEvents {
     // Another session of the caller may have a task of this id, and that of this session may not be in memory.
     if ((isKnown(found) && found.sessionId === client.sessionId) || !table.shared) return run(found);
     const look = () => table.lookUp(find, isKnown);
-    const away = (error: GatewayError) => (isKnown(found) ? found : error);
-    return this.#read(taskId.value, client, endpoint).then(look, away).then(run);
+    const onReadFailure = (error: GatewayError) => (isKnown(found) ? found : error);
+    return this.#read(taskId.value, client, endpoint).then(look, onReadFailure).then(run);
   }
 
   /** Reads stored tasks of this id into memory. Rejects with GatewayError NOT_SENT. */
@@ -144,7 +152,7 @@ export class Tasks implements TaskEvents {
       if (listed) return Promise.resolve(failure(unknown()));
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
     }
-    this.#parts.following.follow(record, client.principal);
+    this.#parts.statusSubscriptions.follow(record, client.principal);
     const release = this.#parts.table.keep(record.key);
     const outcome = this.#requests.run({ record, exchange, endpoint, taskId }).finally(release);
     if (request.era === 'stateless') return outcome;
@@ -152,11 +160,11 @@ export class Tasks implements TaskEvents {
   }
 
   /** Records the status that a stateful server reported. `ServerEvents` forwards it to the session. */
-  heard(server: string, sessionId: string | null, key: string, message: Message): void {
-    const heard = heardTask(message);
-    if (heard === null) return;
-    for (const record of this.#parts.table.heardOn(server, heard.state.taskId, sessionId)) {
-      if (this.#isOn(record, key)) this.#parts.table.update(record, heard.news);
+  received(server: string, sessionId: string | null, key: string, message: Message): void {
+    const report = parseTaskReport(message);
+    if (report === null) return;
+    for (const record of this.#parts.table.findOnSession(server, report.state.taskId, sessionId)) {
+      if (this.#isOn(record, key)) this.#parts.table.update(record, report.update);
     }
   }
 
@@ -168,7 +176,7 @@ export class Tasks implements TaskEvents {
     const taskId = relatedTask(message);
     if (taskId === null) return null;
     const records = this.#parts.table
-      .heardOn(server, taskId, null)
+      .findOnSession(server, taskId, null)
       .filter((record) => record.era === 'stateful' && !isTerminal(record.status) && this.#isOn(record, key));
     // Two tasks of one id on connections that cannot be distinguished: neither client is asked.
     if (records.length !== 1) return null;
@@ -183,8 +191,7 @@ export class Tasks implements TaskEvents {
     const there: ListenedTasks['there'][number][] = [];
     const find = (taskId: string) => this.ids.find(taskId, client, endpoint);
     const missing = taskIds.filter((taskId) => !isKnown(find(taskId)));
-    for (let i = 0; i < missing.length; i += READ_AT_ONCE) {
-      const some = missing.slice(i, i + READ_AT_ONCE);
+    for (const some of chunks(missing, READ_AT_ONCE)) {
       await Promise.all(some.map((taskId) => this.#read(taskId, client, endpoint)));
     }
     for (const taskId of taskIds) {
@@ -194,7 +201,7 @@ export class Tasks implements TaskEvents {
         there.push({ server: record.server, own: record.taskId, exposed: taskId });
       } else {
         here.push(taskId);
-        listen.onEnd(this.#parts.table.watch(record.key, (now) => void this.#tell(listen, now, taskId)));
+        listen.onEnd(this.#parts.table.watch(record.key, (now) => void this.#notify(listen, now, taskId)));
       }
     }
     return { here, there };
@@ -207,7 +214,7 @@ export class Tasks implements TaskEvents {
   close(): void {
     this.#open = false;
     this.#parts.table.close();
-    this.#parts.following.close();
+    this.#parts.statusSubscriptions.close();
     this.#parts.streams.closeAll();
   }
 
@@ -215,11 +222,11 @@ export class Tasks implements TaskEvents {
    * A stateless server may refuse a client without tasks; the call is then sent again as of one with tasks. It may also begin a
    * task if a stateful client declares the extension, which means nothing in its revision.
    */
-  async #unlessMissed(call: ToolCall): Promise<Outcome> {
+  async #callOrAwaitTask(call: ToolCall): Promise<Outcome> {
     const { target, exchange } = call;
     const outcome = await this.#deps.dispatch.call(target, target.request, exchange);
     if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
-    if (missesTasks(outcome.message)) return this.#creation.awaitAtStateless(call);
+    if (isTasksRequiredError(outcome.message)) return this.#creation.awaitAtStateless(call);
     return this.#creation.awaitEnd(call, outcome);
   }
 
@@ -234,7 +241,7 @@ export class Tasks implements TaskEvents {
 
   changed(record: TaskRecord, before: TaskRecord): void {
     if (!this.#open) return;
-    if (isTerminal(record.status)) this.over(record);
+    if (isTerminal(record.status)) this.ended(record);
     else this.#deps.changed(record.server);
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
@@ -245,14 +252,14 @@ export class Tasks implements TaskEvents {
     this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));
   }
 
-  begun(record: TaskRecord): void {
+  started(record: TaskRecord): void {
     this.#deps.changed(record.server);
   }
 
-  over(record: TaskRecord): void {
+  ended(record: TaskRecord): void {
     if (this.#open) this.#deps.changed(record.server);
     this.#parts.waits.forget(record);
-    this.#parts.following.end(record);
+    this.#parts.statusSubscriptions.end(record);
   }
 
   /**
@@ -278,10 +285,10 @@ export class Tasks implements TaskEvents {
   }
 
   /** Sends a stateless client the status of a stateful server's task. */
-  async #tell(listen: Listen, heard: TaskRecord, taskId: string): Promise<void> {
-    let record = heard;
+  async #notify(listen: Listen, changedRecord: TaskRecord, taskId: string): Promise<void> {
+    let record = changedRecord;
     if (awaitsStream(record) && record.era === 'stateful')
-      record = await this.#parts.streams.heard(record, listen.client.principal);
+      record = await this.#parts.streams.awaitUpdate(record, listen.client.principal);
     const questions = this.#parts.streams.of(record)?.questions ?? null;
     listen.send(notification('notifications/tasks', statelessView(record, taskId, questions, ''), 'stateless'));
   }

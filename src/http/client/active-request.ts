@@ -47,7 +47,7 @@ export class ActiveRequest implements ClientRequest {
     this.#waiting = waiting;
   }
 
-  get head(): boolean {
+  get isHeadRequest(): boolean {
     return this.request.method === 'HEAD';
   }
 

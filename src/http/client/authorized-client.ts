@@ -85,7 +85,7 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
       const nonce = headers.get('dpop-nonce');
       if (nonce !== undefined) this.#client.lease.nonce(nonce);
     }
-    if (this.#repeated || (status !== 401 && !(status === 403 && lacksScope(headers)))) {
+    if (this.#repeated || (status !== 401 && !(status === 403 && isInsufficientScope(headers)))) {
       return this.#handler.head(status, headers);
     }
     this.#refusal = { status, headers, body: null };
@@ -103,7 +103,7 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
   }
 
   error(failure: HttpFailure): void {
-    if (this.#refusal !== null) this.#handOn();
+    if (this.#refusal !== null) this.#forwardRefusal();
     this.#handler.error(failure);
   }
 
@@ -118,11 +118,11 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
       this.#send(this.#client.lease.headers(this.#request.method, this.#url));
       return;
     }
-    this.#handOn();
+    this.#forwardRefusal();
     this.#handler.end();
   }
 
-  #handOn(): void {
+  #forwardRefusal(): void {
     const { status, headers, body } = this.#refusal!;
     this.#refusal = null;
     this.#handler.head(status, headers);
@@ -145,6 +145,6 @@ class AuthorizedRequest implements ClientRequest, ResponseHandler {
   }
 }
 
-function lacksScope(headers: ResponseHeaders): boolean {
+function isInsufficientScope(headers: ResponseHeaders): boolean {
   return headers.get('www-authenticate')?.includes('insufficient_scope') === true;
 }

@@ -1,10 +1,9 @@
 import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { Clock } from '../../model/clock.ts';
-import { writeWhole } from '../outbox.ts';
+import { writeMessage } from '../outbox.ts';
 import type { ActiveRequest, RequestChannel } from './active-request.ts';
 import { HttpFailure } from './http-failure.ts';
-import type { PhaseTimes } from './phase-times.ts';
-import { GIVEN_UP_MS, timeConnect } from './phase-times.ts';
+import { type PhaseTimes, timeConnect } from './phase-times.ts';
 import type { ResponseHead } from './response-head.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 import { TurnSlice } from './turn-slice.ts';
@@ -59,7 +58,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #bodySince = 0;
   /** When the request was written; 0 once its answer has begun, or if it is not measured. */
   #askedAt = 0;
-  #givenUp: (() => void) | null = null;
+  #stopTiming: (() => void) | null = null;
   readonly #slice: TurnSlice;
   /** Set by the pool: until when the connection may be reused. */
   idleUntil = 0;
@@ -94,7 +93,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       },
     );
     if (options.phases !== null)
-      this.#givenUp = timeConnect(socket, options.host, false, options.phases, options.clock);
+      this.#stopTiming = timeConnect(socket, options.host, false, options.phases, options.clock);
     this.#stopConnectTimer = options.clock.after(options.connectTimeoutMs, () =>
       this.#fail(new HttpFailure('timeout', false, `no connection within ${options.connectTimeoutMs} ms`)),
     );
@@ -116,7 +115,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#written = false;
     this.#complete = false;
     this.#head = null;
-    this.#parser.expect(request.head);
+    this.#parser.expect(request.isHeadRequest);
     if (this.#served > 0 && this.#options.clock.now() - this.#idleSince > STALE_MS) {
       // The second immediate runs after a poll of all sockets that began now or later.
       setImmediate(() =>
@@ -164,18 +163,17 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #write(request: ActiveRequest): void {
     const socket = this.#socket;
     const { body } = request.request;
-    writeWhole(socket, request.headText, body, request.bodyBytes);
+    writeMessage(socket, request.headText, body, request.bodyBytes);
     // A request without a body may open a stream, whose first byte depends on events at the server.
     if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.turnNow();
     // The first write is synchronous: an error by now means that the kernel took no byte.
     this.#written = socket.errored === null && !socket.destroyed;
   }
 
-  /** Records the time to the first byte, or until the request was given up if that took long enough. */
-  #begun(givenUp = false): void {
-    const tookMs = this.#options.clock.turnNow() - this.#askedAt;
+  /** Records the time to the first byte, or until the request was given up. */
+  #recordFirstByte(givenUp = false): void {
+    this.#options.phases?.add('firstByte', this.#options.clock.turnNow() - this.#askedAt, givenUp);
     this.#askedAt = 0;
-    if (!givenUp || tookMs >= GIVEN_UP_MS) this.#options.phases?.add('firstByte', tookMs, givenUp);
   }
 
   /** Reads a large body of known length straight into its final buffer; the read cannot go beyond its end. */
@@ -191,7 +189,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   #read(length: number, bytes: Buffer): void {
     if (this.#gone) return;
-    if (this.#askedAt !== 0) this.#begun();
+    if (this.#askedAt !== 0) this.#recordFirstByte();
     this.#slice.begin(length);
     const problem = this.#parser.push(bytes, length);
     if (this.#gone) return;
@@ -205,7 +203,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       this.#fail(new HttpFailure(problem.kind, this.#written, problem.message));
       return;
     }
-    if (this.#parser.headBegun || this.#parser.inBody) this.#watch();
+    if (this.#parser.headStarted || this.#parser.inBody) this.#watch();
   }
 
   onHead(head: ResponseHead): void {
@@ -259,17 +257,17 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#active = null;
     this.#destroy(failure);
     if (request === null) return;
-    failure.kept = this.#served > 0;
-    if (failure.kept && !failure.sent && failure.kind === 'reset') this.#pool.unsent(request);
+    failure.reusedConnection = this.#served > 0;
+    if (failure.reusedConnection && !failure.sent && failure.kind === 'reset') this.#pool.unsent(request);
     else request.onError(failure);
   }
 
   #destroy(failure: HttpFailure | null): void {
     if (this.#gone) return;
     this.#gone = true;
-    if (this.#askedAt !== 0) this.#begun(true);
+    if (this.#askedAt !== 0) this.#recordFirstByte(true);
     this.#parser.stop();
-    this.#givenUp?.();
+    this.#stopTiming?.();
     this.#stopConnectTimer();
     this.#stopDeadline?.();
     this.#stopDeadline = null;
@@ -280,7 +278,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   /** Sets the deadline of a response that has begun. At most one timer per response. */
   #watch(): void {
     const now = this.#options.clock.now();
-    if (this.#parser.headBegun) {
+    if (this.#parser.headStarted) {
       if (this.#headSince === 0) this.#headSince = now;
     } else {
       this.#headSince = 0;

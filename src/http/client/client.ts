@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import { type Clock, systemClock } from '../../model/clock.ts';
+import { bareHost } from '../../model/host-address.ts';
 import { fewDescriptorsLeft } from '../descriptor-limit.ts';
 import { ActiveRequest } from './active-request.ts';
 import { ClientConnection, type ConnectionOptions, type ConnectionPool } from './client-connection.ts';
@@ -14,18 +15,22 @@ export { HeaderBlock } from './header-block.ts';
 export { HttpFailure, type HttpFailureKind } from './http-failure.ts';
 export type { ResponseHeaders } from './response-headers.ts';
 
-export interface HttpClientOptions {
+/** Options of all clients. */
+export interface CommonOptions {
   readonly clock?: Clock;
-  readonly lookup?: LookupFunction;
-  /** Sockets at the same time; further requests wait. A stream holds a socket. Default 65 536: descriptors run out first. */
-  readonly maxSockets?: number;
-  /** How long an idle socket is kept; less if the server says so. Default 4 s, below what servers commonly allow. */
-  readonly idleMs?: number;
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
   /** Records the duration of the phases of requests; null for none. */
   readonly phases?: PhaseTimes | null;
+}
+
+export interface HttpClientOptions extends CommonOptions {
+  readonly lookup?: LookupFunction;
+  /** Sockets at the same time; further requests wait. A stream holds a socket. Default 65 536: descriptors run out first. */
+  readonly maxSockets?: number;
+  /** How long an idle socket is kept; less if the server says so. Default 4 s, below what servers commonly allow. */
+  readonly idleMs?: number;
 }
 
 /** How often a request moves to another connection because a reused one was dead before it took a byte (F24). */
@@ -60,13 +65,12 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
 
   constructor(origin: URL, options: HttpClientOptions = {}) {
     if (origin.protocol !== 'http:') throw new TypeError('HttpClient speaks plain http only');
-    const host = origin.hostname.startsWith('[') ? origin.hostname.slice(1, -1) : origin.hostname;
     this.#host = origin.host;
     this.#clock = options.clock ?? systemClock;
     this.#maxSockets = options.maxSockets ?? 65_536;
     this.#idleMs = options.idleMs ?? 4_000;
     this.#options = {
-      host,
+      host: bareHost(origin.hostname),
       port: origin.port === '' ? 80 : Number(origin.port),
       lookup: options.lookup ?? new Resolver({ clock: this.#clock }).lookup,
       clock: this.#clock,

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { freePort } from '../../../test/support/free-port.ts';
-import { EgressRefused, guardedDownload, guardedFetch, NotReached } from './guarded-fetch.ts';
+import { EgressRefused, FetchFailed, guardedDownload, guardedFetch } from './guarded-fetch.ts';
 import { Resolver } from './resolver.ts';
 
 /** Spellings of this machine and its network. */
@@ -138,7 +138,7 @@ test('proto:T10 a download is bounded, and each redirect of it is checked like t
   await assert.rejects(downloaded(`${base}/large`, hosts, 599_999), /answers with more than/);
   assert.equal(String(await downloaded(`${base}/steps/5`, hosts)), 'there');
   await assert.rejects(downloaded(`${base}/steps/6`, hosts), /redirects for the 6th time/);
-  await assert.rejects(downloaded(`${base}/broken`, hosts), NotReached);
+  await assert.rejects(downloaded(`${base}/broken`, hosts), FetchFailed);
   await assert.rejects(downloaded(`${base}/steps/0`, []), EgressRefused);
   const inside = new Resolver({ lookup: (_name, answer) => answer(null, [{ address: '127.0.0.1', family: 4 }]) });
   const places = INSIDE.filter((host) => /^[ -~]+$/.test(host)).map((host) => `https://${host}:${target.port}/`);
@@ -159,7 +159,7 @@ test('a host that does not answer is named, without the rest of the URL', async 
   const port = await freePort();
   const message = `127.0.0.1:${port} cannot be reached (ECONNREFUSED)`;
   const failure = await fetch(`http://127.0.0.1:${port}/secret`).catch((error: Error) => error);
-  assert.ok(failure instanceof NotReached);
+  assert.ok(failure instanceof FetchFailed);
   assert.equal(failure.message, message);
   const wire = await tripwire(t, (_request, response) => void response.destroy());
   await assert.rejects(fetch(`http://127.0.0.1:${wire.port}/secret`), /^Error: 127\.0\.0\.1:\d+ cannot be reached/);

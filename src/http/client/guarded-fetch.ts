@@ -8,14 +8,14 @@ const DOWNLOAD_MS = 600_000;
 const SILENCE_MS = 30_000;
 const MAX_REDIRECTS = 5;
 
-/** `fetch` for URLs that are not from the operator's file. Rejects with EgressRefused or NotReached. */
+/** `fetch` for URLs that are not from the operator's file. Rejects with EgressRefused or FetchFailed. */
 export type GuardedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** The gateway does not connect to this URL. The message contains the host, no other part of the URL. */
 export class EgressRefused extends Error {}
 
 /** No answer arrived, or not in time. The message contains the host, no other part of the URL. */
-export class NotReached extends Error {}
+export class FetchFailed extends Error {}
 
 /**
  * Makes a guarded fetch: https to public addresses only, connecting to the addresses that were checked; no proxy, no
@@ -54,7 +54,7 @@ export function guardedFetch(resolver: Resolver, inside: boolean, hosts: readonl
 }
 
 /**
- * The body of a possibly large file, piece by piece; rejects with EgressRefused or NotReached. As `guardedFetch`, but up to
+ * The body of a possibly large file, piece by piece; rejects with EgressRefused or FetchFailed. As `guardedFetch`, but up to
  * `maxBytes`, within 10 min and without 30 s of silence, and over up to five redirects, each checked like the first URL.
  */
 export async function* guardedDownload(
@@ -101,18 +101,18 @@ function refuse(url: URL, inside: boolean, remedy: string): void {
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && inside && isLoopbackHost(host))) {
     throw new EgressRefused(`${url.host} is reached without TLS`);
   }
-  if (!inside && isInside(url)) throw new EgressRefused(insideWords(url, remedy));
+  if (!inside && isInternalHost(url)) throw new EgressRefused(internalAddressMessage(url, remedy));
 }
 
 function failed(url: URL, cause: Error, withinMs: number, remedy: string): Error {
   const { code = 'no connection' } = (cause.cause ?? cause) as NodeJS.ErrnoException;
-  if (code === 'EACCES') return new EgressRefused(insideWords(url, remedy));
+  if (code === 'EACCES') return new EgressRefused(internalAddressMessage(url, remedy));
   const late = cause.name === 'TimeoutError';
   const words = late ? `does not answer within ${withinMs / 1000} s` : `cannot be reached (${code})`;
-  return new NotReached(`${url.host} ${words}`, { cause });
+  return new FetchFailed(`${url.host} ${words}`, { cause });
 }
 
-function insideWords({ host }: URL, remedy: string): string {
+function internalAddressMessage({ host }: URL, remedy: string): string {
   return `${host} is on this machine or its network; if that is right, ${remedy}`;
 }
 
@@ -126,7 +126,7 @@ async function* bounded(body: AsyncIterable<Uint8Array> | null, { host }: URL, m
 }
 
 /** Whether the host of a URL is on this machine or its network, as far as its name shows. */
-export function isInside(url: URL): boolean {
+export function isInternalHost(url: URL): boolean {
   const host = bareHost(url.hostname);
   return isLoopbackHost(host) || (isIP(host) !== 0 && !isPublicAddress(host));
 }

@@ -24,7 +24,7 @@ export class HttpFailure extends Error {
   readonly kind: HttpFailureKind;
   readonly sent: boolean;
   /** The connection had served an earlier request, as far as the client can tell. */
-  kept = true;
+  reusedConnection = true;
 
   constructor(kind: HttpFailureKind, sent: boolean, message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });

@@ -1,13 +1,11 @@
-import type { Clock } from '../../model/clock.ts';
 import type { TlsSpec } from '../../model/server.ts';
-import { HttpClient } from './client.ts';
+import { type CommonOptions, HttpClient } from './client.ts';
 import type { HttpClientPort } from './client-port.ts';
-import type { PhaseTimes } from './phase-times.ts';
 import { type ProxyEnvironment, proxyFor } from './proxy-choice.ts';
 import { Resolver } from './resolver.ts';
 import { UndiciClient } from './undici-client.ts';
 
-export interface OpenHttpClientOptions {
+export interface OpenHttpClientOptions extends CommonOptions {
   readonly tls?: TlsSpec;
   /** The source of HTTPS_PROXY and similar variables; without it no proxy is used. */
   readonly env?: ProxyEnvironment;
@@ -15,12 +13,6 @@ export interface OpenHttpClientOptions {
   readonly resolver?: Resolver;
   /** Refuses names that resolve to this machine or its network. */
   readonly publicOnly?: boolean;
-  readonly clock?: Clock;
-  readonly connectTimeoutMs?: number;
-  readonly headTimeoutMs?: number;
-  readonly bodyPauseMs?: number;
-  /** Records the duration of the phases of requests; null for none. */
-  readonly phases?: PhaseTimes | null;
 }
 
 /**
@@ -28,20 +20,11 @@ export interface OpenHttpClientOptions {
  * is not a URL.
  */
 export function openHttpClient(url: URL | string, options: OpenHttpClientOptions = {}): HttpClientPort {
-  const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs, phases = null } = options;
+  const { tls = {}, env, publicOnly = false, resolver = new Resolver(options), ...common } = options;
   const origin = new URL(url);
   if (origin.protocol !== 'http:' && origin.protocol !== 'https:') throw new TypeError('only http and https URLs');
-  const proxy = options.env === undefined ? null : proxyFor(origin, options.env);
-  const resolver = options.resolver ?? new Resolver(clock === undefined ? {} : { clock });
-  const lookup = options.publicOnly === true ? resolver.publicLookup : resolver.lookup;
-  const common = {
-    lookup,
-    phases,
-    ...(clock === undefined ? {} : { clock }),
-    ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
-    ...(headTimeoutMs === undefined ? {} : { headTimeoutMs }),
-    ...(bodyPauseMs === undefined ? {} : { bodyPauseMs }),
-  };
-  if (origin.protocol === 'http:' && proxy === null) return new HttpClient(origin, common);
-  return new UndiciClient(origin, { ...common, tls: options.tls ?? {}, proxy });
+  const proxy = env === undefined ? null : proxyFor(origin, env);
+  const lookup = publicOnly ? resolver.publicLookup : resolver.lookup;
+  if (origin.protocol === 'http:' && proxy === null) return new HttpClient(origin, { ...common, lookup });
+  return new UndiciClient(origin, { ...common, lookup, tls, proxy });
 }

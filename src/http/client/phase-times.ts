@@ -15,6 +15,9 @@ const WORDS: Readonly<Record<Phase, string>> = {
 /** The summary says that an answer is slow if its phases usually take longer than this in total. */
 const SLOW_MS = 500;
 
+/** A phase that was given up earlier says nothing about the server. */
+const GIVEN_UP_MS = 1_000;
+
 /** Where the time of requests to one server goes: the last times of each phase. Figures are computed on demand. */
 export class PhaseTimes {
   readonly #rings: Readonly<Record<Phase, Ring>> = {
@@ -27,6 +30,7 @@ export class PhaseTimes {
 
   /** `givenUp`: the phase was given up after this time. */
   add(phase: Phase, ms: number, givenUp = false): void {
+    if (givenUp && ms < GIVEN_UP_MS) return;
     this.#rings[phase].add(ms);
     if (!givenUp && (phase === 'tcp' || phase === 'firstByte')) this.#reached = true;
   }
@@ -80,9 +84,6 @@ function spoken(ms: number): string {
   return ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
-/** A phase that was given up earlier says nothing about the server. */
-export const GIVEN_UP_MS = 1_000;
-
 /**
  * Measures how long a new connection spends in each phase; an attempt that is given up counts in its current phase. Call
  * the returned function to give the attempt up before the socket does.
@@ -105,10 +106,7 @@ export function timeConnect(
   socket.once('lookup', () => next('tcp'));
   socket.once('connect', () => next(secure ? 'tls' : null));
   if (secure) socket.once('secureConnect', () => next(null));
-  const giveUp = (): void => {
-    if (phase !== null && clock.now() - since >= GIVEN_UP_MS) next(null, true);
-    phase = null;
-  };
+  const giveUp = (): void => next(null, true);
   socket.once('close', giveUp);
   return giveUp;
 }

@@ -14,10 +14,6 @@ export interface ResolverOptions {
   readonly clock?: Clock;
   /** Resolves a name; by default like the system, so that hosts files and search domains work. */
   readonly lookup?: (name: string, answer: SystemAnswer) => void;
-  /** How long an answer is used without another look-up. */
-  readonly freshMs?: number;
-  /** …and how much longer if another look-up fails. */
-  readonly staleMs?: number;
   /** How long one look-up may take. */
   readonly timeoutMs?: number;
 }
@@ -36,6 +32,9 @@ interface Pending {
 
 const MAX_RUNNING = 2;
 const MAX_KNOWN = 1024;
+/** How long an answer is used without another look-up, and how much longer if another look-up fails. */
+const FRESH_MS = 5_000;
+const STALE_MS = 60_000;
 
 /**
  * Resolves names to addresses. A look-up blocks a thread of the pool that file operations also use: at most two run at a
@@ -44,8 +43,6 @@ const MAX_KNOWN = 1024;
 export class Resolver {
   readonly #clock: Clock;
   readonly #lookup: (name: string, answer: SystemAnswer) => void;
-  readonly #freshMs: number;
-  readonly #staleMs: number;
   readonly #timeoutMs: number;
   readonly #known = new Map<string, ResolvedName>();
   readonly #pending = new Map<string, Pending>();
@@ -55,8 +52,6 @@ export class Resolver {
   constructor(options: ResolverOptions = {}) {
     this.#clock = options.clock ?? systemClock;
     this.#lookup = options.lookup ?? ((name, answer) => systemLookup(name, { all: true }, answer));
-    this.#freshMs = options.freshMs ?? 5_000;
-    this.#staleMs = options.staleMs ?? 60_000;
     this.#timeoutMs = options.timeoutMs ?? 4_000;
   }
 
@@ -90,7 +85,7 @@ export class Resolver {
     const asAsker = AsyncLocalStorage.snapshot();
     const answer: Answer = (error, addresses) => asAsker(queueMicrotask, () => asker(error, addresses));
     const known = this.#known.get(name);
-    if (known !== undefined && this.#clock.now() - known.at < this.#freshMs) {
+    if (known !== undefined && this.#clock.now() - known.at < FRESH_MS) {
       answer(null, known.addresses);
       return;
     }
@@ -135,7 +130,7 @@ export class Resolver {
     pending.stopTimer();
     this.#pending.delete(name);
     const known = this.#known.get(name);
-    const usable = known !== undefined && this.#clock.now() - known.at < this.#freshMs + this.#staleMs;
+    const usable = known !== undefined && this.#clock.now() - known.at < FRESH_MS + STALE_MS;
     for (const answer of pending.waiting) {
       if (error !== null && usable) answer(null, known.addresses);
       else answer(error, addresses);

@@ -62,7 +62,7 @@ export class ResponseParser {
   }
 
   /** Some bytes of a head have arrived, but not all. */
-  get headBegun(): boolean {
+  get headStarted(): boolean {
     return this.#state === 'head' && this.#heldLength > 0;
   }
 

@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers';
-import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/time-slicer.ts';
 
 /**
  * One connection's share of a turn of the event loop: the system may deliver two megabytes in one turn, which can be tens

@@ -2,23 +2,18 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import { type Clock, systemClock } from '../../model/clock.ts';
 import type { TlsSpec } from '../../model/server.ts';
+import type { CommonOptions } from './client.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
 import { HttpFailure } from './http-failure.ts';
-import type { PhaseTimes } from './phase-times.ts';
 import { timeConnect } from './phase-times.ts';
 import { MAX_HEAD_BYTES } from './response-parser.ts';
 import { UndiciRequest } from './undici-request.ts';
 
-export interface UndiciClientOptions {
+/** Through a proxy `phases` get only the first byte. */
+export interface UndiciClientOptions extends CommonOptions {
   readonly tls: TlsSpec;
   readonly proxy: URL | null;
   readonly lookup: LookupFunction;
-  readonly clock?: Clock;
-  readonly connectTimeoutMs?: number;
-  readonly headTimeoutMs?: number;
-  readonly bodyPauseMs?: number;
-  /** Through a proxy only the first byte can be measured. */
-  readonly phases?: PhaseTimes | null;
 }
 
 /**

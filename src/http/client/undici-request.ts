@@ -5,7 +5,6 @@ import type { HttpRequest, ResponseHandler } from './client-port.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure, type HttpFailureKind } from './http-failure.ts';
 import type { PhaseTimes } from './phase-times.ts';
-import { GIVEN_UP_MS } from './phase-times.ts';
 import { ResponseHeaders } from './response-headers.ts';
 import { MAX_HEAD_BYTES } from './response-parser.ts';
 import { TurnSlice } from './turn-slice.ts';
@@ -109,7 +108,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
 
   onResponseStarted(): void {
     if (!this.#running) return;
-    if (this.#askedAt !== 0) this.#begun();
+    if (this.#askedAt !== 0) this.#recordFirstByte();
     const { clock, headTimeoutMs } = this.#options;
     this.#stopDeadline ??= clock.after(headTimeoutMs, () =>
       this.fail(new HttpFailure('timeout', true, 'the head of the answer was begun and not finished')),
@@ -148,16 +147,15 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
     if (this.#running) this.fail(undiciFailure(error, this.#sent));
   }
 
-  /** Records the time to the first byte, or until the request was given up if that took long enough. */
-  #begun(givenUp = false): void {
-    const tookMs = this.#options.clock.now() - this.#askedAt;
+  /** Records the time to the first byte, or until the request was given up. */
+  #recordFirstByte(givenUp = false): void {
+    this.#options.phases?.add('firstByte', this.#options.clock.now() - this.#askedAt, givenUp);
     this.#askedAt = 0;
-    if (!givenUp || tookMs >= GIVEN_UP_MS) this.#options.phases?.add('firstByte', tookMs, givenUp);
   }
 
   #finish(): void {
     this.#options.running.delete(this);
-    if (this.#askedAt !== 0) this.#begun(true);
+    if (this.#askedAt !== 0) this.#recordFirstByte(true);
     this.#stopDeadline?.();
     this.#stopDeadline = null;
   }
@@ -227,7 +225,7 @@ export function undiciFailure(error: Error, sent: boolean): HttpFailure {
     return new HttpFailure('head_too_large', sent, words, error);
   }
   const failure = new HttpFailure(KINDS[code] ?? (sent ? 'reset' : 'refused'), sent, message, error);
-  failure.kept = (root as { readonly socket?: { readonly bytesRead: number } }).socket?.bytesRead !== 0;
+  failure.reusedConnection = (root as { readonly socket?: { readonly bytesRead: number } }).socket?.bytesRead !== 0;
   return failure;
 }
 

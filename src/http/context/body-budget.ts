@@ -36,7 +36,7 @@ export class BodyBudget {
   }
 
   /** Whether a body of this announced length, -1 for none, can begin now. */
-  hasRoom(announced: number): boolean {
+  hasCapacity(announced: number): boolean {
     return this.#fits(firstShare(announced), announced);
   }
 
@@ -56,7 +56,7 @@ export class BodyBudget {
   /** Counts a refusal and returns the answer to a body for which there is no room. */
   refuse(): Refusal {
     this.#refused++;
-    return NO_ROOM;
+    return BUDGET_EXHAUSTED;
   }
 
   #fits(wanted: number, announced: number, share = 0): boolean {
@@ -74,7 +74,7 @@ function within(bytes: number, announced: number): number {
   return announced < 0 ? bytes : Math.min(bytes, announced);
 }
 
-const NO_ROOM: Refusal = {
+const BUDGET_EXHAUSTED: Refusal = {
   status: 503,
   code: 'overloaded',
   message: 'too many request bodies are being received at once; try again in a second',

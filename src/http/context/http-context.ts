@@ -4,7 +4,7 @@ import type { BodyBudget } from './body-budget.ts';
 import type { Refusal, RefusalRenderer } from './refusal.ts';
 
 /** Called once with the whole body, or with why it is refused. Not called if the client disconnects before that. */
-export type BodyTaker = (body: Buffer | null, refusal: Refusal | null) => void;
+export type BodyCallback = (body: Buffer | null, refusal: Refusal | null) => void;
 
 /** Notified when a request context ends. */
 export interface HttpContextWatcher {
@@ -32,7 +32,7 @@ export interface HttpContext {
   /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean;
   /** An answer has been begun. */
-  readonly begun: boolean;
+  readonly headersSent: boolean;
   /** The kernel has taken the last byte of the answer. */
   readonly finished: boolean;
   /** The client can receive nothing more. */
@@ -45,7 +45,7 @@ export interface HttpContext {
   /** Sets the only watcher; a later one replaces it. */
   watch(watcher: HttpContextWatcher): void;
   /** Makes this the last request: the connection ends with its answer. */
-  last(): void;
+  disableKeepAlive(): void;
   /** `headers`: name and value alternating. Without a content type the answer has no body. */
   send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void;
   /** Answers with a refusal although more of the request may arrive, and ends the connection. */
@@ -53,7 +53,7 @@ export interface HttpContext {
   /** Calls `task` once when the kernel has taken the whole answer; not if the connection breaks before. */
   whenSent(task: () => void): void;
   /** Sends `100 Continue` if the client waits for it, and reads the body up to a limit and while the budget has room. */
-  readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void;
+  readBody(maxBytes: number, budget: BodyBudget, done: BodyCallback): void;
   /** Begins an answer of unknown length; sends its head at once. */
   open(headers: readonly string[]): void;
   /** Writes more of an answer of unknown length. */

@@ -5,14 +5,12 @@ import { nodeHttp } from '../node-http.ts';
 /** The heads of answers on the fast path, as `node:http` would write them. Caches the `Date` line for a second. */
 export class AnswerHeads {
   readonly #keepAlive: string;
-  readonly #wall: () => number;
   #second = 0;
   #date = '';
 
-  constructor(keepAliveMs: number, maxRequests: number, wall: () => number = Date.now) {
+  constructor(keepAliveMs: number, maxRequests: number) {
     const seconds = Math.floor(keepAliveMs / 1_000);
     this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}, max=${maxRequests}\r\n`;
-    this.#wall = wall;
   }
 
   /** The head of an answer with a body of this length; without a type there is no body. */
@@ -22,9 +20,9 @@ export class AnswerHeads {
     return statusLine(status) + begin + this.#rest(headers, keep) + END;
   }
 
-  /** The head of an answer in chunks. */
-  chunked(status: number, headers: readonly string[], keep: boolean): string {
-    return `${statusLine(status)}${this.#rest(headers, keep)}Transfer-Encoding: chunked\r\n${END}`;
+  /** The head of a successful answer in chunks. */
+  chunked(headers: readonly string[], keep: boolean): string {
+    return `${OK}${this.#rest(headers, keep)}Transfer-Encoding: chunked\r\n${END}`;
   }
 
   #rest(headers: readonly string[], keep: boolean): string {
@@ -33,7 +31,7 @@ export class AnswerHeads {
   }
 
   #dateLine(): string {
-    const now = this.#wall();
+    const now = Date.now();
     if (now < this.#second || now >= this.#second + 1_000) {
       this.#second = now - (now % 1_000);
       this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;

@@ -1,23 +1,32 @@
 import type { Socket } from 'node:net';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
 import type { BodyBudget } from '../context/body-budget.ts';
+import { destroyLater } from '../context/destroy-later.ts';
 import { clientErrorRefusal, rawRefusal, renderRefusal } from '../context/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
-import { FastPathContext, type FastPathLine } from './fast-path-context.ts';
+import { type FastPathChannel, FastPathContext } from './fast-path-context.ts';
 import { type FastPathHead, readFastPathHead } from './fast-path-head.ts';
 
-/** The fast path, as its connections see it. */
-export interface FastPathTraffic {
-  readonly heads: AnswerHeads;
+export interface FastPathOptions {
+  readonly encrypted: boolean;
+  /** A request that is incomplete for one to two ticks goes to `node:http`, which enforces the deadlines. */
+  readonly tickMs: number;
+  readonly keepAliveMs: number;
   readonly maxRequests: number;
   readonly bodies: BodyBudget;
+  readonly serve: (http: FastPathContext) => void;
+  readonly onMalformed: () => void;
+}
+
+/** The fast path, as its connections see it. */
+export interface FastPathHost {
+  readonly heads: AnswerHeads;
+  readonly options: FastPathOptions;
   /** Number of timer ticks so far. */
   readonly tick: number;
-  serve(http: FastPathContext): void;
   /** Hands the connection over to `node:http`, with these bytes. */
   handOver(connection: FastPathConnection, bytes: Buffer | null): void;
   gone(connection: FastPathConnection): void;
-  onMalformed(): void;
 }
 
 /** A call may take long, so a body that is less than half of a larger read than this is copied out of it. */
@@ -25,8 +34,6 @@ const SMALL_READ = 4 * 1024;
 /** What a client may send before its current request is answered; above it the socket is paused. */
 const MAX_AHEAD = 64 * 1024;
 const NOTHING = Buffer.alloc(0);
-/** How long a connection that is being closed may stay open for its last answer to arrive. */
-const LINGER_MS = 1_000;
 
 const CONNECTION = Symbol('plain connection');
 interface SocketWithConnection {
@@ -34,7 +41,7 @@ interface SocketWithConnection {
 }
 
 /** A connection for as long as it brings plain requests, one at a time. Any other bytes hand it over to `node:http`. */
-export class FastPathConnection implements FastPathLine {
+export class FastPathConnection implements FastPathChannel {
   readonly socket: Socket;
   /** The request being answered. */
   http: FastPathContext | null = null;
@@ -42,7 +49,7 @@ export class FastPathConnection implements FastPathLine {
   ended = false;
   /** The tick at which the connection became idle, was opened, or began to wait for the rest of a request. */
   since: number;
-  readonly #fastPath: FastPathTraffic;
+  readonly #fastPath: FastPathHost;
   #served = 0;
   #reading = false;
   /** Received bytes of an incomplete request, or of requests that arrived before the current one was answered. */
@@ -53,7 +60,7 @@ export class FastPathConnection implements FastPathLine {
   #awaited = 0;
   #last: FastPathHead | null = null;
 
-  constructor(socket: Socket, fastPath: FastPathTraffic) {
+  constructor(socket: Socket, fastPath: FastPathHost) {
     this.socket = socket;
     this.#fastPath = fastPath;
     this.since = fastPath.tick;
@@ -146,8 +153,8 @@ export class FastPathConnection implements FastPathLine {
       const http = new FastPathContext(this, head, ownBody(bytes, at + head.text.length, end));
       at = end;
       this.http = http;
-      if (++this.#served >= this.#fastPath.maxRequests) http.last();
-      this.#fastPath.serve(http);
+      if (++this.#served >= this.#fastPath.options.maxRequests) http.disableKeepAlive();
+      this.#fastPath.options.serve(http);
     }
     this.#reading = false;
     if (at >= bytes.length || this.ended) return;
@@ -181,14 +188,14 @@ export class FastPathConnection implements FastPathLine {
 
   /** Without room in the budget the connection goes to `node:http`, which refuses the request in the format of its route. */
   #hold(): void {
-    const share = this.#fastPath.bodies.grow(this.#share, this.#kept!.length, this.#awaited);
+    const share = this.#fastPath.options.bodies.grow(this.#share, this.#kept!.length, this.#awaited);
     if (share < 0) this.handOver();
     else this.#share = share;
   }
 
   #forget(): void {
     this.#kept = null;
-    this.#fastPath.bodies.giveBack(this.#share);
+    this.#fastPath.options.bodies.giveBack(this.#share);
     this.#share = 0;
   }
 
@@ -220,9 +227,7 @@ export class FastPathConnection implements FastPathLine {
     const { socket } = this;
     socket.end(last);
     if (socket.isPaused()) socket.resume();
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    timer.unref();
-    socket.once('close', () => clearTimeout(timer));
+    destroyLater(socket);
   }
 
   /** Called by the socket's `end`. As in `node:http`, a client that has closed its side gets no answer any more. */
@@ -232,7 +237,7 @@ export class FastPathConnection implements FastPathLine {
     this.ended = true;
     this.#forget();
     if (cut) {
-      this.#fastPath.onMalformed();
+      this.#fastPath.options.onMalformed();
       this.socket.end(rawRefusal(clientErrorRefusal(undefined), renderRefusal));
     } else this.socket.destroySoon();
   }
@@ -244,7 +249,7 @@ export class FastPathConnection implements FastPathLine {
     this.#fastPath.gone(this);
     const { http } = this;
     this.http = null;
-    http?.over();
+    http?.dispose();
   }
 }
 

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { BodyBudget } from '../context/body-budget.ts';
-import type { BodyTaker, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
+import type { BodyCallback, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
 import type { Refusal, RefusalRenderer } from '../context/refusal.ts';
-import { PACED_BYTES, PacedWrite, writePiece, writeWhole } from '../outbox.ts';
+import { PACED_BYTES, PacedWrite, writeMessage, writePiece } from '../outbox.ts';
 import type { AnswerHeads } from './answer-heads.ts';
 import type { FastPathHead } from './fast-path-head.ts';
 
@@ -12,7 +12,7 @@ const CRLF = Buffer.from('\r\n');
 const LAST_CHUNK = '0\r\n\r\n';
 
 /** The connection, as the request on it sees it. */
-export interface FastPathLine {
+export interface FastPathChannel {
   readonly socket: Socket;
   readonly heads: AnswerHeads;
   /** The request being answered. */
@@ -28,9 +28,9 @@ export class FastPathContext implements HttpContext {
   readonly expectsContinue = false;
   readonly complete = true;
   readonly repeatedHeader = null;
-  begun = false;
+  headersSent = false;
   finished = false;
-  readonly #connection: FastPathLine;
+  readonly #connection: FastPathChannel;
   readonly #head: FastPathHead;
   readonly #body: Buffer;
   #keep = true;
@@ -39,7 +39,7 @@ export class FastPathContext implements HttpContext {
   #watcher: HttpContextWatcher | null = null;
   #sent: (() => void) | null = null;
 
-  constructor(connection: FastPathLine, head: FastPathHead, body: Buffer) {
+  constructor(connection: FastPathChannel, head: FastPathHead, body: Buffer) {
     this.#connection = connection;
     this.#head = head;
     this.#body = body;
@@ -87,13 +87,13 @@ export class FastPathContext implements HttpContext {
     this.#watcher = watcher;
   }
 
-  last(): void {
+  disableKeepAlive(): void {
     this.#keep = false;
   }
 
   send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void {
-    if (this.begun || this.destroyed) return;
-    this.begun = true;
+    if (this.headersSent || this.destroyed) return;
+    this.headersSent = true;
     let length = 0;
     for (const part of body) length += part.length;
     const head = this.#connection.heads.whole(status, contentType, length, headers, this.#keep);
@@ -103,13 +103,13 @@ export class FastPathContext implements HttpContext {
       this.#paced = new PacedWrite(this.socket, body, length, () => this.#end());
       this.socket.uncork();
     } else {
-      writeWhole(this.socket, head, body, length);
+      writeMessage(this.socket, head, body, length);
       this.#end();
     }
   }
 
   sendAndClose(refusal: Refusal, render: RefusalRenderer): void {
-    this.last();
+    this.disableKeepAlive();
     this.send(refusal.status, 'application/json', [Buffer.from(render(refusal))], refusal.headers ?? []);
   }
 
@@ -119,14 +119,14 @@ export class FastPathContext implements HttpContext {
   }
 
   /** The body is complete and holds no share of the budget any more. */
-  readBody(_maxBytes: number, _budget: BodyBudget, done: BodyTaker): void {
+  readBody(_maxBytes: number, _budget: BodyBudget, done: BodyCallback): void {
     done(this.#body, null);
   }
 
   open(headers: readonly string[]): void {
-    if (this.begun || this.destroyed) return;
-    this.begun = true;
-    writePiece(this.socket, this.#connection.heads.chunked(200, headers, this.#keep), NOTHING, 0);
+    if (this.headersSent || this.destroyed) return;
+    this.headersSent = true;
+    writePiece(this.socket, this.#connection.heads.chunked(headers, this.#keep), NOTHING, 0);
   }
 
   write(parts: readonly Buffer[]): void {
@@ -154,11 +154,11 @@ export class FastPathContext implements HttpContext {
   flushed(): void {
     this.finished = true;
     this.#sent?.();
-    this.over();
+    this.dispose();
   }
 
   /** Ends the context: its answer was sent, or its connection is gone. */
-  over(): void {
+  dispose(): void {
     const watcher = this.#watcher;
     this.#watcher = null;
     this.#sent = null;

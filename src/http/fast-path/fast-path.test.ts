@@ -6,7 +6,8 @@ import { until } from '../../../test/support/http-client.ts';
 import { listenerRig, ODD, PLAIN, post, talk } from '../../../test/support/http-listener.ts';
 import { BodyBudget } from '../context/body-budget.ts';
 import type { RequestContext } from '../listener/request-context.ts';
-import { FastPath, type FastPathOptions } from './fast-path.ts';
+import { FastPath } from './fast-path.ts';
+import type { FastPathOptions } from './fast-path-connection.ts';
 import type { FastPathContext } from './fast-path-context.ts';
 
 const budget = new BodyBudget();
@@ -94,7 +95,7 @@ describe('the fast path for plain requests', () => {
     });
     listener.routes.add('/events', {
       POST: (context) => {
-        const stream = context.openSse(['Mcp-Session-Id', 'abc']);
+        const stream = context.openSse();
         stream.retry(1);
         stream.end();
       },
@@ -294,7 +295,7 @@ describe('the fast path for plain requests', () => {
     listener.routes.add('/told', {
       POST: (context) => {
         came++;
-        context.whenGone(() => {
+        context.onDisconnect(() => {
           gone = true;
         });
         context.empty(202, ['X-Pad', 'x'.repeat(8_000)]);

@@ -1,21 +1,8 @@
 import type { Server } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { BodyBudget } from '../context/body-budget.ts';
 import { AnswerHeads } from './answer-heads.ts';
-import { FastPathConnection, type FastPathTraffic } from './fast-path-connection.ts';
-import type { FastPathContext } from './fast-path-context.ts';
-
-export interface FastPathOptions {
-  readonly encrypted: boolean;
-  /** A request that is incomplete for one to two ticks goes to `node:http`, which enforces the deadlines. */
-  readonly tickMs: number;
-  readonly keepAliveMs: number;
-  readonly maxRequests: number;
-  readonly bodies: BodyBudget;
-  readonly serve: (http: FastPathContext) => void;
-  readonly onMalformed: () => void;
-}
+import { FastPathConnection, type FastPathHost, type FastPathOptions } from './fast-path-connection.ts';
 
 /** Per tick: thousands of connections that were opened at once without a request must not block all others. */
 const MAX_HANDED_OVER = 500;
@@ -26,33 +13,25 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
  * Where every connection begins (decision 022). Plain requests are read and answered here; other requests are handed over
  * to `node:http`.
  */
-export class FastPath implements FastPathTraffic {
+export class FastPath implements FastPathHost {
   readonly heads: AnswerHeads;
-  readonly maxRequests: number;
-  readonly bodies: BodyBudget;
+  readonly options: FastPathOptions;
   tick = 0;
   readonly #server: Server | TlsServer;
-  readonly #options: FastPathOptions;
-  readonly #theirs: readonly ((socket: Socket) => void)[];
+  readonly #httpListeners: readonly ((socket: Socket) => void)[];
   readonly #connections = new Set<FastPathConnection>();
   readonly #idleTicks: number;
   #timer: NodeJS.Timeout | null = null;
 
   constructor(server: Server | TlsServer, options: FastPathOptions) {
     this.#server = server;
-    this.#options = options;
-    this.maxRequests = options.maxRequests;
-    this.bodies = options.bodies;
+    this.options = options;
     this.heads = new AnswerHeads(options.keepAliveMs, options.maxRequests);
     this.#idleTicks = Math.ceil((options.keepAliveMs + KEEP_ALIVE_MARGIN_MS) / options.tickMs);
     const event = options.encrypted ? 'secureConnection' : 'connection';
-    this.#theirs = server.listeners(event) as ((socket: Socket) => void)[];
+    this.#httpListeners = server.listeners(event) as ((socket: Socket) => void)[];
     server.removeAllListeners(event);
     server.on(event, (socket: Socket) => this.#begin(socket));
-  }
-
-  serve(http: FastPathContext): void {
-    this.#options.serve(http);
   }
 
   handOver(connection: FastPathConnection, bytes: Buffer | null): void {
@@ -62,7 +41,7 @@ export class FastPath implements FastPathTraffic {
     // No data may flow before the listeners of `node:http` are attached.
     socket.pause();
     if (bytes !== null) socket.unshift(bytes);
-    for (const listener of this.#theirs) listener.call(this.#server, socket);
+    for (const listener of this.#httpListeners) listener.call(this.#server, socket);
     socket.resume();
   }
 
@@ -73,13 +52,9 @@ export class FastPath implements FastPathTraffic {
     this.#timer = null;
   }
 
-  onMalformed(): void {
-    this.#options.onMalformed();
-  }
-
   /** Closes the connections that have been idle for this long, with an answer for a request that is on its way. */
   closeIdle(answer: string, idleMs = 0): void {
-    const ticks = Math.ceil(idleMs / this.#options.tickMs);
+    const ticks = Math.ceil(idleMs / this.options.tickMs);
     for (const connection of this.#connections) {
       if (connection.idle && this.tick - connection.since >= ticks) connection.leave(answer);
     }
@@ -92,7 +67,7 @@ export class FastPath implements FastPathTraffic {
   #begin(socket: Socket): void {
     this.#connections.add(new FastPathConnection(socket, this));
     // After the loop has polled all sockets: a request that arrived while this process was stalled is not silence.
-    this.#timer ??= setInterval(() => setImmediate(() => this.#turn()), this.#options.tickMs).unref();
+    this.#timer ??= setInterval(() => setImmediate(() => this.#turn()), this.options.tickMs).unref();
   }
 
   #turn(): void {

@@ -36,7 +36,7 @@ describe('answers in pooled buffers', () => {
     let gone = false;
     listener.routes.add('/lent', {
       GET: (context) => {
-        context.whenGone(() => (gone = true));
+        context.onDisconnect(() => (gone = true));
         context.answerWithPooled(200, 'text/plain', [body, Buffer.from('.')]);
       },
     });

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
 import type { BodyBudget } from '../context/body-budget.ts';
-import type { BodyTaker } from '../context/http-context.ts';
+import type { BodyCallback } from '../context/http-context.ts';
 import type { Refusal } from '../context/refusal.ts';
 import { clientErrorRefusal } from '../context/refusal.ts';
 
@@ -63,7 +63,7 @@ export class BodyReader {
   readonly #maxBytes: number;
   readonly #budget: BodyBudget;
   readonly #expected: number;
-  readonly #done: BodyTaker;
+  readonly #done: BodyCallback;
   #first: Buffer | null = null;
   #more: ByteGatherer | null = null;
   #length = 0;
@@ -71,7 +71,7 @@ export class BodyReader {
   #deadline: NodeJS.Timeout | null = null;
   #finished = false;
 
-  constructor(request: IncomingMessage, maxBytes: number, budget: BodyBudget, done: BodyTaker) {
+  constructor(request: IncomingMessage, maxBytes: number, budget: BodyBudget, done: BodyCallback) {
     this.#request = request;
     this.#maxBytes = maxBytes;
     this.#budget = budget;

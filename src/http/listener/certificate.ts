@@ -14,6 +14,8 @@ export interface CertificateOptions {
   readonly ca?: Buffer;
 }
 
+const POLL_MS = 1_000;
+
 /** Reads the files and checks that certificate and key match; throws if they do not. */
 export function readCertificate(files: CertificateFiles): CertificateOptions {
   const { certFile, keyFile, clientCaFile = null } = files;
@@ -31,7 +33,6 @@ export function watchCertificate(
   files: CertificateFiles,
   changed: (options: CertificateOptions) => void,
   failed: (error: Error) => void,
-  intervalMs = 1_000,
 ): () => void {
   const look = (): void => {
     let options: CertificateOptions;
@@ -44,7 +45,7 @@ export function watchCertificate(
     changed(options);
   };
   const paths = [files.certFile, files.keyFile, files.clientCaFile ?? null].filter((path) => path !== null);
-  for (const path of paths) watchFile(path, { interval: intervalMs, persistent: false }, look);
+  for (const path of paths) watchFile(path, { interval: POLL_MS, persistent: false }, look);
   return () => {
     for (const path of paths) unwatchFile(path, look);
   };

@@ -22,7 +22,7 @@ class Door {
       if (ticket >= 0) this.entered.push(ticket);
       else {
         this.limiter.wait({
-          cameAt: 0,
+          queuedAt: 0,
           enter: (given) => void this.entered.push(given),
           refuse: () => void this.refused++,
         });

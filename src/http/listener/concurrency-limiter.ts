@@ -12,7 +12,7 @@ export interface ConcurrencyLimiterOptions extends EventLoopMeterOptions {
 /** A request that waits for admission. Exactly one of its methods is called, once. */
 export interface Waiter {
   /** When it began to wait; set by the limiter. */
-  cameAt: number;
+  queuedAt: number;
   /** Admits it; `ticket` goes back to `leave` with the answer. */
   enter(ticket: number): void;
   refuse(): void;
@@ -31,7 +31,7 @@ const MAX_WAITING = 64;
 /** A request waits no longer than this for admission or a refusal. */
 const WAIT_MS = 2;
 /** Length of an epoch. A call that is older than two epochs only waits for its server and costs nothing. */
-const YOUNG_MS = 500;
+const EPOCH_MS = 500;
 /** The limit falls by a factor and rises by a number. */
 const FALL = 0.8;
 const RISE = 8;
@@ -88,7 +88,7 @@ export class ConcurrencyLimiter {
 
   /** A ticket for one more call, to be returned with its answer; -1 if the call has to `wait`. */
   enter(): number {
-    if (!this.#meter.begun) this.#begin();
+    if (!this.#meter.measuring) this.#begin();
     if (this.#active >= this.#limit || this.#waiting.length > 0) return NEVER;
     this.#active++;
     return this.#epoch;
@@ -101,7 +101,7 @@ export class ConcurrencyLimiter {
       waiter.refuse();
       return;
     }
-    waiter.cameAt = this.#now();
+    waiter.queuedAt = this.#now();
     this.#waiting.push(waiter);
     this.#timer ??= setTimeout(() => this.#timeUp(), WAIT_MS);
   }
@@ -118,7 +118,7 @@ export class ConcurrencyLimiter {
 
   #begin(): void {
     const now = this.#meter.begin();
-    if (now - this.#epochSince >= YOUNG_MS) this.#age(now);
+    if (now - this.#epochSince >= EPOCH_MS) this.#age(now);
   }
 
   /** At the end of a turn: admits requests as far as the limit allows, and refuses those that have waited too long. */
@@ -130,7 +130,7 @@ export class ConcurrencyLimiter {
       if (this.#active < this.#limit) {
         this.#active++;
         waiter.enter(this.#epoch);
-      } else if (now - waiter.cameAt >= WAIT_MS) waiter.refuse();
+      } else if (now - waiter.queuedAt >= WAIT_MS) waiter.refuse();
       else break;
       served++;
     }
@@ -165,7 +165,7 @@ export class ConcurrencyLimiter {
   /** Drops the calls of the previous epoch; those of this epoch become those of the previous one. */
   #age(now: number): void {
     const ofThis = this.#active - this.#ofBefore;
-    const idle = now - this.#epochSince >= 2 * YOUNG_MS;
+    const idle = now - this.#epochSince >= 2 * EPOCH_MS;
     this.#epochSince = now;
     this.#epoch++;
     this.#active = ofThis;

@@ -31,7 +31,7 @@ export class EventLoopMeter {
   readonly #utilization: () => number;
   readonly #onSpan: (span: Span) => void;
   readonly #end = (): void => this.#ended();
-  #begun = false;
+  #isMeasuring = false;
   #since = 0;
   #spanSince = 0;
   #sum = 0;
@@ -52,14 +52,14 @@ export class EventLoopMeter {
   }
 
   /** Whether this turn is being measured; if not, `begin` starts that. */
-  get begun(): boolean {
-    return this.#begun;
+  get measuring(): boolean {
+    return this.#isMeasuring;
   }
 
   /** Returns when the turn began. */
   begin(): number {
-    if (this.#begun) return this.#since;
-    this.#begun = true;
+    if (this.#isMeasuring) return this.#since;
+    this.#isMeasuring = true;
     this.#since = this.#now();
     // Runs when everything that had arrived has been processed.
     setImmediate(this.#end);
@@ -67,7 +67,7 @@ export class EventLoopMeter {
   }
 
   #ended(): void {
-    this.#begun = false;
+    this.#isMeasuring = false;
     const now = this.#now();
     const took = now - this.#since;
     this.#sum += took;

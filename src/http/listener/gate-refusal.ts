@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { destroyLater } from '../context/destroy-later.ts';
 import type { HttpContext } from '../context/http-context.ts';
 import type { Refusal } from '../context/refusal.ts';
 import { clientErrorRefusal, rawRefusal, renderRefusal } from '../context/refusal.ts';
@@ -32,11 +33,11 @@ export function gateRefusal(http: HttpContext, gate: RequestGate): Refusal | nul
   if (authority === undefined || authority === '') {
     return { status: 400, code: 'host_missing', message: 'the Host header is missing' };
   }
-  if (!gate.takesHost(authority, http)) {
+  if (!gate.allowsHost(authority, http)) {
     return { status: 403, code: 'host_not_allowed', message: 'this host name is not in `allowedHosts`' };
   }
   const origin = http.headers.origin;
-  if (origin !== undefined && !gate.takesOrigin(origin)) {
+  if (origin !== undefined && !gate.allowsOrigin(origin)) {
     return { status: 403, code: 'origin_not_allowed', message: 'this origin is not in `allowedOrigins`' };
   }
   return null;
@@ -82,7 +83,5 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     return;
   }
   socket.end(rawRefusal(clientErrorRefusal(error.code), renderRefusal));
-  const timer = setTimeout(() => socket.destroy(), 1_000);
-  timer.unref();
-  socket.once('close', () => clearTimeout(timer));
+  destroyLater(socket);
 }

@@ -106,20 +106,16 @@ describe('listener', () => {
 
   test('trusts X-Forwarded-* of trusted proxies only', async (t) => {
     const seen: string[] = [];
-    const lines = [
-      'X-Forwarded-Host: gw.example',
-      'X-Forwarded-Proto: https',
-      'X-Forwarded-For: 10.9.9.9, 198.51.100.7',
-    ];
+    const lines = ['X-Forwarded-Host: gw.example', 'X-Forwarded-Proto: http, https'];
     for (const [trustedProxies, host, expected] of [
-      [['127.0.0.0/8'], 'inner', 'https://gw.example 198.51.100.7'],
-      [['10.0.0.1'], 'localhost', 'http://localhost 127.0.0.1'],
-      [[], 'localhost', 'http://localhost 127.0.0.1'],
+      [['127.0.0.0/8'], 'inner', 'https://gw.example'],
+      [['10.0.0.1'], 'localhost', 'http://localhost'],
+      [[], 'localhost', 'http://localhost'],
     ] as const) {
       const { listener, port } = await listenerRig(t, { trustedProxies, allowedHosts: ['gw.example'] });
       listener.routes.add('/mcp', {
         POST: (context) => {
-          seen.push(`${context.publicOrigin} ${context.remoteAddress}`);
+          seen.push(context.publicOrigin);
           context.empty(202);
         },
       });
@@ -224,7 +220,7 @@ describe('listener', () => {
       listener.routes.add('/wait', {
         GET: (context) => {
           waiting += 1;
-          context.whenGone(() => gone++);
+          context.onDisconnect(() => gone++);
           if (context.query === 'now') context.json(200, '{}');
         },
       });
@@ -244,7 +240,7 @@ describe('listener', () => {
       let gone = 0;
       listener.routes.add('/large', {
         GET: (context) => {
-          context.whenGone(() => gone++);
+          context.onDisconnect(() => gone++);
           context.answer(200, 'text/plain', body);
         },
       });

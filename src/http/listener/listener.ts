@@ -4,6 +4,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../../model/pooled-buffers.ts';
 import { BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
+import { destroyLater } from '../context/destroy-later.ts';
 import type { HttpContext } from '../context/http-context.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../context/refusal.ts';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from '../descriptor-limit.ts';
@@ -17,7 +18,7 @@ import { answerClientError, gateRefusal, noteLast, unroutable } from './gate-ref
 import { ListenError } from './listen-error.ts';
 import { NodeHttpContext } from './node-http-context.ts';
 import { atQuietTurn } from './quiet-turn.ts';
-import { type ContextParts, RequestContext } from './request-context.ts';
+import { RequestContext, type RequestContextDeps } from './request-context.ts';
 import { type GateSettings, RequestGate } from './request-gate.ts';
 import { MAX_HEADERS } from './request-headers.ts';
 import { type Handler, RouteTable } from './route-table.ts';
@@ -100,7 +101,7 @@ export class Listener {
   readonly #onRefused: (code: string) => void;
   readonly #settings: ListenerSettings;
   #gate: RequestGate;
-  #parts: ContextParts;
+  #parts: RequestContextDeps;
   #draining = false;
   #accepted = 0;
   #unwatch: (() => void) | null = null;
@@ -137,7 +138,7 @@ export class Listener {
       onMalformed: () => this.#onRefused('malformed_request'),
     });
     if (options.usesReserve !== true) this.#keepDescriptors();
-    this.#wire(this.#server);
+    this.#attachHandlers(this.#server);
   }
 
   /** Resolves when the port is bound. Rejects with ListenError, whose message gives the remedy. */
@@ -186,7 +187,7 @@ export class Listener {
       const end = performance.now() + restMs;
       while (performance.now() < end && (await this.#connections()) > 0) {
         this.#fastPath.closeIdle(this.#closing, restMs);
-        await this.#looked();
+        await this.#waitForPoll();
       }
     }
     this.#server.close();
@@ -208,7 +209,7 @@ export class Listener {
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
       this.#fastPath.closeIdle(this.#closing);
-      await this.#looked();
+      await this.#waitForPoll();
     }
     this.#server.closeAllConnections();
     this.#fastPath.closeAll();
@@ -224,7 +225,7 @@ export class Listener {
    * Waits a moment, for a turn that has just polled all connections: on a busy machine a request may have arrived long
    * before.
    */
-  async #looked(): Promise<void> {
+  async #waitForPoll(): Promise<void> {
     await delay(POLL_MS);
     await atQuietTurn(() => this.#accepted, QUIET_MS);
   }
@@ -264,7 +265,7 @@ export class Listener {
     });
   }
 
-  #wire(server: Server | TlsServer): void {
+  #attachHandlers(server: Server | TlsServer): void {
     const serve = (request: IncomingMessage, response: ServerResponse, expectsContinue = false): void => {
       const http = new NodeHttpContext(request, response, expectsContinue);
       const context = new RequestContext(http, this.#gate, this.#parts);
@@ -290,7 +291,7 @@ export class Listener {
       };
       socket.on('error', () => {});
       socket.end(rawRefusal(refusal, renderRefusal));
-      setTimeout(() => socket.destroy(), 1_000).unref();
+      destroyLater(socket);
     });
     server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
       this.#onRefused('malformed_request');
@@ -302,7 +303,7 @@ export class Listener {
   /** All requests enter here, of the fast path and of `node:http`. */
   #serve(http: HttpContext, context: RequestContext): void {
     context.answerHeaders = this.answerHeaders;
-    if (this.#draining) http.last();
+    if (this.#draining) http.disableKeepAlive();
     const match = this.routes.match(context.path);
     if (match !== null) {
       context.param = match.param;
@@ -316,7 +317,7 @@ export class Listener {
     }
     const { method } = http;
     const { origin } = http.headers;
-    if (origin !== undefined && this.#gate.givesCors(origin)) {
+    if (origin !== undefined && this.#gate.allowsCors(origin)) {
       if (match !== null && isPreflight(context)) {
         answerPreflight(context, origin, match.route.allow);
         return;
@@ -339,7 +340,7 @@ export class Listener {
     const ticket = this.#limiter.enter();
     if (ticket < 0) {
       this.#limiter.wait({
-        cameAt: 0,
+        queuedAt: 0,
         enter: (given) => this.#enter(context, handler, given),
         refuse: () => this.#shed(context),
       });

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { BodyBudget } from '../context/body-budget.ts';
-import type { BodyTaker, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
+import { destroyLater } from '../context/destroy-later.ts';
+import type { BodyCallback, HttpContext, HttpContextWatcher } from '../context/http-context.ts';
 import { NO_SNIFFING, type Refusal, type RefusalRenderer, rawRefusal } from '../context/refusal.ts';
 import { announcedLength, BodyReader } from './body-reader.ts';
 import { repeatedHeader } from './request-headers.ts';
@@ -9,8 +10,7 @@ import { repeatedHeader } from './request-headers.ts';
 const EMPTY = Buffer.alloc(0);
 /** Up to this size a copy is cheaper than another buffer to write. */
 const MAX_STRING = 4096;
-/** How long a refused connection may still send before it is closed, so that the client gets the answer. */
-const LINGER_MS = 1_000;
+/** What a refused connection may still send before it is closed, so that the client gets the answer. */
 const LINGER_BYTES = 1024 * 1024;
 
 const PASSAGE = Symbol('passage');
@@ -59,7 +59,7 @@ export class NodeHttpContext implements HttpContext {
     return this.#request.complete;
   }
 
-  get begun(): boolean {
+  get headersSent(): boolean {
     return this.#response.headersSent;
   }
 
@@ -87,7 +87,7 @@ export class NodeHttpContext implements HttpContext {
     this.#response.on('close', onResponseClose);
   }
 
-  last(): void {
+  disableKeepAlive(): void {
     this.#response.shouldKeepAlive = false;
   }
 
@@ -116,7 +116,7 @@ export class NodeHttpContext implements HttpContext {
     const response = this.#response;
     if (response.socket === null) {
       // Pipelined behind an answer that is not sent yet.
-      this.last();
+      this.disableKeepAlive();
       const type = ['Content-Type', 'application/json'];
       response.writeHead(refusal.status, [...type, ...NO_SNIFFING, ...(refusal.headers ?? [])]);
       response.end(render(refusal));
@@ -133,8 +133,8 @@ export class NodeHttpContext implements HttpContext {
     });
   }
 
-  readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void {
-    if (!budget.hasRoom(announcedLength(this.headers))) {
+  readBody(maxBytes: number, budget: BodyBudget, done: BodyCallback): void {
+    if (!budget.hasCapacity(announcedLength(this.headers))) {
       done(null, budget.refuse());
       return;
     }
@@ -180,15 +180,13 @@ export class NodeHttpContext implements HttpContext {
   /** Reads on for a moment: closing a socket with unread bytes resets it, and the reset can overtake the answer. */
   #linger(): void {
     const { socket } = this;
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    timer.unref();
+    destroyLater(socket);
     let more = 0;
     this.#request.on('data', (chunk: Buffer) => {
       more += chunk.length;
       if (more > LINGER_BYTES) socket.destroy();
     });
     this.#request.on('end', () => socket.destroySoon());
-    socket.once('close', () => clearTimeout(timer));
   }
 }
 

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { unmapped } from '../../model/host-address.ts';
-import { claim, giveBack } from '../../model/pooled-buffers.ts';
+import { claim, returnClaimed } from '../../model/pooled-buffers.ts';
 import { type BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import type { HttpContext, HttpContextWatcher } from '../context/http-context.ts';
 import { type Refusal, type RefusalRenderer, renderRefusal } from '../context/refusal.ts';
@@ -14,7 +13,7 @@ const EMPTY = Buffer.alloc(0);
 const NONE: readonly string[] = [];
 
 /** Dependencies that the listener gives to every request context. */
-export interface ContextParts {
+export interface RequestContextDeps {
   readonly wheel: StreamWheel;
   readonly maxBodyBytes: number;
   /** Budget for all request bodies that are being received. */
@@ -52,7 +51,7 @@ export class RequestContext implements HttpContextWatcher {
   #limiter: ConcurrencyLimiter | null = null;
   #ticket = 0;
 
-  constructor(http: HttpContext, gate: RequestGate, parts: ContextParts) {
+  constructor(http: HttpContext, gate: RequestGate, parts: RequestContextDeps) {
     this.#http = http;
     const url = http.target;
     const mark = url.indexOf('?');
@@ -91,10 +90,6 @@ export class RequestContext implements HttpContextWatcher {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  get answered(): boolean {
-    return this.#answered;
-  }
-
   /** Whether a body is being received for this request. */
   get readingBody(): boolean {
     return !this.#answered && !this.#bodyRead && !this.#http.complete;
@@ -103,13 +98,6 @@ export class RequestContext implements HttpContextWatcher {
   /** Whether the kernel has not taken the whole answer yet. */
   get unfinished(): boolean {
     return !this.#http.finished;
-  }
-
-  /** Address of the client; a trusted proxy names it. */
-  get remoteAddress(): string {
-    const forwarded = this.headers['x-forwarded-for'];
-    if (forwarded !== undefined && this.#gate.trusts(this.#http)) return unmapped(lastOf(forwarded));
-    return unmapped(this.#http.socket.remoteAddress ?? '');
   }
 
   /** `https://host:port` as the client sees the gateway. The host was checked. */
@@ -174,7 +162,7 @@ export class RequestContext implements HttpContextWatcher {
   answerWithPooled(status: number, contentType: string, parts: readonly Buffer[]): void {
     const pooled = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
-    if (pooled !== undefined) this.#http.whenSent(() => giveBack(pooled));
+    if (pooled !== undefined) this.#http.whenSent(() => returnClaimed(pooled));
   }
 
   json(status: number, text: string, headers: readonly string[] = NONE): void {
@@ -217,15 +205,15 @@ export class RequestContext implements HttpContextWatcher {
   }
 
   /** Begins an event stream as the answer. */
-  openSse(headers: readonly string[] = NONE): SseWriter {
+  openSse(): SseWriter {
     this.#begin();
     this.#watch();
-    this.#stream = new SseWriter(this.#http, this.#wheel, this.#withOwn(headers));
+    this.#stream = new SseWriter(this.#http, this.#wheel, this.answerHeaders);
     return this.#stream;
   }
 
   /** Sets the function that is called, once, if the client disconnects before its answer is complete. Null to unset. */
-  whenGone(task: (() => void) | null): void {
+  onDisconnect(task: (() => void) | null): void {
     this.#gone = task;
     if (task !== null) this.#watch();
   }

@@ -51,7 +51,7 @@ export class RequestGate {
     return http.headers.host;
   }
 
-  takesHost(authority: string, http: HttpContext): boolean {
+  allowsHost(authority: string, http: HttpContext): boolean {
     if (this.#acceptedHosts.has(authority)) return true;
     const parts = AUTHORITY.exec(authority.toLowerCase());
     if (parts === null || Number(parts[2] ?? 0) > 65_535) return false;
@@ -64,7 +64,7 @@ export class RequestGate {
     return this.#wildcard && isIP(host) !== 0 && host === unmapped(http.socket.localAddress ?? '');
   }
 
-  takesOrigin(origin: string): boolean {
+  allowsOrigin(origin: string): boolean {
     if (this.#acceptedOrigins.has(origin)) return true;
     const lower = origin.toLowerCase();
     if (!this.#origins.has(lower)) {
@@ -76,7 +76,7 @@ export class RequestGate {
   }
 
   /** Whether pages of this origin may read the answers: only for origins that the operator named. */
-  givesCors(origin: string): boolean {
+  allowsCors(origin: string): boolean {
     return this.#origins.size > 0 && this.#origins.has(origin.toLowerCase());
   }
 }

@@ -25,7 +25,7 @@ class Line extends EventEmitter {
 
   takes(bytes: number): void {
     this.writableLength -= bytes;
-    this.pooled.takeBack();
+    this.pooled.reclaim();
   }
 }
 
@@ -51,7 +51,7 @@ test('blocks return once when the connection closes, and the stream ends', () =>
   line.pooled.leave();
   assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
   line.writableLength = 0;
-  line.pooled.takeBack();
+  line.pooled.reclaim();
   line.emit('close');
   assert.equal(line.memory.takenBytes, 0);
 });
@@ -63,13 +63,13 @@ test('blocks that wait behind another answer on the connection return when that 
   line.pooled.add(parts);
   for (let i = 0; i < 10; i++) {
     line.bytesWritten += 20_000;
-    line.pooled.takeBack();
+    line.pooled.reclaim();
     assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
   }
   line.queuedBytes = 0;
   line.bytesWritten += 20_000;
   line.writableLength = 1;
-  line.pooled.takeBack();
+  line.pooled.reclaim();
   assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
   line.takes(1);
   assert.equal(line.memory.takenBytes, 0);

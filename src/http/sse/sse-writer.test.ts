@@ -21,7 +21,8 @@ async function openerOf(t: TestContext, lines: string, options: StreamWheelOptio
   const wheel = new StreamWheel(options);
   const { listener, port } = await listenerRig(t, {}, { wheel });
   const writers: SseWriter[] = [];
-  listener.routes.add('/stream', { GET: (context) => void writers.push(context.openSse(['Mcp-Session-Id', 'abc'])) });
+  listener.answerHeaders = ['Mcp-Session-Id', 'abc'];
+  listener.routes.add('/stream', { GET: (context) => void writers.push(context.openSse()) });
   const open = async (reading = true): Promise<Client> => {
     const chunks: Buffer[] = [];
     const socket = connect(port, '127.0.0.1');
@@ -122,7 +123,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       assert.equal(client.writer.closed, true);
       assert.equal(client.writer.event(null, json(1)), true);
       client.writer.end();
-      client.writer.cut();
+      client.writer.disconnect();
       await delay(20);
       assert.equal(closed, 1);
       assert.deepEqual([wheel.open, wheel.heldBytes], [0, 0]);
@@ -204,7 +205,7 @@ for (const [fastPath, lines] of Object.entries(LANES)) {
       const [late, leaving, cut] = clients as [Client, Client, Client];
       assert.ok(wheel.memory.takenBytes > MIB, `${wheel.memory.takenBytes}`);
       leaving.socket.destroy();
-      cut.writer.cut();
+      cut.writer.disconnect();
       const chunks: Buffer[] = [];
       late.socket.on('data', (chunk) => chunks.push(chunk));
       late.writer.end();

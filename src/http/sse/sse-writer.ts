@@ -25,7 +25,7 @@ interface QueuedFrame {
   frame: SseFrame;
   readonly droppable: boolean;
   /** Its first part has been written; nothing may be written in between. */
-  readonly begun: boolean;
+  readonly started: boolean;
 }
 
 const WRITER = Symbol('sse writer');
@@ -43,7 +43,6 @@ export class SseWriter implements WheelStream {
   readonly #http: HttpContext;
   readonly #socket: Socket;
   readonly #wheel: StreamWheel;
-  readonly #maxHeldBytes: number;
   #queue: QueuedFrame[] | null = null;
   #heldBytes = 0;
   /** Bytes that Node buffers for a blocked socket; counted on the wheel in addition to `#heldBytes`. */
@@ -61,23 +60,17 @@ export class SseWriter implements WheelStream {
   onClose: (() => void) | null = null;
 
   /** `headers`: additional ones, name and value alternating. */
-  constructor(
-    http: HttpContext,
-    wheel: StreamWheel,
-    headers: readonly string[] = [],
-    maxHeldBytes: number = MAX_HELD_BYTES,
-  ) {
+  constructor(http: HttpContext, wheel: StreamWheel, headers: readonly string[]) {
     this.#http = http;
     this.#socket = http.socket;
     this.#wheel = wheel;
-    this.#maxHeldBytes = maxHeldBytes;
     this.#lastWrite = wheel.tick;
     const carrier = this.#socket as ResponseWithWriter;
     this.#before = carrier[WRITER] ?? null;
     if (this.#before === null) this.#socket.on('drain', onSocketDrain);
     carrier[WRITER] = this;
     wheel.add(this);
-    if (http.destroyed || this.#socket.destroyed || http.begun) {
+    if (http.destroyed || this.#socket.destroyed || http.headersSent) {
       process.nextTick(() => this.gone());
       return;
     }
@@ -117,7 +110,7 @@ export class SseWriter implements WheelStream {
     this.#finishIfEmpty();
   }
 
-  cut(): void {
+  disconnect(): void {
     if (!this.#closed) this.#http.destroy();
     this.gone();
   }
@@ -144,14 +137,14 @@ export class SseWriter implements WheelStream {
       if (this.#full) this.#stuck();
       return true;
     }
-    this.#hold({ frame, droppable, begun: false });
+    this.#hold({ frame, droppable, started: false });
     if (!this.#full) this.#pump();
     return this.#queue === null;
   }
 
   #write(frame: SseFrame): void {
     this.#lastWrite = this.#wheel.tick;
-    this.takeBack();
+    this.reclaim();
     const { parts, inBlocks } = this.#inOwnMemory(frame);
     this.#http.write(parts);
     if (inBlocks === true) this.#lend(parts);
@@ -160,15 +153,15 @@ export class SseWriter implements WheelStream {
   #lend(blocks: readonly Buffer[]): void {
     this.#pooled ??= new PooledBlocks(this.#http, this.#wheel.memory);
     this.#pooled.add(blocks);
-    this.takeBack();
+    this.reclaim();
     if (this.#closed) this.#leavePooled();
     else if (this.#pooled !== null) this.#wheel.lending(this, true);
   }
 
   /** Called by the wheel as well, because `drain` is not emitted for small amounts. */
-  takeBack(): void {
+  reclaim(): void {
     if (this.#pooled === null) return;
-    this.#pooled.takeBack();
+    this.#pooled.reclaim();
     if (!this.#pooled.none) return;
     this.#pooled = null;
     this.#wheel.lending(this, false);
@@ -191,7 +184,7 @@ export class SseWriter implements WheelStream {
     this.#queue.push(held);
     if (this.#full) this.#wheel.blocked(this);
     this.#count(held.frame.length);
-    const most = Math.min(this.#maxHeldBytes, this.#wheel.shareBytes);
+    const most = Math.min(MAX_HELD_BYTES, this.#wheel.shareBytes);
     // Drops a little more than necessary, so that the queue is not scanned for each of many small events.
     if (this.#heldBytes > most && this.#queue !== null) this.#dropOldest(this.#heldBytes - most * KEPT_OF_LIMIT);
     if (this.#queue?.at(-1) === held) held.frame = this.#inOwnMemory(held.frame);
@@ -240,20 +233,20 @@ export class SseWriter implements WheelStream {
   #pump(): void {
     while (this.#queue !== null && this.#queue.length > 0 && !this.#full && !this.#closed) {
       const first = this.#queue[0]!;
-      if (!first.begun) this.#tellDropped();
+      if (!first.started) this.#reportDropped();
       const [slice, rest] = cutFrame(first.frame, SLICE_BYTES);
       if (rest === null) this.#queue.shift();
-      else this.#queue[0] = { frame: rest, droppable: false, begun: true };
+      else this.#queue[0] = { frame: rest, droppable: false, started: true };
       this.#count(-slice.length);
       this.#write(slice);
     }
     if (this.#queue !== null && this.#queue.length === 0) this.#queue = null;
     if (this.#full) this.#stuck();
-    else this.#tellDropped();
+    else this.#reportDropped();
     this.#finishIfEmpty();
   }
 
-  #tellDropped(): void {
+  #reportDropped(): void {
     if (this.#dropped === 0 || this.#closed) return;
     this.#write(commentFrame(`${this.#dropped} notifications were dropped: this client reads too slowly`));
     this.#dropped = 0;
@@ -271,7 +264,7 @@ export class SseWriter implements WheelStream {
     if (this.#closed) return;
     this.#wheel.flowing(this);
     this.#unstuck();
-    this.takeBack();
+    this.reclaim();
     const waiting = this.#queue !== null;
     if (waiting) this.#pump();
     if (waiting && this.#queue === null && !this.closed) this.onDrain?.();

@@ -122,7 +122,7 @@ export class PooledBlocks {
     this.#loans.push({ blocks, until: this.#end });
   }
 
-  takeBack(): void {
+  reclaim(): void {
     if (this.#loans.length === 0 || this.#socket.destroyed) return;
     const taken = this.#socket.bytesWritten - this.#socket.writableLength;
     const end = this.#end;
@@ -143,7 +143,7 @@ export class PooledBlocks {
 
   /** The stream has ended, but perhaps not its connection: blocks that may still be read are released when it closes. */
   leave(): void {
-    this.takeBack();
+    this.reclaim();
     const left = this.#loans;
     this.#loans = [];
     if (left.length === 0) return;

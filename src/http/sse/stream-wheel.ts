@@ -6,9 +6,9 @@ export interface WheelStream {
   /** Called once per round; `tick` is the wheel's count of turns. */
   keepAlive(tick: number): void;
   /** Ends the connection at once. */
-  cut(): void;
+  disconnect(): void;
   /** Releases memory that the kernel has read completely. */
-  takeBack(): void;
+  reclaim(): void;
 }
 
 export interface StreamWheelOptions {
@@ -112,7 +112,7 @@ export class StreamWheel {
     this.#blocked.delete(stream);
   }
 
-  /** Sets whether `takeBack` of the stream is called at every turn. */
+  /** Sets whether `reclaim` of the stream is called at every turn. */
   lending(stream: WheelStream, lends: boolean): void {
     if (lends) this.#lending.add(stream);
     else this.#lending.delete(stream);
@@ -126,17 +126,17 @@ export class StreamWheel {
       const longest = this.#blocked.keys().next();
       if (longest.done === true) return;
       this.#blocked.delete(longest.value);
-      longest.value.cut();
+      longest.value.disconnect();
     }
   }
 
   #turn(): void {
     this.#stop = this.#clock.after(this.#tickMs, () => this.#turn());
     this.#tick += 1;
-    for (const stream of this.#lending) stream.takeBack();
+    for (const stream of this.#lending) stream.reclaim();
     for (const stream of this.#slots[this.#tick % this.#slots.length]!) stream.keepAlive(this.#tick);
     for (const [stream, since] of this.#blocked) {
-      if (this.#tick - since >= this.#stallTicks) stream.cut();
+      if (this.#tick - since >= this.#stallTicks) stream.disconnect();
     }
     if (this.#slotOf.size === 0) {
       this.#stop?.();

@@ -41,27 +41,21 @@ test('a handshake result keeps the answer whole and its parts as written', () =>
   );
 });
 
-test('a stateless server is presented as it is, except for what is overridden', () => {
-  const handshake = handshakeFromDiscover(result('1', DISCOVER, 'stateless'));
-  assert.equal(discoverResult(handshake).toString(), DISCOVER);
-  const overrides = {
-    ttlMs: 5,
-    cacheScope: 'private',
-    supportedVersions: ['2026-07-28', 'x'],
-    instructions: 'say "hi"',
-  } as const;
+test('a stateless server is presented as it is, except for the freshness and the versions, which are those of the gateway', () => {
+  const ofServer = DISCOVER.replace('["2026-07-28"]', '["2026-07-28","x"]');
+  const handshake = handshakeFromDiscover(result('1', ofServer, 'stateless'));
+  assert.equal(discoverResult(handshake, { ttlMs: 60000, cacheScope: 'public' }).toString(), DISCOVER);
   assert.equal(
-    discoverResult(handshake, { ...overrides, serverInfo: '{"name":"g"}', capabilities: '{}' }).toString(),
-    '{"instructions":"say \\"hi\\"","resultType":"complete","supportedVersions":["2026-07-28","x"],"capabilities":{},"ttlMs":5,"cacheScope":"private",' +
-      '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"g"}},"vendor":1.0}',
+    discoverResult(handshake, { ttlMs: 5, cacheScope: 'private' }).toString(),
+    DISCOVER.replace('"ttlMs":60000,"cacheScope":"public"', '"ttlMs":5,"cacheScope":"private"'),
   );
 });
 
 test('a stateful server is presented in the words of server/discover, its unknown fields kept', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(
-    discoverResult(handshake).toString(),
-    '{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private",' +
+    discoverResult(handshake, { ttlMs: 7, cacheScope: 'private' }).toString(),
+    '{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":7,"cacheScope":"private",' +
       '"capabilities":{"tools":{"listChanged":true}},"instructions":"do",' +
       '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1.0"},"v/t":1},"vendor":-0}',
   );

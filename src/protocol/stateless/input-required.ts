@@ -8,7 +8,7 @@ import { duplicateKey, entries, field, fields, type Range, stringValue } from '.
 import { editMembers, editObject, spliceMessage } from '../splice.ts';
 
 /** Requests with a result that may ask for input (§Supported Requests). */
-const ANSWERED_SO: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+const INPUT_METHODS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 /** Requests that a server may make. */
 const ASKABLE: ReadonlySet<string> = new Set(['sampling/createMessage', 'elicitation/create', 'roots/list']);
 const MARK = Buffer.from('input_required');
@@ -33,7 +33,7 @@ export interface InputRequired {
 }
 
 export function takesInput(method: string): boolean {
-  return ANSWERED_SO.has(method);
+  return INPUT_METHODS.has(method);
 }
 
 export function isInputRequest(method: string): boolean {

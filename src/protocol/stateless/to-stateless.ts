@@ -2,7 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { LATEST_STATELESS, type Message } from '../../model/message.ts';
 import { bodyField, errorCode } from '../body.ts';
-import { field, isObject, stringValue, whole } from '../fields.ts';
+import { field, fullRange, isObject, stringValue } from '../fields.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
   CLIENT_INFO_KEY,
@@ -47,8 +47,8 @@ export function toStateless(request: Message, client: Client, logLevel: string |
   }
   const said = clientMeta(client, logLevel);
   if (start < 0) {
-    const meta = metaChange(EMPTY, whole(EMPTY), said)!;
-    return withBody(request, editObject(EMPTY, whole(EMPTY), [meta]).toString(), 'stateless');
+    const meta = metaChange(EMPTY, fullRange(EMPTY), said)!;
+    return withBody(request, editObject(EMPTY, fullRange(EMPTY), [meta]).toString(), 'stateless');
   }
   const changes: Change[] = [];
   const meta = metaChange(bytes, { start, end }, said);
@@ -79,7 +79,7 @@ function metaMember(client: Client, logLevel: string | null): Buffer {
   const last = SAID.get(client);
   const { capabilities, info } = client;
   if (last?.logLevel === logLevel && last.capabilities === capabilities && last.info === info) return last.member;
-  const [, meta] = metaChange(EMPTY, whole(EMPTY), clientMeta(client, logLevel))!;
+  const [, meta] = metaChange(EMPTY, fullRange(EMPTY), clientMeta(client, logLevel))!;
   const member = Buffer.from(`"_meta":${meta},`);
   SAID.set(client, { logLevel, capabilities, info, member });
   return member;
@@ -109,7 +109,7 @@ export function clientMeta(
 
 /** The same buffer if there is no such member. */
 function withoutMember(object: Buffer, key: string): Buffer {
-  return splice(object, editMembers(object, whole(object), [[key, null]]));
+  return splice(object, editMembers(object, fullRange(object), [[key, null]]));
 }
 
 /** A stateful server's tool for stateless clients: without `execution`, because 2026-07-28 has tasks in another form. */

@@ -41,7 +41,7 @@ export class UnknownVersion extends Error {}
 const SLICE = 500;
 
 /** Summary of all records, updated by every change and checked when the file is opened. */
-export interface Whole {
+export interface StoreSummary {
   readonly revision: number;
   readonly count: number;
   /** The checksums of all records, combined independently of their order. */
@@ -61,7 +61,7 @@ function storedRowSum(collection: string, key: string, value: string, revision: 
   return crc32(value, crc32(`${collection}\0${key}\0${revision}\0`));
 }
 
-export function wholeSum({ revision, count, tally }: Whole): number {
+export function summaryChecksum({ revision, count, tally }: StoreSummary): number {
   return storedRowSum('', '', `${count} ${tally}`, revision);
 }
 
@@ -71,11 +71,12 @@ function tallied(tally: number, sum: number): number {
 }
 
 /** Throws StoreError if the summary is damaged. */
-export function readWhole(db: DatabaseSync): Whole {
+export function readSummary(db: DatabaseSync): StoreSummary {
   const row = db.prepare('SELECT revision, count, tally, sum FROM whole WHERE id = 1').get() as
-    | (Whole & { readonly sum: number })
+    | (StoreSummary & { readonly sum: number })
     | undefined;
-  if (row === undefined || row.sum !== wholeSum(row)) throw damaged('what it says of all its records is damaged');
+  if (row === undefined || row.sum !== summaryChecksum(row))
+    throw damaged('what it says of all its records is damaged');
   return row;
 }
 
@@ -84,11 +85,11 @@ export const COLUMNS = 'collection, key, value, revision, sum';
 
 /** Throws StoreError if the row is damaged. */
 export function recordOf(row: StoredRow): StoreRecord {
-  const { key, value, revision } = believed(row);
+  const { key, value, revision } = verifiedRow(row);
   return { key, value, revision };
 }
 
-export function believed(row: StoredRow): StoredRow {
+export function verifiedRow(row: StoredRow): StoredRow {
   const { collection, key, value, revision, sum } = row;
   if (typeof value !== 'string' || sum !== storedRowSum(collection, key, value, revision)) {
     throw damaged(`the record ${key} of ${collection} is damaged`);
@@ -97,20 +98,20 @@ export function believed(row: StoredRow): StoredRow {
 }
 
 /** Checks every page and every record of an open, migrated file in one transaction. Throws StoreError. */
-export function checkWhole(db: DatabaseSync): Whole {
-  return atOneInstant(db, () => {
-    const steps = checkedWhole(db);
+export function checkIntegrity(db: DatabaseSync): StoreSummary {
+  return inReadTransaction(db, () => {
+    const steps = integrityCheckSteps(db);
     for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
   });
 }
 
-/** As `checkWhole`, for a file that only this code has open; yields between slices of records. */
-export async function checkWholeInSlices(db: DatabaseSync): Promise<void> {
-  for (const _ of checkedWhole(db)) await new Promise((next) => setImmediate(next));
+/** As `checkIntegrity`, for a file that only this code has open; yields between slices of records. */
+export async function checkIntegrityInSlices(db: DatabaseSync): Promise<void> {
+  for (const _ of integrityCheckSteps(db)) await new Promise((next) => setImmediate(next));
 }
 
 /** Reads in one transaction, because another process may change the file meanwhile. */
-export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
+export function inReadTransaction<T>(db: DatabaseSync, read: () => T): T {
   db.exec('BEGIN');
   try {
     return read();
@@ -120,25 +121,25 @@ export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
 }
 
 /** Yields after each slice of records. */
-function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
+function* integrityCheckSteps(db: DatabaseSync): Generator<undefined, StoreSummary> {
   const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
   if (check.quick_check !== 'ok') throw damaged(check.quick_check);
-  const whole = readWhole(db);
+  const summary = readSummary(db);
   let count = 0;
   let tally = 0;
   for (const row of db.prepare(`SELECT ${COLUMNS} FROM records`).iterate()) {
-    const record = believed(row as unknown as StoredRow);
-    if (record.revision > whole.revision) throw damaged(`the record ${record.key} is newer than the file`);
+    const record = verifiedRow(row as unknown as StoredRow);
+    if (record.revision > summary.revision) throw damaged(`the record ${record.key} is newer than the file`);
     tally = tallied(tally, record.sum);
     if (++count % SLICE === 0) yield;
   }
-  if (count !== whole.count || tally !== whole.tally) {
-    throw damaged(`it has ${count} records, and not the ${whole.count} that were written`);
+  if (count !== summary.count || tally !== summary.tally) {
+    throw damaged(`it has ${count} records, and not the ${summary.count} that were written`);
   }
   const tables = db.prepare("SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table'").get() as { n: number };
   const wanted = MIGRATIONS.join('\n').match(/CREATE TABLE/g)!.length;
   if (tables.n !== wanted) throw damaged('its tables are not those of this version');
-  return whole;
+  return summary;
 }
 
 export function damaged(detail: string, cause?: unknown): StoreError {
@@ -149,7 +150,7 @@ export function damaged(detail: string, cause?: unknown): StoreError {
 type ChangePlan =
   | {
       readonly ok: true;
-      readonly whole: Whole | null;
+      readonly summary: StoreSummary | null;
       readonly puts: readonly StoredRow[];
       readonly drops: readonly StoredRow[];
     }
@@ -159,7 +160,11 @@ type ChangePlan =
  * Plans a change from the summary and the affected rows. Later writes see earlier ones; a write that does not find its
  * expected revision rejects the whole change.
  */
-export function planChange(before: Whole, found: readonly StoredRow[], writes: readonly StoreWrite[]): ChangePlan {
+export function planChange(
+  before: StoreSummary,
+  found: readonly StoredRow[],
+  writes: readonly StoreWrite[],
+): ChangePlan {
   const rows = new Map<string, StoredRow>(found.map((row) => [idOf(row), row]));
   const now = new Map(rows);
   const revision = before.revision + 1;
@@ -180,11 +185,11 @@ export function planChange(before: Whole, found: readonly StoredRow[], writes: r
   }
   const puts = [...now.values()].filter((row) => row.revision === revision);
   const drops = [...rows].filter(([id]) => !now.has(id)).map(([, row]) => row);
-  if (!changed) return { ok: true, whole: null, puts, drops };
+  if (!changed) return { ok: true, summary: null, puts, drops };
   let { tally } = before;
   for (const row of rows.values()) tally = tallied(tally, row.sum);
   for (const row of now.values()) tally = tallied(tally, row.sum);
-  return { ok: true, whole: { revision, count: before.count + now.size - rows.size, tally }, puts, drops };
+  return { ok: true, summary: { revision, count: before.count + now.size - rows.size, tally }, puts, drops };
 }
 
 function idOf({ collection, key }: { readonly collection: string; readonly key: string }): string {

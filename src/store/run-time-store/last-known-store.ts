@@ -19,11 +19,11 @@ interface LastKnownOptions {
   /** Null if there is no folder for a copy. */
   readonly path: string | null;
   /** Without the store and without a copy, begin with no records. */
-  readonly begins?: boolean;
+  readonly mayStartEmpty?: boolean;
   /** The collections in the copy. Histories are not copied. */
   readonly collections: readonly string[];
   /** Keep the copy up to date; otherwise only read it. */
-  readonly keeps: boolean;
+  readonly updatesCopy: boolean;
   readonly logger: Logger;
 }
 
@@ -54,7 +54,7 @@ export class LastKnownStore implements RunTimeStore {
       return snapshot;
     } catch (error) {
       if (collections.length === 0) throw error;
-      return taken(this.#instead(error), collections);
+      return taken(this.#fallbackCopy(error), collections);
     }
   }
 
@@ -63,7 +63,7 @@ export class LastKnownStore implements RunTimeStore {
     try {
       return await this.#options.store.list(collection, options);
     } catch (error) {
-      return page(this.#instead(error), collection, options);
+      return page(this.#fallbackCopy(error), collection, options);
     }
   }
 
@@ -79,7 +79,7 @@ export class LastKnownStore implements RunTimeStore {
   async #answered(revision: number): Promise<void> {
     this.#reached = true;
     this.#copy = null;
-    if (!this.#options.keeps || this.#options.path === null || revision === this.#kept) return;
+    if (!this.#options.updatesCopy || this.#options.path === null || revision === this.#kept) return;
     this.#keeping ??= this.#keep().finally(() => {
       this.#keeping = null;
     });
@@ -104,21 +104,21 @@ export class LastKnownStore implements RunTimeStore {
   }
 
   /** The copy, if this process has not reached the database yet; otherwise throws, and callers keep what they read before. */
-  #instead(error: unknown): StoreSnapshot {
+  #fallbackCopy(error: unknown): StoreSnapshot {
     if (this.#reached || !(error instanceof StoreError) || error.fault !== 'unavailable') throw error;
     this.#copy ??= this.#load(error);
     return this.#copy;
   }
 
   #load(cause: StoreError): StoreSnapshot {
-    const { path, place, begins = false, collections, logger } = this.#options;
+    const { path, place, mayStartEmpty = false, collections, logger } = this.#options;
     const kept = copyIn(path, place);
     const reason = cause.message;
     if (typeof kept !== 'string') {
       logger.error('store_not_reached', { reason, effect: 'this node starts with what it last knew', file: path });
       return kept;
     }
-    if (!begins) throw new StoreError('unavailable', `${reason}; ${kept}`, cause);
+    if (!mayStartEmpty) throw new StoreError('unavailable', `${reason}; ${kept}`, cause);
     logger.error('store_not_reached', { reason, effect: `this node starts without changes made at run time: ${kept}` });
     return { revision: 0, records: new Map(collections.map((name) => [name, new Map()])) };
   }

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { messageOf } from '../../model/thrown.ts';
 import { setAside } from '../set-aside.ts';
-import { checkWhole, checkWholeInSlices, migrate, UnknownVersion } from './integrity-check.ts';
+import { checkIntegrity, checkIntegrityInSlices, migrate, UnknownVersion } from './integrity-check.ts';
 import { StoreError, type StoreFault } from './run-time-store.ts';
 
 const BUSY_MS = 5_000;
@@ -88,7 +88,7 @@ function openFile(path: string): OpenedFile {
     migrate(db);
     // Fails if a damaged header says that this version of SQLite may not write.
     db.exec('BEGIN IMMEDIATE; ROLLBACK');
-    checkWhole(db);
+    checkIntegrity(db);
     return { db, inode: path === ':memory:' ? 0 : fs.statSync(path).ino };
   } catch (error) {
     db.close();
@@ -108,7 +108,7 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
     await backup(db, fresh);
     const copy = new DatabaseSync(fresh);
     try {
-      await checkWholeInSlices(copy);
+      await checkIntegrityInSlices(copy);
     } finally {
       copy.close();
     }
@@ -177,7 +177,7 @@ function copySnapshot(path: string, snapshot: string, fresh: string): number {
   try {
     const from = new DatabaseSync(snapshot, { readOnly: true });
     try {
-      const { count } = checkWhole(from);
+      const { count } = checkIntegrity(from);
       fs.closeSync(fs.openSync(fresh, 'wx', 0o600));
       from.prepare('VACUUM INTO ?').run(fresh);
       syncPath(fresh);

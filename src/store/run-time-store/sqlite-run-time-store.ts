@@ -4,14 +4,14 @@ import type { Clock } from '../../model/clock.ts';
 import { messageOf } from '../../model/thrown.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import {
-  atOneInstant,
-  believed,
   COLUMNS,
+  inReadTransaction,
   planChange,
-  readWhole,
+  readSummary,
   recordOf,
   type StoredRow,
-  wholeSum,
+  summaryChecksum,
+  verifiedRow,
 } from './integrity-check.ts';
 import {
   type Applied,
@@ -50,7 +50,7 @@ export class SqliteRunTimeStore implements RunTimeStore {
   #cancelSnapshot: (() => void) | null = null;
   #snapshotting: Promise<void> = Promise.resolve();
   /** Whether the snapshot lacks a change. */
-  #ahead = false;
+  #snapshotStale = false;
   #closed = false;
   /** SQLite's counter of commits by other connections; 0 before the file exists. */
   #others = 0;
@@ -69,8 +69,8 @@ export class SqliteRunTimeStore implements RunTimeStore {
   async read(collections: readonly string[]): Promise<StoreSnapshot> {
     const nothing = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
     return this.#reading({ revision: 0, records: nothing }, ({ all }, { db }) =>
-      atOneInstant(db, () => {
-        const { revision } = readWhole(db);
+      inReadTransaction(db, () => {
+        const { revision } = readSummary(db);
         const recordsOf = (collection: string) =>
           rows(all.all(collection)).map((row) => [row.key, recordOf(row)] as const);
         return { revision, records: new Map(collections.map((name) => [name, new Map(recordsOf(name))])) };
@@ -112,28 +112,28 @@ export class SqliteRunTimeStore implements RunTimeStore {
     this.#closed = true;
     this.#cancelSnapshot?.();
     await this.#snapshotting;
-    if (this.#ahead) await this.#snapshot();
+    if (this.#snapshotStale) await this.#snapshot();
     this.#opened?.db.close();
   }
 
   #change(opened: OpenedFile, writes: readonly StoreWrite[]): Applied {
     const { db } = opened;
-    const { one, put, drop, whole: putWhole } = this.#prepared(opened);
+    const { one, put, drop, whole: putSummary } = this.#prepared(opened);
     db.exec('BEGIN IMMEDIATE');
     try {
-      const before = readWhole(db);
+      const before = readSummary(db);
       const found = writes.flatMap(({ collection, key }) => rows(one.all(collection, key)));
-      const plan = planChange(before, found.map(believed), writes);
-      if (!plan.ok || plan.whole === null) {
+      const plan = planChange(before, found.map(verifiedRow), writes);
+      if (!plan.ok || plan.summary === null) {
         db.exec('ROLLBACK');
         return plan.ok ? { ok: true, revision: before.revision } : plan;
       }
-      const { whole, puts, drops } = plan;
+      const { summary, puts, drops } = plan;
       for (const { collection, key } of drops) drop.run(collection, key);
       for (const { collection, key, value, revision, sum } of puts) put.run(collection, key, value, revision, sum);
-      putWhole.run(whole.revision, whole.count, whole.tally, wholeSum(whole));
+      putSummary.run(summary.revision, summary.count, summary.tally, summaryChecksum(summary));
       db.exec('COMMIT');
-      return { ok: true, revision: whole.revision };
+      return { ok: true, revision: summary.revision };
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK');
       throw error;
@@ -179,7 +179,7 @@ export class SqliteRunTimeStore implements RunTimeStore {
   }
 
   #snapshotLater(): void {
-    this.#ahead = true;
+    this.#snapshotStale = true;
     if (this.#closed || this.#path === ':memory:') return;
     this.#cancelSnapshot ??= this.#clock.after(SNAPSHOT_AFTER_MS, () => {
       this.#cancelSnapshot = null;
@@ -190,11 +190,11 @@ export class SqliteRunTimeStore implements RunTimeStore {
   /** Never rejects: if it fails, the previous snapshot stays. */
   async #snapshot(): Promise<void> {
     if (this.#opened === null || this.#path === ':memory:') return;
-    this.#ahead = false;
+    this.#snapshotStale = false;
     try {
       await takeSnapshot(this.#opened.db, this.#path);
     } catch (error) {
-      this.#ahead = true;
+      this.#snapshotStale = true;
       this.#logger.warn('truth_snapshot_failed', { file: this.#path, error });
     }
   }

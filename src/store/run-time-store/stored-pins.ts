@@ -101,7 +101,7 @@ export class StoredPins {
       });
     }
     // `trustedAt` follows all pins: a longer first listing counts as trusted only when all its pins are stored.
-    for (const some of change.inParts === true ? portions(writes) : whole(server, writes)) {
+    for (const some of change.inParts === true ? portions(writes) : boundedChange(server, writes)) {
       const applied = await this.#runTimeStore.apply(some);
       if (!applied.ok) return false;
       for (const write of some) {
@@ -213,7 +213,7 @@ function textOf(definition: Buffer | null): string | null {
   return Buffer.from(text).equals(definition) ? text : null;
 }
 
-function whole(server: string, writes: readonly StoreWrite[]): readonly (readonly StoreWrite[])[] {
+function boundedChange(server: string, writes: readonly StoreWrite[]): readonly (readonly StoreWrite[])[] {
   try {
     checkBounds(writes);
   } catch (error) {

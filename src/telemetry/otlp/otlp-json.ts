@@ -5,7 +5,7 @@ import type { EndedSpan } from '../tracing.ts';
 export type OtlpResource = Readonly<Record<string, string>>;
 
 const KINDS = { internal: '1', server: '2', client: '3' } as const;
-const SINCE_START = 2;
+const CUMULATIVE = 2;
 /** Labels with dots, which Prometheus does not allow. */
 const DOTTED: Readonly<Record<string, string>> = {
   mcp_method_name: 'mcp.method.name',
@@ -76,8 +76,8 @@ function metricOf({ name, help, type }: Metric<Series | Histogram>, dataPoints: 
     ...(inSeconds ? { unit: 's' } : {}),
   };
   if (type === 'gauge' || type === 'summary') return { ...common, gauge: { dataPoints } };
-  if (type === 'histogram') return { ...common, histogram: { dataPoints, aggregationTemporality: SINCE_START } };
-  return { ...common, sum: { dataPoints, aggregationTemporality: SINCE_START, isMonotonic: true } };
+  if (type === 'histogram') return { ...common, histogram: { dataPoints, aggregationTemporality: CUMULATIVE } };
+  return { ...common, sum: { dataPoints, aggregationTemporality: CUMULATIVE, isMonotonic: true } };
 }
 
 function pointOf(

@@ -27,7 +27,7 @@ export class OtlpMetrics {
   /** Sends the last values. Resolves when they have arrived or are lost. */
   async close(): Promise<void> {
     this.#disarm();
-    this.#sender.hurry();
+    this.#sender.stopRetrying();
     await this.#sending;
     await this.#send();
   }

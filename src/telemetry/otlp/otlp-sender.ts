@@ -62,7 +62,7 @@ export class OtlpSender {
   }
 
   /** The process is about to end: stops retrying, and drops what does not arrive within two seconds. */
-  hurry(): void {
+  stopRetrying(): void {
     this.#hurry.abort();
     setTimeout(() => this.#end.abort(), LAST_MS).unref();
   }

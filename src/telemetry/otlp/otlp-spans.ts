@@ -40,7 +40,7 @@ export class OtlpSpans implements SpanExporter {
 
   /** Sends the queued spans. Resolves when they have arrived or are lost. */
   close(): Promise<void> {
-    this.#sender.hurry();
+    this.#sender.stopRetrying();
     this.#flush();
     return this.#sending ?? Promise.resolve();
   }

@@ -7,8 +7,8 @@ const ENTRY = /^\{"seq":\d+,"time":"([^"]+)"/;
  * nodes whose parts may be missing.
  */
 export function mergedParts([own = '', ...others]: readonly string[], missing: readonly string[]): string {
-  const lacks = missing.length === 0 ? '' : `${JSON.stringify({ missing })}\n`;
-  if (others.length === 0) return `${own}${lacks}`;
+  const missingLine = missing.length === 0 ? '' : `${JSON.stringify({ missing })}\n`;
+  if (others.length === 0) return `${own}${missingLine}`;
   const [head, ...lines] = [own, ...others].flatMap((part, at) => part.split('\n').slice(at === 0 ? 0 : 1, -1));
   const entries = lines
     .flatMap((line) => {
@@ -26,5 +26,5 @@ export function mergedParts([own = '', ...others]: readonly string[], missing: r
     if (session !== undefined && !descriptions.get(session)?.includes('"endpoint":"/')) descriptions.set(session, line);
   }
   const all = [head, ...descriptions.values(), ...entries, ...(stopped === undefined ? [] : [stopped])];
-  return `${all.map((line) => `${line}\n`).join('')}${lacks}`;
+  return `${all.map((line) => `${line}\n`).join('')}${missingLine}`;
 }

@@ -58,7 +58,7 @@ export class Recording {
   /** Loads a recording of an earlier process; null if the file is not a recording. */
   static load(file: string): Recording | null {
     try {
-      const [first = '', ...lines] = wholeLines(file);
+      const [first = '', ...lines] = completeLines(file);
       const { recording, ...head } = JSON.parse(first) as RecordingHead & { recording: unknown };
       if (recording !== 1) return null;
       const loaded = new Recording(head, file);
@@ -100,7 +100,7 @@ export class Recording {
 
   /** The whole recording as text. */
   get jsonl(): string {
-    const lines = this.#file === null ? this.#lines : wholeLines(this.#file);
+    const lines = this.#file === null ? this.#lines : completeLines(this.#file);
     return lines.map((line) => `${line}\n`).join('');
   }
 
@@ -151,6 +151,6 @@ export class Recording {
 }
 
 /** Leaves out the incomplete last line of a killed process. */
-function wholeLines(file: string): string[] {
+function completeLines(file: string): string[] {
   return readFileSync(file, 'utf8').split('\n').slice(0, -1);
 }

@@ -32,7 +32,7 @@ export class Call implements PendingRequest {
   /** The request as it is sent now: in a later round it contains the answers that the server asked for. */
   request: Message;
   readonly exchange: Exchange;
-  /** The client as the caller side of the server sees it. */
+  /** The client as the partition of the server sees it. */
   client: ClientProfile;
   readonly method: string;
   /** How often the server answered that it needs input (2026-07-28 basic/patterns/mrtr). */
@@ -56,11 +56,11 @@ export class Call implements PendingRequest {
   readonly #owner: CallOwner;
   readonly #timing: CallTiming;
   readonly #clock: Clock;
-  #heardAt: number;
+  #lastActivityAt: number;
   /** Open input requests, since when they are open, and how long earlier ones took in total. */
-  #questions = 0;
-  #askedAt = 0;
-  #thoughtMs = 0;
+  #openInputRequests = 0;
+  #inputWaitSince = 0;
+  #inputWaitMs = 0;
   #resolve!: (outcome: Outcome) => void;
   #disarm: (() => void) | null = null;
   #carrier: RequestCarrier | null = null;
@@ -83,8 +83,8 @@ export class Call implements PendingRequest {
     this.#timing = timing;
     this.#clock = clock;
     const now = clock.turnNow();
-    this.startedAt = exchange.begunAt ?? now;
-    this.#heardAt = this.startedAt;
+    this.startedAt = exchange.searchStartedAt ?? now;
+    this.#lastActivityAt = this.startedAt;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -99,7 +99,7 @@ export class Call implements PendingRequest {
   /** Milliseconds until the deadline. */
   get leftMs(): number {
     const { timeoutMs } = this.#timing;
-    return timeoutMs > 0 ? this.#heardAt + timeoutMs - this.#clock.now() : Number.POSITIVE_INFINITY;
+    return timeoutMs > 0 ? this.#lastActivityAt + timeoutMs - this.#clock.now() : Number.POSITIVE_INFINITY;
   }
 
   /** A connection has taken the attempt, under this id. */
@@ -132,22 +132,22 @@ export class Call implements PendingRequest {
 
   /** The server reported progress: the deadline restarts now, up to the maximum. Costs no timer. */
   progressed(): void {
-    this.#heardAt = this.#clock.now();
+    this.#lastActivityAt = this.#clock.now();
   }
 
-  /** The call waits for an answer of its client: the deadline is paused until the matching `goesOn`. */
-  waits(): void {
-    if (this.#questions++ > 0 || this.done) return;
-    this.#askedAt = this.#clock.now();
+  /** The call waits for an answer of its client: the deadline is paused until the matching `resumeDeadline`. */
+  pauseDeadline(): void {
+    if (this.#openInputRequests++ > 0 || this.done) return;
+    this.#inputWaitSince = this.#clock.now();
     this.#disarm?.();
     this.#disarm = this.#clock.after(ASK_MS, () => this.#unanswered());
   }
 
-  goesOn(): void {
-    if (--this.#questions > 0 || this.done) return;
+  resumeDeadline(): void {
+    if (--this.#openInputRequests > 0 || this.done) return;
     const now = this.#clock.now();
-    this.#thoughtMs += now - this.#askedAt;
-    this.#heardAt = now;
+    this.#inputWaitMs += now - this.#inputWaitSince;
+    this.#lastActivityAt = now;
     const { timeoutMs } = this.#timing;
     this.#disarm?.();
     this.#disarm = timeoutMs > 0 ? this.#clock.after(timeoutMs, () => this.#expire()) : null;
@@ -162,8 +162,8 @@ export class Call implements PendingRequest {
   #expire(): void {
     const { timeoutMs, maxTimeoutMs } = this.#timing;
     const now = this.#clock.now();
-    const last = this.startedAt + this.#thoughtMs + Math.max(timeoutMs, maxTimeoutMs);
-    const end = Math.min(this.#heardAt + timeoutMs, last);
+    const last = this.startedAt + this.#inputWaitMs + Math.max(timeoutMs, maxTimeoutMs);
+    const end = Math.min(this.#lastActivityAt + timeoutMs, last);
     if (end > now) {
       this.#disarm = this.#clock.after(end - now, () => this.#expire());
       return;

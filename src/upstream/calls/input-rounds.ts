@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
-import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
+import { isUrlMode, missingCapability, missingCapabilityError } from '../../protocol/client-capabilities.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/splice.ts';
 import {
@@ -77,7 +77,7 @@ export class InputRounds {
   #ask(call: Call, bytes: Buffer, { requests, state }: InputRequired): void {
     const answers: Buffer[] = [];
     let open = requests.length;
-    call.waits();
+    call.pauseDeadline();
     requests.forEach((asked, i) => {
       call.exchange.ask(this.#stateful(call, bytes, asked, i)).then(
         (given) => {
@@ -89,7 +89,7 @@ export class InputRounds {
           }
           answers[i] = given.body;
           if (--open > 0) return;
-          call.goesOn();
+          call.resumeDeadline();
           this.#retry(call, responsesOf(requests, answers), state);
         },
         (cause: unknown) => {
@@ -129,9 +129,9 @@ export class InputRounds {
 /** The answer to a call whose client did not declare a capability that an input request needs; null if all are declared. */
 function refusal(call: Call, bytes: Buffer, requests: readonly InputRequest[]): Message | null {
   for (const { method, params } of requests) {
-    const missing = undeclared(call.exchange.client.capabilities, method, bytes, params);
+    const missing = missingCapability(call.exchange.client.capabilities, method, bytes, params);
     if (missing === null) continue;
-    return notDeclared(call.server, method, missing);
+    return missingCapabilityError(call.server, method, missing);
   }
   return null;
 }

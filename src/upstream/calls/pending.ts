@@ -1,13 +1,13 @@
-import { ByNumber } from '../../model/by-number.ts';
 import type { AttemptCarrier } from '../../model/call-attempts.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
 import type { Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { LISTEN } from '../../protocol/methods.ts';
-import { isText, OWN_DIGITS } from '../transport/in-flight.ts';
+import { isText, REQUEST_ID_MODULUS } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
 
 /** A request that the gateway has in flight on a connection. Either `answered` or `lost` is called, exactly once. */
@@ -28,18 +28,18 @@ export interface PendingRequest {
   lost(error: GatewayError): void;
   /** The server reported progress of the request. */
   progressed?(): void;
-  /** The server sent its client a request: the deadline is paused until `goesOn`. */
-  waits?(): void;
-  goesOn?(): void;
+  /** The server sent its client a request: the deadline is paused until `resumeDeadline`. */
+  pauseDeadline?(): void;
+  resumeDeadline?(): void;
 }
 
 /** A connection's in-flight requests by the gateway's ids, read-only. */
-export type PendingById = Pick<ByNumber<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
+export type PendingById = Pick<IntegerMap<PendingRequest>, 'get' | 'values' | 'inOrder' | 'last'>;
 
 /** The connection that has a request in flight, as the request sees it. */
 export interface RequestCarrier extends AttemptCarrier {
   /** Why the connection ended by itself; null while it lives or if the gateway closed it. */
-  readonly ended: ClosedReason | null;
+  readonly closedReason: ClosedReason | null;
   /** Drops the request and notifies the server; neither `answered` nor `lost` follows. False if the server has not seen it. */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
@@ -71,7 +71,7 @@ export class OwnRequest implements PendingRequest {
 /** One connection's in-flight requests by the gateway's ids, and the promises that resolve when all have ended. */
 export class PendingRequests {
   readonly #clock: Clock;
-  readonly byId = new ByNumber<PendingRequest>();
+  readonly byId = new IntegerMap<PendingRequest>();
   readonly #idle = new Set<() => void>();
   /** How many of them are subscription streams, which stay open without keeping the server busy. */
   #listens = 0;
@@ -115,7 +115,7 @@ export class PendingRequests {
     if (pending === undefined) return false;
     this.byId.delete(id);
     if (pending.method === LISTEN) this.#listens--;
-    this.#tellIdle();
+    this.#notifyIdle();
     return true;
   }
 
@@ -126,7 +126,7 @@ export class PendingRequests {
       return await work();
     } finally {
       this.#works--;
-      this.#tellIdle();
+      this.#notifyIdle();
     }
   }
 
@@ -156,7 +156,7 @@ export class PendingRequests {
     });
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
   }
 
@@ -221,7 +221,7 @@ export class DeferredLosses {
 const MAX_DIGITS = 14;
 
 /** The gateway's short id in an id lexeme from a server; -1 for anything but a plain integer. */
-export function ownId(bytes: Buffer, start: number, end: number): number {
+export function parseRequestId(bytes: Buffer, start: number, end: number): number {
   const length = end - start;
   if (start < 0 || length < 1 || length > MAX_DIGITS || bytes[start] === 0x30) return -1;
   let id = 0;
@@ -230,17 +230,17 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
     if (digit < 0 || digit > 9) return -1;
     id = id * 10 + digit;
   }
-  return id % OWN_DIGITS;
+  return id % REQUEST_ID_MODULUS;
 }
 
 /** The id of the in-flight request that the lexeme names; 0 for none (F10: a wrong id is dropped, never guessed at). */
-export function namedRequest(pending: PendingById, bytes: Buffer, start: number, end: number): number {
-  const id = ownId(bytes, start, end);
+export function matchRequestId(pending: PendingById, bytes: Buffer, start: number, end: number): number {
+  const id = parseRequestId(bytes, start, end);
   const wire = pending.get(id)?.wire;
   return wire !== undefined && isText(bytes, start, end, wire) ? id : 0;
 }
 
-const LOWEST = OWN_DIGITS / 10;
+const LOWEST = REQUEST_ID_MODULUS / 10;
 const LOWEST_PREFIX = 10_000;
 const digits = Buffer.alloc(MAX_DIGITS);
 
@@ -270,7 +270,7 @@ export class RequestIds {
 
   next(): number {
     for (;;) {
-      const id = LOWEST + this.#random.below(OWN_DIGITS - LOWEST);
+      const id = LOWEST + this.#random.below(REQUEST_ID_MODULUS - LOWEST);
       if (this.#inUse.get(id) === undefined) return id;
     }
   }

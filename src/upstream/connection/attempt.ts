@@ -21,10 +21,10 @@ export interface WaitingCall {
 /** One attempt to start something. What it opens registers how to undo that: after `cancel` nothing is left (W1.2). */
 export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
-  #how: CloseReason | null = null;
-  readonly #begun = Promise.withResolvers<void>();
+  #closeReason: CloseReason | null = null;
+  readonly #started = Promise.withResolvers<void>();
   /** Resolves when the attempt begins. */
-  readonly begun = this.#begun.promise;
+  readonly started = this.#started.promise;
   /** The attempt waits for its place, and nothing of it has begun. */
   waiting = true;
   /** Calls that wait for this attempt. */
@@ -32,25 +32,25 @@ export class Attempt {
   /** The first attempt that this one consists of. */
   #part: Attempt | null = null;
   /** The attempts that this one is a part of. */
-  readonly #wholes: Attempt[] = [];
+  readonly #parents: Attempt[] = [];
   /** Set by the start queue. */
   place: StartPlace | null = null;
 
   get cancelled(): boolean {
-    return this.#how !== null;
+    return this.#closeReason !== null;
   }
 
   /** How a connection that was opened for the cancelled attempt is closed. */
-  get how(): CloseReason {
-    return this.#how ?? 'remove';
+  get closeReason(): CloseReason {
+    return this.#closeReason ?? 'remove';
   }
 
   /** Begins the attempt: its time limits start now. */
   begin(): void {
     if (!this.waiting) return;
     this.waiting = false;
-    this.#begun.resolve();
-    for (const whole of this.#wholes) whole.begin();
+    this.#started.resolve();
+    for (const parent of this.#parents) parent.begin();
   }
 
   /** A call waits for this attempt: it gets its place before background starts. */
@@ -65,7 +65,7 @@ export class Attempt {
   follow(part: Attempt): void {
     this.#part ??= part;
     if (this.#part === part) for (const call of this.calls) part.prioritize(call);
-    if (part.waiting) part.#wholes.push(this);
+    if (part.waiting) part.#parents.push(this);
     else this.begin();
   }
 
@@ -75,15 +75,15 @@ export class Attempt {
   }
 
   /** Replaces what `cancel` runs; runs it at once if the attempt is cancelled already. */
-  undoBy(undo: ((how: CloseReason) => void) | null): void {
+  setUndo(undo: ((how: CloseReason) => void) | null): void {
     this.#undo = undo;
-    if (this.#how !== null) undo?.(this.#how);
+    if (this.#closeReason !== null) undo?.(this.#closeReason);
   }
 
   /** Cancels the attempt. A second call with another reason speeds up the undoing; none follows `interrupt`. */
   cancel(how: CloseReason = 'remove'): void {
-    if (this.#how === how || this.#how === 'interrupt') return;
-    this.#how = how;
+    if (this.#closeReason === how || this.#closeReason === 'interrupt') return;
+    this.#closeReason = how;
     this.place?.leave();
     this.#undo?.(how);
   }

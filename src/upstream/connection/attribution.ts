@@ -51,7 +51,7 @@ export class Attribution {
   }
 
   /** The server has ended the cancelled call: it answered anyway, or has read the cancellation. */
-  late(id: number): void {
+  cancelConfirmed(id: number): void {
     this.#withdrawn.delete(id);
   }
 
@@ -72,7 +72,7 @@ export class Attribution {
   }
 
   /** The call that the request concerns; null for none of those in flight; 'unknown' if that cannot be decided. */
-  concerned(message: Message, stream: number): PendingRequest | null | 'unknown' {
+  callForRequest(message: Message, stream: number): PendingRequest | null | 'unknown' {
     const { transport, tenancy } = this.#source;
     // The request names its task.
     if (relatedTask(message) !== null) return this.of(message, stream);

@@ -64,7 +64,7 @@ export class ConnectionUse {
     const ok = answer.kind === 'result';
     this.consecutiveErrors = 0;
     this.lastUsedAt = this.#clock.turnNow();
-    if (ok && exchange.beginsTask === true) this.#taskBegun(answer);
+    if (ok && exchange.beginsTask === true) this.#onTaskStarted(answer);
     if (request === null) return;
     if (this.#tasks !== null && method.startsWith('tasks/')) {
       // The task has ended, the server no longer knows it, or the answer is its status.
@@ -102,7 +102,7 @@ export class ConnectionUse {
     this.failed(pending, `${pending.method} was not answered in time`);
   }
 
-  #taskBegun(answer: Message): void {
+  #onTaskStarted(answer: Message): void {
     const task = taskIn(answer);
     if (task === null || isTerminal(task.status)) return;
     this.#tasks ??= new Map();

@@ -46,9 +46,9 @@ export class Connection implements RequestCarrier, TransportReceiver {
   /** The server's session id (HTTP, stateful era); null if the server issued none. */
   mcpSessionId: string | null = null;
   /** Membership in the session that all nodes share; null if the session is this connection's alone. */
-  joined: JoinedSession<Connection> | null = null;
+  joined: JoinedSession | null = null;
   /** Why the connection ended by itself; null while it lives or if the gateway closed it. */
-  ended: ClosedReason | null = null;
+  closedReason: ClosedReason | null = null;
   readonly #deps: ConnectionDeps<Connection>;
   readonly #pending: PendingRequests;
   readonly #unsent: DeferredLosses;
@@ -121,12 +121,12 @@ export class Connection implements RequestCarrier, TransportReceiver {
   negotiated(handshake: HandshakeResult): void {
     // Other requests of the handshake may never be answered and must not keep the connection busy.
     for (const id of this.#pending.ids) if (this.#pending.remove(id)) this.transport.abandon(id);
-    this.#speaks(handshake);
+    this.#applyHandshake(handshake);
     if (handshake.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
   }
 
   /** The server truncates ids to 32 bits: it answered this request under its truncated id. */
-  cutsIds(id: number): void {
+  onTruncatedId(id: number): void {
     this.#ids.short = true;
     if (this.#oneLine) this.transport.abandon(id);
   }
@@ -134,11 +134,11 @@ export class Connection implements RequestCarrier, TransportReceiver {
   /** Resumes a session that was negotiated on another connection. */
   resumed(handshake: HandshakeResult, { mcpSessionId, logLevel }: UpstreamSessionRecord): void {
     this.mcpSessionId = mcpSessionId;
-    this.#speaks(handshake, mcpSessionId);
-    if (logLevel !== undefined) this.#level?.was(logLevel);
+    this.#applyHandshake(handshake, mcpSessionId);
+    if (logLevel !== undefined) this.#level?.recordLevel(logLevel);
   }
 
-  #speaks(handshake: HandshakeResult, resumeSessionId?: string): void {
+  #applyHandshake(handshake: HandshakeResult, resumeSessionId?: string): void {
     const { era, revision } = handshake;
     this.handshake = handshake;
     this.era = era;
@@ -158,7 +158,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
   adopt(tenancy: Tenancy, key: string, logLevel: string | null = null): void {
     this.tenancy = tenancy;
     this.key = key;
-    if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.before(logLevel);
+    if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.requestLevel(logLevel);
     // Waits for the first call, whose stream can carry them; not every client has another stream open.
     if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }
@@ -176,12 +176,12 @@ export class Connection implements RequestCarrier, TransportReceiver {
   /** Sends a client's request. The result is reported to the call. */
   send(call: Call): void {
     const level = call.exchange.client.logLevel === null ? null : this.#level;
-    if (level === null || !level.holdsBack(call, () => this.#send(call))) this.#send(call);
+    if (level === null || !level.deferCall(call, () => this.#send(call))) this.#send(call);
   }
 
   #send(call: Call): void {
     if (!this.live) {
-      call.lost(this.#gone('NOT_SENT'));
+      call.lost(this.#closedError('NOT_SENT'));
       return;
     }
     const id = this.#ids.next();
@@ -223,7 +223,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     const pending = new OwnRequest(message.method);
     pending.answer.catch(() => {});
     if (!this.live) {
-      pending.lost(this.#gone('NOT_SENT'));
+      pending.lost(this.#closedError('NOT_SENT'));
       return { id, pending };
     }
     pending.wire = this.#ids.wire(id);
@@ -293,7 +293,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
   closed(reason: ClosedReason): void {
     if (!this.live) return;
     this.live = false;
-    this.ended = reason;
+    this.closedReason = reason;
     this.#loseAll();
     this.#deps.owner.closed(this, reason);
     this.#unsent.releaseAll();
@@ -329,17 +329,17 @@ export class Connection implements RequestCarrier, TransportReceiver {
   #loseAll(): void {
     const { clock, durations, server } = this.#deps;
     if (this.handshake?.era === 'stateful') {
-      const series = durations?.of(this.handshake.revision, this.ended?.kind ?? '', server);
+      const series = durations?.of(this.handshake.revision, this.closedReason?.kind ?? '', server);
       series?.observe(Math.max(0, clock.wall() - this.createdAt) / 1_000);
     }
     const lost = this.#pending.takeAll();
     this.joined?.leave();
     this.#messages.close();
-    for (const pending of lost) pending.lost(this.#gone('UNKNOWN'));
+    for (const pending of lost) pending.lost(this.#closedError('UNKNOWN'));
     this.#pending.settle();
   }
 
-  #gone(code: 'NOT_SENT' | 'UNKNOWN'): GatewayError {
+  #closedError(code: 'NOT_SENT' | 'UNKNOWN'): GatewayError {
     return new GatewayError(code, `the connection to ${this.#deps.server} was closed`, { server: this.#deps.server });
   }
 }

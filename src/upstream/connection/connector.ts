@@ -1,10 +1,15 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { SessionLock, SessionPlace, SharedUpstreamSessions, UpstreamSessionRecord } from '../../model/ports.ts';
+import type {
+  SessionLock,
+  SharedUpstreamSessions,
+  UpstreamSessionRecord,
+  UpstreamSessionRef,
+} from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
-import { request } from '../../protocol/compose.ts';
+import { PING } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/environment.ts';
 import type { ServerContext } from '../server-context.ts';
 import { OwnedTransport } from '../transport/owned-transport.ts';
@@ -14,14 +19,14 @@ import { Connection } from './connection.ts';
 import { Handshake } from './handshake.ts';
 import { JoinedSession } from './joined-session.ts';
 import { digestOfKey, labelOf, type WantedConnection } from './session-key.ts';
-import { type SpokenEras, sameHandshake } from './spoken-eras.ts';
+import { type SupportedEras, sameHandshake } from './supported-eras.ts';
 
 /** Recorded as session id when the session is a process. */
 const NO_MCP_SESSION = '';
 /** Attempts to join or open a shared session, in case the server disowns one after the other. */
 const MAX_SESSIONS = 4;
 /** Maximum of disowned sessions that are remembered; dropped ones are detected again. */
-const MAX_GONE = 10_000;
+const MAX_DISOWNED = 10_000;
 
 /**
  * Opens connections to one server, in the wanted era if the server speaks it: resumes the recorded HTTP session if there is
@@ -30,21 +35,21 @@ const MAX_GONE = 10_000;
  */
 export class Connector {
   readonly #context: ServerContext;
-  readonly #eras: SpokenEras;
+  readonly #eras: SupportedEras;
   readonly #phases: PhaseTimes | null;
   /** Sessions shared by all nodes; undefined on a node without a cluster. */
   readonly #sessions: SharedUpstreamSessions | undefined;
   /** Generations of sessions that the server disowned, by key digest, until a new session is open. */
-  readonly #gone = new Map<string, string>();
+  readonly #disownedGenerations = new Map<string, string>();
   /** The server issued no session the last time, so there is nothing to share. */
   #sessionless = false;
   /** The server's last handshake result. */
-  #said: HandshakeResult | null = null;
+  #lastHandshake: HandshakeResult | null = null;
   #fallback: Transport['kind'] | null = null;
   /** Toggled by each failed start: on a pipe, the next connection then uses ids that fit into 32 bits, or longer ones again. */
   #shortIds = false;
 
-  constructor(context: ServerContext, eras: SpokenEras, phases: PhaseTimes | null) {
+  constructor(context: ServerContext, eras: SupportedEras, phases: PhaseTimes | null) {
     this.#context = context;
     this.#eras = eras;
     this.#phases = phases;
@@ -58,13 +63,14 @@ export class Connector {
   /** `warm`: takes the warm connection if it fits. Rejects with GatewayError and leaves nothing behind. */
   async connect(want: WantedConnection, attempt: Attempt, warm: () => Connection | null): Promise<Connection> {
     const handshake = this.#handshake(want, attempt);
-    const connection = this.joins(want)
+    const connection = this.usesSharedSession(want)
       ? await this.#joined(want, attempt, handshake, warm)
       : ((await this.#resume(want, handshake)) ?? (await this.#open(want, handshake)));
     const said = connection.handshake!;
     // Connections share one result: thousands of them would otherwise each keep the buffer that theirs was read into.
-    if (this.#said !== null && sameHandshake(this.#said, said)) connection.handshake = this.#said;
-    else this.#said = said;
+    if (this.#lastHandshake !== null && sameHandshake(this.#lastHandshake, said))
+      connection.handshake = this.#lastHandshake;
+    else this.#lastHandshake = said;
     return connection;
   }
 
@@ -80,14 +86,14 @@ export class Connector {
   }
 
   /** Whether its session is one that all nodes share. */
-  joins(want: WantedConnection): boolean {
+  usesSharedSession(want: WantedConnection): boolean {
     if (!this.sharing || this.#sessionless || !this.#keepsSessions) return false;
     return want.tenancy.kind !== 'spare' && want.era !== 'stateless';
   }
 
   /** Whether any node has opened that session. */
   async opened(want: WantedConnection): Promise<boolean> {
-    return this.joins(want) && this.#sessions!.known(this.#placeOf(want.key));
+    return this.usesSharedSession(want) && this.#sessions!.isOpen(this.#placeOf(want.key));
   }
 
   /** The server disowned the session of the connection under this key. */
@@ -96,15 +102,15 @@ export class Connector {
       this.forget(key);
       return;
     }
-    if (this.#gone.size >= MAX_GONE) this.#gone.clear();
-    this.#gone.set(digestOfKey(key), joined.generation);
+    if (this.#disownedGenerations.size >= MAX_DISOWNED) this.#disownedGenerations.clear();
+    this.#disownedGenerations.set(digestOfKey(key), joined.generation);
   }
 
   /** Ends the server's session for a client session that has ended and has no connection on this node. */
   async end(key: string, profile: ClientProfile): Promise<void> {
     if (!this.#keepsSessions) return;
     const place = this.#placeOf(key);
-    this.#gone.delete(place.key);
+    this.#disownedGenerations.delete(place.key);
     const record = this.#sessions === undefined ? this.#kept(key) : await this.#sessions.end(place, null, false);
     if (record === null || record.mcpSessionId === NO_MCP_SESSION) return;
     const want: WantedConnection = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
@@ -123,11 +129,15 @@ export class Connector {
     const sessions = this.#sessions!;
     const place = this.#placeOf(want.key);
     for (let i = 0; i < MAX_SESSIONS; i++) {
-      const entered = await sessions.enter(place, this.#gone.get(place.key) ?? null, () => !attempt.cancelled);
+      const entered = await sessions.acquire(
+        place,
+        this.#disownedGenerations.get(place.key) ?? null,
+        () => !attempt.cancelled,
+      );
       if (entered.kind === 'lock') {
         const connection = await this.#openJoined(want, entered, handshake, warm);
         if (connection === null) continue;
-        this.#gone.delete(place.key);
+        this.#disownedGenerations.delete(place.key);
         if (entered.replaces) this.#context.events.stateLost(want);
         return connection;
       }
@@ -135,10 +145,10 @@ export class Connector {
       const fits = record.fingerprint === want.profile.fingerprint;
       const connection = fits ? await handshake.resume('http', record) : null;
       if (connection === null) {
-        this.#gone.set(place.key, generation);
+        this.#disownedGenerations.set(place.key, generation);
         continue;
       }
-      this.#gone.delete(place.key);
+      this.#disownedGenerations.delete(place.key);
       this.#join(place, generation, connection, false);
       return this.#again(want, connection);
     }
@@ -160,7 +170,7 @@ export class Connector {
       await lock.failed();
       throw error;
     }
-    this.#met(connection);
+    this.#noteSession(connection);
     const record = recordOf(this.#server, want, connection);
     // Listens from the start: no other node knows the session yet. A node that takes over the stream later silences this one.
     connection.transport.listen?.(null, false);
@@ -177,12 +187,13 @@ export class Connector {
     }
   }
 
-  #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
-    const { events } = this.#context;
-    connection.joined = new JoinedSession(place, generation, this.#sessions!, events, connection, listens);
+  #join(place: UpstreamSessionRef, generation: string, connection: Connection, listens: boolean): void {
+    const superseded = () => this.#context.events.superseded(connection);
+    const { transport } = connection;
+    connection.joined = new JoinedSession(place, generation, this.#sessions!, transport, listens, superseded);
   }
 
-  #met(connection: Connection): void {
+  #noteSession(connection: Connection): void {
     if (connection.era === 'stateful') this.#sessionless = connection.mcpSessionId === null;
   }
 
@@ -190,7 +201,7 @@ export class Connector {
   async #settled(connection: Connection): Promise<Connection> {
     if (connection.mcpSessionId === null) return connection;
     try {
-      await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
+      await connection.ask(PING, this.#context.times.probeSilenceMs);
     } catch (error) {
       // A server that ignores pings may still answer calls.
       if (!connection.ready) throw error;
@@ -199,7 +210,7 @@ export class Connector {
   }
 
   #again(want: WantedConnection, resumed: Connection): Connection {
-    if (want.era === 'stateful' && this.#eras.newest === 'stateless') this.#eras.tookInitialize();
+    if (want.era === 'stateful' && this.#eras.newest === 'stateless') this.#eras.initializeAccepted();
     else this.#eras.found('stateful');
     return resumed;
   }
@@ -209,7 +220,7 @@ export class Connector {
     const wire = this.#fallback ?? type;
     if (want.era === 'stateful' && this.#eras.newest === 'stateless') {
       const connection = await handshake.initialized(wire);
-      this.#eras.tookInitialize();
+      this.#eras.initializeAccepted();
       return connection;
     }
     this.#fallback = null;
@@ -220,7 +231,7 @@ export class Connector {
     const { kind } = connection.transport;
     if (kind !== type) this.#fallback = kind;
     this.#eras.found(connection.era);
-    this.#met(connection);
+    this.#noteSession(connection);
     return connection;
   }
 
@@ -269,7 +280,7 @@ export class Connector {
   /** Whether the client needs a connection of its own instead of the warm connection. */
   needsOwn(want: WantedConnection): boolean {
     const { ownership } = this.#context.deps;
-    if (this.resumable(want) || this.joins(want)) return true;
+    if (this.resumable(want) || this.usesSharedSession(want)) return true;
     return ownership !== undefined && isOwnProcess(this.#server) && !ownership.mayAdopt(this.#server, want.profile);
   }
 
@@ -297,7 +308,7 @@ export class Connector {
     return new OwnedTransport({
       server: server.name,
       kind: options.kind,
-      own: () => ownership.own(server, profile, tenancy.kind),
+      own: () => ownership.acquire(server, profile, tenancy.kind),
       make: (epoch) => openTransport(withEpoch(server, epoch), options),
     });
   }
@@ -306,7 +317,7 @@ export class Connector {
     const { name: server, events: owner } = this.#context;
     const { clock, random, tracer, wires, metrics } = this.#context.deps;
     const { profile, tenancy } = want;
-    const silent = this.joins(want);
+    const silent = this.usesSharedSession(want);
     const help = 'Sessions with servers that ended here, in seconds.';
     const labels = ['mcp_protocol_version', 'error_type', 'server'];
     const durations = metrics.histogram('mcp_client_session_duration_seconds', help, labels);
@@ -329,7 +340,7 @@ export class Connector {
     return new Handshake(this.#context, this.#eras, make, profile, attempt);
   }
 
-  #placeOf(key: string): SessionPlace {
+  #placeOf(key: string): UpstreamSessionRef {
     const { name, connectionDigest } = this.#server;
     return { server: name, identity: connectionDigest, key: digestOfKey(key) };
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { printable } from '../../model/printable.ts';
-import { tellingLine } from './failures.ts';
+import { diagnosticLine } from './failures.ts';
 
 /** What the programs wrote, in the versions named, with host names and paths as they were. */
 const RECORDED: readonly (readonly [program: string, stderr: string, line: string])[] = [
@@ -147,13 +147,13 @@ Run 'docker run --help' for more information
 
 for (const [program, stderr, line] of RECORDED) {
   test(`S1.19 the decisive line of the output is found: ${program}`, () =>
-    assert.equal(tellingLine(stderr, 1, null), line));
+    assert.equal(diagnosticLine(stderr, 1, null), line));
 }
 
 test('S1.19 the decisive line of the output is found, from Node itself', () => {
   const said = (...args: string[]): string | null => {
     const { stderr, status, signal } = spawnSync(process.execPath, args, { env: { ...process.env, FORCE_COLOR: '1' } });
-    return tellingLine(printable(stderr.toString()), status, signal);
+    return diagnosticLine(printable(stderr.toString()), status, signal);
   };
   const thrown = "console.error('listening'); throw new Error('DATABASE_URL is required')";
   assert.equal(said('-e', thrown), 'Error: DATABASE_URL is required');
@@ -166,9 +166,9 @@ test('S1.19 the decisive line of the output is found, from Node itself', () => {
 });
 
 test('output of a program that was killed, or ended well, is not taken for the reason', () => {
-  assert.equal(tellingLine('Error: retrying\n', null, 'SIGKILL'), null);
-  assert.equal(tellingLine('listening on stdio\n', 0, null), null);
-  assert.equal(tellingLine('listening on stdio\n', null, 'SIGSEGV'), null);
-  assert.equal(tellingLine('', 1, null), null);
-  assert.equal(tellingLine(`Error: ${'x'.repeat(400)}`, 1, null)?.length, 301);
+  assert.equal(diagnosticLine('Error: retrying\n', null, 'SIGKILL'), null);
+  assert.equal(diagnosticLine('listening on stdio\n', 0, null), null);
+  assert.equal(diagnosticLine('listening on stdio\n', null, 'SIGSEGV'), null);
+  assert.equal(diagnosticLine('', 1, null), null);
+  assert.equal(diagnosticLine(`Error: ${'x'.repeat(400)}`, 1, null)?.length, 301);
 });

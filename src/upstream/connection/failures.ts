@@ -24,7 +24,7 @@ const MAX_CHARACTERS = 300;
  * The line of standard error that best explains why the program ended; null if there is none. For an exception it is the
  * message, not the last frame; for npm the first error, not the last hint.
  */
-export function tellingLine(stderr: string, code: number | null, signal: string | null): string | null {
+export function diagnosticLine(stderr: string, code: number | null, signal: string | null): string | null {
   if (signal !== null && KILLED.has(signal)) return null;
   const unwrapped = stderr.replace(COLOURS, '').replace(WRAPPED, (reason) => reason.replace(/\n\s+/g, ' '));
   const lines = unwrapped.split('\n').map(plain);
@@ -39,8 +39,8 @@ export function tellingLine(stderr: string, code: number | null, signal: string 
   const line = lines[found]?.replace(NPM, '').replace(/^× /, '').trim();
   if (line === undefined) return null;
   const cause = lines.slice(found + 1).find((after) => CAUSE.test(after));
-  const whole = cause === undefined ? line : `${line.replace(/:$/, '')}: ${CAUSE.exec(cause)![1]}`;
-  return whole.length > MAX_CHARACTERS ? `${whole.slice(0, MAX_CHARACTERS)}…` : whole;
+  const text = cause === undefined ? line : `${line.replace(/:$/, '')}: ${CAUSE.exec(cause)![1]}`;
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }
 
 /** Removes the margins of Python's exception groups and of uv. */
@@ -70,7 +70,7 @@ const FORBIDS = 'refuses this caller (403)';
 export function closedError(server: string, reason: ClosedReason, stderr = ''): GatewayError {
   switch (reason.kind) {
     case 'exited': {
-      const line = tellingLine(stderr, reason.code, reason.signal);
+      const line = diagnosticLine(stderr, reason.code, reason.signal);
       const said = line === null ? '' : `: ${line}`;
       const text = `the process of ${server} ${exit(reason.code, reason.signal)}${said}`;
       return new GatewayError('NOT_SENT', text, { server });
@@ -96,12 +96,12 @@ function exit(code: number | null, signal: string | null): string {
 }
 
 /** A server of the stateless era does not accept `initialize` too. Nothing of a call was sent. */
-export class EraUnspoken extends GatewayError {
+export class EraUnsupported extends GatewayError {
   /** The server refused explicitly; otherwise it may be temporary, and `initialize` is tried again after the next start. */
-  readonly lasting: boolean;
+  readonly permanent: boolean;
 
-  constructor(server: string, why: string, lasting: boolean) {
+  constructor(server: string, why: string, permanent: boolean) {
     super('NOT_SENT', `${server} takes no initialize: ${why}`, { server });
-    this.lasting = lasting;
+    this.permanent = permanent;
   }
 }

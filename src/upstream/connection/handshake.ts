@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import {
@@ -11,10 +11,10 @@ import {
   STATEFUL_REVISIONS,
 } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import { digestOfWhole, type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
+import { baseConnectionDigest, type Server, WITHOUT_DISCOVERY } from '../../model/server.ts';
 import type { HandshakeResult } from '../../model/server-catalog.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
-import { request, result } from '../../protocol/compose.ts';
+import { PING, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import {
   discoverRequest,
@@ -27,8 +27,8 @@ import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
-import { asGatewayError, closedError, EraUnspoken } from './failures.ts';
-import type { SpokenEras } from './spoken-eras.ts';
+import { asGatewayError, closedError, EraUnsupported } from './failures.ts';
+import type { SupportedEras } from './supported-eras.ts';
 
 /** Errors that only a server of 2026-07-28 returns (versioning §Backward Compatibility). */
 const MODERN_ERRORS: ReadonlySet<number> = new Set([
@@ -57,7 +57,7 @@ type Step = Connection | { readonly first: FirstMethod; readonly wire: Transport
 export class Handshake {
   readonly #context: ServerContext;
   readonly #server: Server;
-  readonly #eras: SpokenEras;
+  readonly #eras: SupportedEras;
   readonly #make: (kind: Transport['kind']) => Connection;
   readonly #profile: ClientProfile;
   readonly #attempt: Attempt;
@@ -70,7 +70,7 @@ export class Handshake {
   /** `make`: creates a connection over a new transport that is not open yet. */
   constructor(
     context: ServerContext,
-    eras: SpokenEras,
+    eras: SupportedEras,
     make: (kind: Transport['kind']) => Connection,
     profile: ClientProfile,
     attempt: Attempt,
@@ -87,7 +87,7 @@ export class Handshake {
   async run(wire: Transport['kind']): Promise<Connection> {
     const { server, deps } = this.#context;
     const { eraVerdicts } = deps;
-    const digest = digestOfWhole(server);
+    const digest = baseConnectionDigest(server);
     let remembered = eraVerdicts.get(digest);
     this.#discovers = remembered?.era === 'stateless';
     const stateful = remembered?.era === 'stateful' || WITHOUT_DISCOVERY.has(wire);
@@ -112,17 +112,17 @@ export class Handshake {
   /** Returns null if the server no longer knows the session. Rejects if it cannot be asked; the session then stays open. */
   async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
-    goOn(connection, record);
+    resumeSession(connection, record);
     try {
-      await connection.ask(request('ping', '0', null, 'stateful'), this.#context.times.probeSilenceMs);
+      await connection.ask(PING, this.#context.times.probeSilenceMs);
     } catch (cause) {
-      const gone = connection.ended?.kind === 'session_lost';
+      const gone = connection.closedReason?.kind === 'session_lost';
       const error = this.#endedOr(connection, asGatewayError(cause, this.#server.name));
       await connection.close('shutdown');
       if (gone) return null;
       throw error;
     }
-    this.#attempt.undoBy(null);
+    this.#attempt.setUndo(null);
     return connection;
   }
 
@@ -130,11 +130,11 @@ export class Handshake {
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
-    goOn(connection, record);
+    resumeSession(connection, record);
     await connection.close('remove');
   }
 
-  /** Rejects with EraUnspoken if a server of the stateless era does not accept `initialize`; leaves nothing behind. */
+  /** Rejects with EraUnsupported if a server of the stateless era does not accept `initialize`; leaves nothing behind. */
   async initialized(wire: Transport['kind']): Promise<Connection> {
     const connection = await this.#open(wire);
     try {
@@ -147,7 +147,7 @@ export class Handshake {
         const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
         answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
       }
-      return this.#done(connection, this.#taken(connection, answer));
+      return this.#done(connection, this.#parseInitializeAnswer(connection, answer));
     } catch (error) {
       await connection.close('remove');
       throw error;
@@ -155,19 +155,19 @@ export class Handshake {
   }
 
   /** The handshake result from an answer to `initialize`. Only an explicit refusal is remembered. */
-  #taken(connection: Connection, answer: FirstReply): HandshakeResult {
+  #parseInitializeAnswer(connection: Connection, answer: FirstReply): HandshakeResult {
     const { name } = this.#server;
-    if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
+    if (answer === 'silence') throw new EraUnsupported(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
-      const { ended } = connection;
-      const there = ended?.kind === 'exited' || ended?.kind === 'auth_required' || refusalOf(answer) !== null;
-      if (there || answer.outcome !== 'NOT_SENT') throw new EraUnspoken(name, answer.message, false);
+      const closed = connection.closedReason?.kind;
+      const there = closed === 'exited' || closed === 'auth_required' || refusalOf(answer) !== null;
+      if (there || answer.outcome !== 'NOT_SENT') throw new EraUnsupported(name, answer.message, false);
       throw this.#endedOr(connection, answer);
     }
-    if (answer.kind === 'error') throw new EraUnspoken(name, reasonIn(answer), true);
+    if (answer.kind === 'error') throw new EraUnsupported(name, reasonIn(answer), true);
     const handshake = handshakeFromInitialize(answer);
     if (isRevision(handshake.revision) && eraOf(handshake.revision) === 'stateful') return handshake;
-    throw new EraUnspoken(name, `it answered with the protocol revision ${handshake.revision}`, true);
+    throw new EraUnsupported(name, `it answered with the protocol revision ${handshake.revision}`, true);
   }
 
   async #step(first: FirstMethod, wire: Transport['kind']): Promise<Step> {
@@ -186,10 +186,10 @@ export class Handshake {
   async #open(wire: Transport['kind']): Promise<Connection> {
     if (this.#attempt.cancelled) throw this.#failed('the start was cancelled');
     const connection = this.#make(wire);
-    this.#attempt.undoBy((how) => void connection.close(how));
+    this.#attempt.setUndo((how) => void connection.close(how));
     await connection.open();
     if (this.#attempt.cancelled) {
-      await connection.close(this.#attempt.how);
+      await connection.close(this.#attempt.closeReason);
       throw this.#failed('the start was cancelled');
     }
     return connection;
@@ -208,7 +208,7 @@ export class Handshake {
     const answer = await this.#within(probe, alone ? startupMs : probeSilenceMs, connection);
     if (answer === 'silence') {
       if (alone) {
-        this.#context.deps.eraVerdicts.forget(digestOfWhole(this.#server));
+        this.#context.deps.eraVerdicts.forget(baseConnectionDigest(this.#server));
         throw this.#failed('it did not answer server/discover');
       }
       return this.#initialize(connection, probe);
@@ -247,10 +247,10 @@ export class Handshake {
   }
 
   async #probeLost(connection: Connection, error: GatewayError): Promise<Step> {
-    const { ended } = connection;
-    if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
-    if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
-      const why = closedError(this.#server.name, ended, connection.transport.stderrTail());
+    const closed = connection.closedReason;
+    if (closed?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
+    if (closed?.kind === 'exited' && !this.#tried.has('initialize')) {
+      const why = closedError(this.#server.name, closed, connection.transport.stderrTail());
       return { first: 'initialize', wire: connection.transport.kind, why };
     }
     if (connection.live && (error.outcome !== 'NOT_SENT' || refusalOf(error) !== null)) {
@@ -272,12 +272,12 @@ export class Handshake {
     const discovered = late?.then(stateless, () => null) ?? Promise.resolve(null);
     const either = Promise.race([pending.answer, discovered.then((said) => said ?? pending.answer)]);
     const answer = await this.#within(either, startupMs, connection);
-    const ended = connection.ended !== null;
+    const ended = connection.closedReason !== null;
     if (late !== null && (isMessage(answer) || ended)) {
       // Over HTTP the result has opened a session, which is used.
       const afterResultMs = connection.transport.streamPerRequest ? 0 : OTHER_ANSWER_MS;
       const waitMs = isMessage(answer) && answer.kind === 'result' ? afterResultMs : probeSilenceMs;
-      const said = await within(deps.clock, waitMs, discovered, () => null);
+      const said = await withTimeout(deps.clock, waitMs, discovered, () => null);
       if (said !== null) return this.#discoveredLate(connection, said, pending.answer);
     }
     if (answer === 'silence') throw this.#failed('it did not answer initialize');
@@ -299,7 +299,7 @@ export class Handshake {
     if (!transport.streamPerRequest) {
       const answer = await this.#within(initialized, this.#context.times.probeSilenceMs, connection);
       this.#eras.ignoresInitialize = !isMessage(answer);
-      if (answer instanceof GatewayError && connection.ended?.kind === 'exited')
+      if (answer instanceof GatewayError && connection.closedReason?.kind === 'exited')
         return { first: 'discover', wire: transport.kind, why: this.#endedOr(connection, answer) };
       if (isMessage(answer) && answer.kind === 'result') {
         this.#discovers = true;
@@ -312,14 +312,14 @@ export class Handshake {
 
   /** `afterProbe`: `server/discover` was sent before and not answered. */
   async #initializeLost(connection: Connection, error: GatewayError, afterProbe: boolean): Promise<Step> {
-    if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED')
+    if (connection.closedReason?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED')
       throw this.#unauthorized(connection, error);
     // 2024-11-05 servers accept no POST on their configured URL (2025-11-25 basic/transports §Backwards Compatibility).
     const status = refusalOf(error)?.status ?? 0;
     const why = this.#endedOr(connection, error);
     const { kind } = connection.transport;
     // It may have started by now and exited because of the unknown `server/discover`.
-    if (afterProbe && connection.ended?.kind === 'exited') return { first: 'initialize', wire: kind, why };
+    if (afterProbe && connection.closedReason?.kind === 'exited') return { first: 'initialize', wire: kind, why };
     if (kind !== 'http' || status < 400 || status >= 500) throw why;
     const { transport } = this.#server;
     const fallback = transport.type === 'http' && transport.sseFallback === true;
@@ -338,14 +338,14 @@ export class Handshake {
 
   #done(connection: Connection, handshake: HandshakeResult): Connection {
     if (this.#attempt.cancelled) throw this.#failed('the start was cancelled');
-    this.#attempt.undoBy(null);
+    this.#attempt.setUndo(null);
     connection.negotiated(handshake);
     return connection;
   }
 
   async #within(answer: Promise<FirstReply>, ms: number, connection: Connection): Promise<FirstReply> {
     try {
-      return await within(this.#context.deps.clock, ms, answer, () => 'silence' as const);
+      return await withTimeout(this.#context.deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
       if (error instanceof GatewayError) return error;
       return this.#endedOr(connection, this.#failed(String(error)));
@@ -353,15 +353,15 @@ export class Handshake {
   }
 
   #endedOr(connection: Connection, error: GatewayError): GatewayError {
-    const { ended, transport } = connection;
-    if (ended !== null) return closedError(this.#server.name, ended, transport.stderrTail());
+    const { closedReason, transport } = connection;
+    if (closedReason !== null) return closedError(this.#server.name, closedReason, transport.stderrTail());
     return this.#failed(error.message, error.code, error);
   }
 
-  #unauthorized({ ended }: Connection, error: GatewayError): GatewayError {
+  #unauthorized({ closedReason }: Connection, error: GatewayError): GatewayError {
     const { name } = this.#server;
-    const cause = ended?.kind === 'auth_required' ? closedError(name, ended) : error;
-    const words = ended?.kind === 'auth_required' ? cause.message : `${name} asks for credentials`;
+    const cause = closedReason?.kind === 'auth_required' ? closedError(name, closedReason) : error;
+    const words = closedReason?.kind === 'auth_required' ? cause.message : `${name} asks for credentials`;
     return new GatewayError('AUTH_REQUIRED', words, { server: name, cause });
   }
 
@@ -374,7 +374,7 @@ export class Handshake {
 }
 
 /** Resumes the session of an earlier connection. */
-function goOn(connection: Connection, record: UpstreamSessionRecord): void {
+function resumeSession(connection: Connection, record: UpstreamSessionRecord): void {
   connection.resumed(handshakeFromInitialize(result('1', record.hello, 'stateful')), record);
 }
 

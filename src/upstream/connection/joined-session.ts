@@ -1,48 +1,48 @@
-import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/ports.ts';
+import type { SessionMember, SharedUpstreamSessions, UpstreamSessionRef } from '../../model/ports.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
 
 /** A connection's membership in a session that all nodes share: it listens on request, and does not end the session alone. */
-export class JoinedSession<C extends { readonly transport: Transport }> implements SessionMember {
+export class JoinedSession implements SessionMember {
   generation: string;
   readonly listens: boolean;
-  readonly #place: SessionPlace;
+  readonly #place: UpstreamSessionRef;
   readonly #sessions: SharedUpstreamSessions;
-  readonly #owner: { superseded(connection: C): void };
-  readonly #connection: C;
+  readonly #transport: Transport;
+  readonly #superseded: () => void;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
 
   constructor(
-    place: SessionPlace,
+    place: UpstreamSessionRef,
     generation: string,
     sessions: SharedUpstreamSessions,
-    owner: { superseded(connection: C): void },
-    connection: C,
+    transport: Transport,
     listens: boolean,
+    superseded: () => void,
   ) {
     this.#place = place;
     this.generation = generation;
     this.#sessions = sessions;
-    this.#owner = owner;
-    this.#connection = connection;
+    this.#transport = transport;
+    this.#superseded = superseded;
     this.listens = listens;
     sessions.join(place, this);
   }
 
-  renamed(generation: string): void {
+  generationChanged(generation: string): void {
     this.generation = generation;
   }
 
   listen(after: string | null, gap: boolean): void {
-    this.#connection.transport.listen?.(after, gap);
+    this.#transport.listen?.(after, gap);
   }
 
-  silence(): string | null {
-    return this.#connection.transport.silence?.() ?? null;
+  stopListening(): string | null {
+    return this.#transport.silence?.() ?? null;
   }
 
   replaced(): void {
-    this.#owner.superseded(this.#connection);
+    this.#superseded();
   }
 
   /** The connection has ended or is closing. */

@@ -9,7 +9,7 @@ import {
   statelessScript,
 } from '../../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
-import { ByNumber } from '../../model/by-number.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
 import type { Message } from '../../model/message.ts';
 import type { Call } from '../calls/call.ts';
 import type { PendingRequest } from '../calls/pending.ts';
@@ -124,12 +124,12 @@ test('check:C9 a node does not assume the level it set last for a session that o
   ] as const) {
     reported.length = 0;
     teller.joined = othersTell ? {} : null;
-    const level = new LogLevelSync(teller, new ByNumber<PendingRequest>(), true);
+    const level = new LogLevelSync(teller, new IntegerMap<PendingRequest>(), true);
     for (const logLevel of ['info', 'info', 'error']) {
       const client = clientOf(sessionId, '{}', { logLevel });
       const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;
       assert.equal(
-        level.holdsBack(call, () => assert.fail('it was not held back')),
+        level.deferCall(call, () => assert.fail('it was not held back')),
         false,
       );
     }

@@ -39,19 +39,19 @@ export class LogLevelSync {
   }
 
   /** The level was sent by other means: on an earlier connection, or by the client itself. */
-  was(level: string | null): void {
+  recordLevel(level: string | null): void {
     if (isLogLevel(level)) this.sent = level;
   }
 
   /** Whether the call, whose client requests a level, waits for the server's confirmation; `go` then sends it. */
-  holdsBack(call: Call, go: () => void): boolean {
+  deferCall(call: Call, go: () => void): boolean {
     if (call.method === SET_LEVEL) {
-      this.was(bodyString(call.request, 'level'));
+      this.recordLevel(bodyString(call.request, 'level'));
       return false;
     }
     const { logLevel, sessionId } = call.exchange.client;
     // A session has one level on all nodes; clients that share a connection may request another level with each call.
-    const agreed = this.before(logLevel, sessionId === null && this.#connection.joined != null);
+    const agreed = this.requestLevel(logLevel, sessionId === null && this.#connection.joined != null);
     if (agreed === null) return false;
     void agreed.then(() => {
       if (!call.done) go();
@@ -60,7 +60,7 @@ export class LogLevelSync {
   }
 
   /** Returns null if a call of this level may be sent now, else what it waits for. `again`: sends an unchanged level too. */
-  before(level: string | null, again = false): Promise<void> | null {
+  requestLevel(level: string | null, again = false): Promise<void> | null {
     if (!isLogLevel(level)) return null;
     if (!again && level === this.sent) return this.#telling;
     const lowest = this.#lowest(level);

@@ -7,17 +7,18 @@ import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
 import type { TappedConnection, Wires } from '../../model/wire-tap.ts';
 import { bodyField, relatedTask, subscriptionId } from '../../protocol/body.ts';
-import { errorAnswer, request, result } from '../../protocol/compose.ts';
+import { errorAnswer, PING, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
-import { endedByAnswer, traceOf, withTrace } from '../../protocol/trace-context.ts';
+import { endSpanWithAnswer, traceOf, withTrace } from '../../protocol/trace-context.ts';
 import type { Histogram, Metric } from '../../telemetry/metrics.ts';
 import type { Tracer } from '../../telemetry/tracing.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
-import { namedRequest, ownId, type PendingById, type PendingRequest, type PendingRequests } from '../calls/pending.ts';
-import { ServerAsks } from '../calls/server-asks.ts';
+import type { PendingById, PendingRequest, PendingRequests } from '../calls/pending.ts';
+import { matchRequestId, parseRequestId } from '../calls/pending.ts';
+import { ServerRequests } from '../calls/server-requests.ts';
 import { MAY_HAVE_RUN } from '../transport/http-refusal.ts';
 import { isText } from '../transport/in-flight.ts';
 import type { ClosedReason } from '../transport/transport.ts';
@@ -54,8 +55,7 @@ const MAX_HELD = 64;
 /** How long a server that cancelled a subscription has to send the answer that ends it gracefully. */
 const GRACEFUL_END_MS = 1_000;
 /** Maximum of tasks per connection whose progress is forwarded. */
-const MAX_LASTING = 256;
-const PING = request('ping', '0', null, 'stateful');
+const MAX_TASK_TOKENS = 256;
 
 /** The connection that the bytes arrive on. */
 interface MessageSource {
@@ -68,11 +68,11 @@ interface MessageSource {
   answer(parts: readonly Buffer[]): void;
   post(message: Message): { readonly pending: { readonly answer: Promise<Message> } };
   lost(id: number, error: GatewayError): void;
-  cutsIds(id: number): void;
+  onTruncatedId(id: number): void;
 }
 
 /** A client's progress token that outlives the answer. */
-interface Lasting {
+interface TaskToken {
   readonly token: string;
   readonly wire: string;
   readonly exchange: Exchange | null;
@@ -109,10 +109,10 @@ export class ServerMessages<C extends MessageSource> {
   readonly #requests: PendingRequests;
   readonly #pending: PendingById;
   readonly #use: ConnectionUse;
-  readonly #asks: ServerAsks<C>;
+  readonly #serverRequests: ServerRequests;
   readonly #attribution: Attribution;
   /** Progress tokens that outlive the answer, by the gateway's id. */
-  readonly #lasting = new Map<number, Lasting>();
+  readonly #taskTokens = new Map<number, TaskToken>();
   /** Requests that wait until the connection has an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
@@ -123,7 +123,7 @@ export class ServerMessages<C extends MessageSource> {
     this.#pending = requests.byId;
     this.#use = use;
     this.#attribution = new Attribution(connection, deps.clock, requests.byId);
-    this.#asks = new ServerAsks(connection, deps.owner);
+    this.#serverRequests = new ServerRequests(connection, (message) => deps.owner.notified(connection, message));
   }
 
   get holding(): boolean {
@@ -137,7 +137,7 @@ export class ServerMessages<C extends MessageSource> {
 
   /** Whether requests of the server wait for an answer or for an owner. */
   get asking(): boolean {
-    return this.#asks.size > 0 || this.#held.length > 0;
+    return this.#serverRequests.size > 0 || this.#held.length > 0;
   }
 
   /** `stream`: the request on whose own stream the bytes arrived; 0 for the common channel. */
@@ -170,7 +170,7 @@ export class ServerMessages<C extends MessageSource> {
   /** The exchange that the ids name, for a wire recording. */
   #exchangeOf({ kind, bytes, idStart, idEnd }: Message, stream: number): Exchange | null {
     const isAnswer = (kind === 'result' || kind === 'error') && idStart >= 0;
-    const id = isAnswer ? namedRequest(this.#pending, bytes, idStart, idEnd) : stream;
+    const id = isAnswer ? matchRequestId(this.#pending, bytes, idStart, idEnd) : stream;
     return this.#pending.get(id)?.exchange ?? null;
   }
 
@@ -179,10 +179,10 @@ export class ServerMessages<C extends MessageSource> {
     const { bytes, idStart, idEnd } = message;
     // An error without an id on a request's own stream is the answer to that request.
     const id =
-      idStart < 0 ? stream : namedRequest(this.#pending, bytes, idStart, idEnd) || this.#uncut(message, stream);
+      idStart < 0 ? stream : matchRequestId(this.#pending, bytes, idStart, idEnd) || this.#matchCutId(message, stream);
     const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
     if (pending === undefined) {
-      this.#attribution.late(ownId(bytes, idStart, idEnd));
+      this.#attribution.cancelConfirmed(parseRequestId(bytes, idStart, idEnd));
       owner.dropped('unmatched');
       // After an answer with another id, the request's own stream brings no further answer.
       if (this.#pending.get(stream) === undefined) return;
@@ -193,7 +193,7 @@ export class ServerMessages<C extends MessageSource> {
     this.#requests.remove(id);
     try {
       this.#use.answered(pending, message);
-      if (pending.token !== null) this.#lastsOn(id, pending);
+      if (pending.token !== null) this.#keepProgressToken(id, pending);
       pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
     } catch (defect) {
       // The request is not in flight any more: nothing else would end its call (F42).
@@ -206,11 +206,11 @@ export class ServerMessages<C extends MessageSource> {
    * The request whose id, truncated to 32 bits, is the answer's id; 0 for none. Accepted on the request's own stream, and on a
    * pipe only during the handshake; later requests get short ids.
    */
-  #uncut({ bytes, idStart, idEnd }: Message, stream: number): number {
+  #matchCutId({ bytes, idStart, idEnd }: Message, stream: number): number {
     const asked = stream !== 0 ? [stream] : this.#connection.ready ? [] : this.#requests.ids;
     const kept = asked.length === 0 ? 0 : Number(bytes.toString('latin1', idStart, idEnd)) >>> 0;
     const whole = kept === 0 ? undefined : asked.find((one) => Number(this.#pending.get(one)?.wire) >>> 0 === kept);
-    if (whole !== undefined) this.#connection.cutsIds(whole);
+    if (whole !== undefined) this.#connection.onTruncatedId(whole);
     return whole ?? 0;
   }
 
@@ -236,7 +236,7 @@ export class ServerMessages<C extends MessageSource> {
 
   /** Whether a request of the server is open at the client of a call: further requests may belong to that call too. */
   get engaged(): boolean {
-    return this.#asks.engaged;
+    return this.#serverRequests.engaged;
   }
 
   /** The call was cancelled. A pipe is read in order: a server that answers a ping has read the cancellation before it. */
@@ -245,27 +245,25 @@ export class ServerMessages<C extends MessageSource> {
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
     this.#attribution.withdrawn(id);
     const ping = this.#connection.post(PING);
-    ping.pending.answer.then(
-      () => this.#attribution.late(id),
-      () => {},
-    );
+    const confirm = (): void => this.#attribution.cancelConfirmed(id);
+    ping.pending.answer.then(confirm, () => {});
   }
 
   /** Task progress arrives after the answer that started the task (utilities/tasks §Progress), under the token of its call. */
-  #lastsOn(id: number, { token, wire, request, exchange }: PendingRequest): void {
+  #keepProgressToken(id: number, { token, wire, request, exchange }: PendingRequest): void {
     if (token === null || request === null || bodyField(request, 'task') === null) return;
-    this.#lasting.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });
-    if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
+    this.#taskTokens.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });
+    if (this.#taskTokens.size > MAX_TASK_TOKENS) this.#taskTokens.delete(this.#taskTokens.keys().next().value!);
   }
 
   /** The attempt is lost, though its call may be retried: its input requests are cancelled. */
   lost(pending: PendingRequest): void {
-    this.#asks.lost(pending);
+    this.#serverRequests.lost(pending);
   }
 
   close(): void {
     this.#held = [];
-    this.#asks.close();
+    this.#serverRequests.close();
   }
 
   #notified(message: Message, stream: number): void {
@@ -277,7 +275,7 @@ export class ServerMessages<C extends MessageSource> {
     if (announcesList) owner.listChanged(this.#connection, message);
     const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
     if (tagged !== null) {
-      const listen = this.#pending.get(namedRequest(this.#pending, message.bytes, tagged.start, tagged.end));
+      const listen = this.#pending.get(matchRequestId(this.#pending, message.bytes, tagged.start, tagged.end));
       if (listen?.method === LISTEN) {
         listen.onNotification?.(message);
         emitFor(listen, message, tagged, listen.request?.id ?? '');
@@ -297,27 +295,28 @@ export class ServerMessages<C extends MessageSource> {
   #progress(message: Message, stream: number): void {
     const { owner } = this.#deps;
     const range = bodyField(message, 'progressToken');
-    const id = range === null ? 0 : ownId(message.bytes, range.start, range.end);
+    const id = range === null ? 0 : parseRequestId(message.bytes, range.start, range.end);
     const isIts = (one: { readonly wire: string } | undefined): boolean =>
       range !== null && one !== undefined && isText(message.bytes, range.start, range.end, one.wire);
     const pending = this.#pending.get(id);
-    const lasting = this.#lasting.get(id);
+    const taskToken = this.#taskTokens.get(id);
     // A call whose client sent no token has none on the wire either: the server invented this one.
     if (isIts(pending) && pending!.token !== null) {
       pending!.progressed?.();
       emitFor(pending!, message, range!, pending!.token!, this.#flow(stream));
-    } else if (isIts(lasting)) {
-      const restored = replaced(message, range!, lasting!.token);
-      if (lasting!.exchange === null) owner.notified(this.#connection, restored);
-      else lasting!.exchange.emit(restored);
+    } else if (isIts(taskToken)) {
+      const restored = replaced(message, range!, taskToken!.token);
+      if (taskToken!.exchange === null) owner.notified(this.#connection, restored);
+      else taskToken!.exchange.emit(restored);
     } else owner.dropped('unmatched');
   }
 
   #cancelled(message: Message, stream: number): void {
     const range = bodyField(message, 'requestId');
-    const id = range === null ? 0 : namedRequest(this.#pending, message.bytes, range.start, range.end);
+    const id = range === null ? 0 : matchRequestId(this.#pending, message.bytes, range.start, range.end);
     const listen = this.#pending.get(id);
-    const asked = range === null ? undefined : this.#asks.get(message.bytes.toString('latin1', range.start, range.end));
+    const asked =
+      range === null ? undefined : this.#serverRequests.get(message.bytes.toString('latin1', range.start, range.end));
     if (range !== null && message.era === 'stateless' && listen?.method === LISTEN) {
       emitFor(listen, message, range, listen.request?.id ?? '');
       const error = new GatewayError('UNKNOWN', `${this.#deps.server} ended the subscription`);
@@ -336,15 +335,15 @@ export class ServerMessages<C extends MessageSource> {
   #asked(message: Message, stream: number): void {
     if (message.method === 'ping') this.#connection.answer([result(message.id, '{}', message.era).bytes]);
     else if (message.era === 'stateless') this.#refuse(message, 'servers send no requests in this revision');
-    else if (this.#asks.size >= MAX_ASKS || this.#held.length >= MAX_HELD)
+    else if (this.#serverRequests.size >= MAX_ASKS || this.#held.length >= MAX_HELD)
       this.#refuse(message, 'too many requests at once');
-    else if (this.#asks.has(message.id)) this.#deps.owner.dropped('unmatched');
+    else if (this.#serverRequests.has(message.id)) this.#deps.owner.dropped('unmatched');
     else this.#broker(message, stream);
   }
 
   /** Finds the one client that may be asked; the request never reaches another client. */
   #broker(message: Message, stream: number): void {
-    const pending = this.#attribution.concerned(message, stream);
+    const pending = this.#attribution.callForRequest(message, stream);
     if (pending === 'unknown') {
       this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
     } else if (pending !== null && pending.exchange !== null) {
@@ -372,8 +371,8 @@ export class ServerMessages<C extends MessageSource> {
     // Without a span of its call there is none here.
     const span = pending !== null && parent === null ? null : (tracer?.begin('server', parent) ?? null);
     span?.describe(message.method, { 'mcp.method.name': message.method, 'trunkline.server': server });
-    const given = span === null ? ask(message) : endedByAnswer(span, ask(withTrace(message, span.traceparent)));
-    this.#asks.answerWith(message, pending, given);
+    const given = span === null ? ask(message) : endSpanWithAnswer(span, ask(withTrace(message, span.traceparent)));
+    this.#serverRequests.answerWith(message, pending, given);
   }
 
   #refuse(message: Message, text: string): void {

@@ -40,8 +40,8 @@ function gateway(engine: FakeDocker, run: string) {
     owner: 'mine',
     run,
     environment: { DOCKER_HOST: `unix://${engine.socket}` },
-    swept: (count) => swept.push(count),
-    left: (id, reason) => left.push(`${id} ${reason}`),
+    onOrphansRemoved: (count) => swept.push(count),
+    onRemovalFailed: (id, reason) => left.push(`${id} ${reason}`),
   });
   const transport = new DockerTransport({
     server: 'fake',

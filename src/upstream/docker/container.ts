@@ -161,9 +161,9 @@ interface ContainerHostDeps {
   readonly run: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Called with the number of containers of a killed gateway that were removed. */
-  readonly swept: (count: number) => void;
+  readonly onOrphansRemoved: (count: number) => void;
   /** Called for each of them that the engine failed to remove. */
-  readonly left: (id: string, reason: string) => void;
+  readonly onRemovalFailed: (id: string, reason: string) => void;
 }
 
 /** Timeout of engine requests, except for those that wait until a container ends. */
@@ -203,7 +203,7 @@ export class ContainerHost {
 
   /** Opens the engine and removes containers of the same owner that another process started: it was killed before it could. */
   async #begin(written: string | null): Promise<Engine> {
-    const { owner, run, environment, swept, left } = this.#deps;
+    const { owner, run, environment, onOrphansRemoved, onRemovalFailed } = this.#deps;
     const engine = new Engine(written, environment, ENGINE_TIMEOUT_MS);
     const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
     const body = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
@@ -215,11 +215,11 @@ export class ContainerHost {
         await removeContainer({ engine, id });
         count++;
       } catch (error) {
-        left(id, messageOf(error));
+        onRemovalFailed(id, messageOf(error));
       }
     };
     await Promise.all(orphans.map(remove));
-    if (count > 0) swept(count);
+    if (count > 0) onOrphansRemoved(count);
     return engine;
   }
 }

@@ -36,7 +36,7 @@ export function failureClass(error: GatewayError): FailureClass {
 }
 
 /** Whether the node may not start the server before it has its lease. */
-export function lacksLease(error: GatewayError): boolean {
+export function isMissingLease(error: GatewayError): boolean {
   return causes(error).some((at) => at instanceof NoLease);
 }
 

@@ -37,7 +37,7 @@ test('fault:F28 a process that its node may not use is neither probed nor ended;
     { clock, logger: Logger.silent() } as unknown as UpstreamSetDeps,
     { maxProcesses: 1, maxTimeoutMs: 1, pool: POOL_DEFAULTS },
     { ...UPSTREAM_TIMES, pingMs: PING_MS },
-    { replace: () => void gone++, healthTurned() {} } as unknown as PartEvents,
+    { replace: () => void gone++, healthChanged() {} } as unknown as PartEvents,
   );
   const pool = { connections: () => [deaf as unknown as Connection] };
   const health = new ServerHealth(context, pool);

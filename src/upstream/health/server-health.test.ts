@@ -230,7 +230,7 @@ test('S3.8 S3.11 a tool error, a refusal and a cancelled call are not failures o
 
 test('S3.11 S3.6 check:F8 a change of health is reported once, whichever check finds it', () => {
   const turns: (string | null)[] = [];
-  const events = { healthTurned: (reason: string | null) => void turns.push(reason) };
+  const events = { healthChanged: (reason: string | null) => void turns.push(reason) };
   const health = new ServerHealth({ events } as unknown as ServerContext, { connections: () => [] });
   assert.equal(health.reason, null);
   for (let i = 0; i < 5; i++) health.callFailed(lost());

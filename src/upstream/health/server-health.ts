@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
-import { request } from '../../protocol/compose.ts';
+import { PING } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/handshake-results.ts';
 import type { Connection } from '../connection/connection.ts';
 import { asGatewayError } from '../connection/failures.ts';
@@ -16,7 +16,7 @@ const UNSENT_TILL_GONE = 3;
 /** Pings the server in the connection's era. Any answer counts. Rejects with GatewayError. */
 async function ping(connection: Connection, timeoutMs: number): Promise<void> {
   const { era, profile } = connection;
-  const message = era === 'stateless' ? discoverRequest('0', profile) : request('ping', '0', null, 'stateful');
+  const message = era === 'stateless' ? discoverRequest('0', profile) : PING;
   await connection.ask(message, timeoutMs);
 }
 
@@ -113,7 +113,7 @@ export class ServerHealth {
     const before = this.reason;
     this.#callReason = callReason;
     this.#probeReason = probeReason;
-    if ((this.reason === null) !== (before === null)) this.#context.events.healthTurned(this.reason);
+    if ((this.reason === null) !== (before === null)) this.#context.events.healthChanged(this.reason);
   }
 
   /** Starts probing when the server is up or the probe interval has changed. */

@@ -1,9 +1,9 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { messageOf } from '../../model/thrown.ts';
-import { ownEra } from '../connection/spoken-eras.ts';
+import { ownEra } from '../connection/supported-eras.ts';
 import type { UpstreamParts } from '../upstream-parts.ts';
 
 /** How long a list waits for a server's address to answer; a server that is silent for longer usually fails to start. */
@@ -26,7 +26,7 @@ export class ClientCatalogs {
   #known(client: ClientProfile): ServerCatalog | null {
     const { eras, catalogs, supervisor } = this.#parts;
     const { fingerprint } = this.#listedAs(client);
-    const era = eras.servedIn(client);
+    const era = eras.eraFor(client);
     if (era !== null) return this.#own(client) ?? catalogs.known(fingerprint, era);
     const own = ownEra(client);
     const known = catalogs.known(fingerprint, own);
@@ -39,7 +39,7 @@ export class ClientCatalogs {
   async get(client: ClientProfile, patienceMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const { eras, catalogs, supervisor } = this.#parts;
     if (amongOthers && !supervisor.up) return this.#amongOthers(client, patienceMs);
-    const era = eras.servedIn(client);
+    const era = eras.eraFor(client);
     if (era !== null) return this.#own(client) ?? catalogs.get(this.#listedAs(client), era, patienceMs);
     const listed = this.#settled(client, patienceMs);
     const known = this.known(client);
@@ -71,7 +71,7 @@ export class ClientCatalogs {
 
   /** A list over many servers waits for a start that is due or in progress, and does not start the server (F01). */
   async #amongOthers(client: ClientProfile, patienceMs: number): Promise<ServerCatalog | null> {
-    const listed = this.#parts.supervisor.begunFor(client).then((up) => (up ? this.get(client, patienceMs) : null));
+    const listed = this.#parts.supervisor.waitForStart(client).then((up) => (up ? this.get(client, patienceMs) : null));
     const known = this.known(client);
     if (known !== null) return known;
     if (!this.#reached) await this.#within(this.#left(Math.min(patienceMs, REACH_MS)), listed);
@@ -93,7 +93,7 @@ export class ClientCatalogs {
   }
 
   async #within(waitMs: number, listed: Promise<unknown>): Promise<void> {
-    if (waitMs > 0) await within(this.#parts.context.deps.clock, waitMs, listed, () => {});
+    if (waitMs > 0) await withTimeout(this.#parts.context.deps.clock, waitMs, listed, () => {});
   }
 
   /** The first listing for a client whose era must be detected. Never rejects. */
@@ -121,6 +121,6 @@ export class ClientCatalogs {
   }
 
   #era(client: ClientProfile): Era {
-    return this.#parts.eras.servedIn(client) ?? ownEra(client);
+    return this.#parts.eras.eraFor(client) ?? ownEra(client);
   }
 }

@@ -10,6 +10,7 @@ import {
   type InvalidItem,
   LIST_KINDS,
   type ListKind,
+  NO_LIST,
   type ServerCatalog,
 } from '../../model/server-catalog.ts';
 import { errorCode } from '../../protocol/body.ts';
@@ -18,7 +19,7 @@ import { elements, field, fields, type Range, stringValue } from '../../protocol
 import { discoverRequest, handshakeFromDiscover } from '../../protocol/handshake-results.ts';
 import { scanHeaderParams } from '../../protocol/headers.ts';
 import { cacheHints } from '../../protocol/list-freshness.ts';
-import { hardToRead, MAX_PAGE_ITEMS, soundPage } from '../../protocol/list-page.ts';
+import { MAX_PAGE_ITEMS, portabilityFault, sanitizePage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { matchableTemplates } from '../../protocol/uri-template.ts';
@@ -33,7 +34,6 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_COMPLAINTS = 100;
 /** A handshake result this recent is not requested again. */
 const JUST_NOW_MS = 1_000;
-const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
 interface Listed {
   readonly catalog: ServerCatalog;
@@ -148,7 +148,7 @@ class Listing {
         complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
         return null;
       }
-      const { page, cut, invalid } = soundPage(list, answer.body, answer.era);
+      const { page, cut, invalid } = sanitizePage(list, answer.body, answer.era);
       if (cut)
         complaints.unshift(`${list.method}: a page has more than ${MAX_PAGE_ITEMS} items, the rest is not offered`);
       for (const one of invalid) this.#leaveOut({ list: list.method, page: pages.length, ...one });
@@ -198,7 +198,7 @@ class Listing {
         this.#complain(`${method}: the tool ${JSON.stringify(key.slice(0, 200))} is not offered: ${fault}`);
       const bytes = page.subarray(item.start, item.end);
       // The server's own endpoint still lists it: it is JSON and makes no other list unusable there.
-      const reason = hardToRead(bytes);
+      const reason = portabilityFault(bytes);
       if (reason !== '') {
         const name = key.slice(0, 200).toWellFormed();
         this.#leaveOut({ list: method, page: pageNumber, index, item: name, reason });

@@ -118,7 +118,7 @@ test('S2.6 a client waits up to two seconds for lists that a process has just re
   await use(two);
   await bench.clock.advance(5_000);
   const listed = async (client: ClientProfile, ms: number): Promise<boolean | 'waits'> => {
-    const found = bench.set.foundMeanwhile('a', toolCall(client));
+    const found = bench.set.awaitPendingLists('a', toolCall(client));
     await settled();
     await bench.clock.advance(ms);
     return Promise.race([found, Promise.resolve('waits' as const)]);

@@ -16,12 +16,12 @@ export interface CatalogEntry {
   /** The catalog; for an own process, null if it equals that of a fresh process. */
   catalog: ServerCatalog | null;
   /** The connection of the last or current listing. */
-  over: Connection | null;
+  listedOver: Connection | null;
   /** The run of the server in which it was last listed; 0 for a remembered catalog. */
   listedIn: number;
   listing: Promise<void> | null;
   /** The server changed during the listing: list again. */
-  again: boolean;
+  relistNeeded: boolean;
   /** Monotonic time before which it is not listed again. */
   pausedUntil: number;
   /** Consecutive failures. */
@@ -31,8 +31,8 @@ export interface CatalogEntry {
 }
 
 export function newCatalogEntry(profile: ClientProfile, era: Era, own: Connection | null): CatalogEntry {
-  const state = { listedIn: 0, listing: null, again: false, pausedUntil: 0, failures: 0, disarm: () => {} };
-  return { era, profile, own, catalog: null, over: null, ...state };
+  const state = { listedIn: 0, listing: null, relistNeeded: false, pausedUntil: 0, failures: 0, disarm: () => {} };
+  return { era, profile, own, catalog: null, listedOver: null, ...state };
 }
 
 /** Minimum time between two listings of a fresh process because of differing lists of a session's process. */
@@ -83,13 +83,13 @@ export class OwnLists {
     // More processes do not cause more listings of a server whose listings fail (F7).
     own.pausedUntil = Math.max(common.pausedUntil, ...this.#entries.values().map(({ pausedUntil }) => pausedUntil));
     this.#entries.set(connection, own);
-    return common.over === connection ? null : own;
+    return common.listedOver === connection ? null : own;
   }
 
   /** The connection ended: until its client has another one, the client sees the catalog of a fresh process. */
   ended(connection: Connection): void {
     const own = this.#drop(connection);
-    if (own?.catalog != null) this.#tell(own, own.catalog, this.#common(own).catalog);
+    if (own?.catalog != null) this.#notifyChanged(own, own.catalog, this.#common(own).catalog);
   }
 
   /** Stores what the process listed. Resolves with the common entry if that should be listed again, else with null. */
@@ -105,7 +105,7 @@ export class OwnLists {
     this.#set(own, digest === common.catalog?.digest ? null : kept);
     const after = own.catalog ?? common.catalog;
     if (after === before) return null;
-    this.#tell(own, before, after);
+    this.#notifyChanged(own, before, after);
     return own.catalog !== null && this.#isDoubtful(common) ? common : null;
   }
 
@@ -113,18 +113,18 @@ export class OwnLists {
   split(common: CatalogEntry, before: ServerCatalog | null): void {
     const kept = before === null ? null : { ...before, own: true as const };
     for (const own of this.#entries.values()) {
-      if (this.#common(own) !== common || own.own === common.over) continue;
+      if (this.#common(own) !== common || own.own === common.listedOver) continue;
       if (own.catalog === null && kept !== null) this.#set(own, kept);
       else if (own.catalog?.digest === common.catalog?.digest) this.#set(own, null);
       else continue;
-      this.#tell(own, null, null);
+      this.#notifyChanged(own, null, null);
     }
   }
 
   /** Whether a fresh process should be listed again, because it may have changed as the client's process did. */
   #isDoubtful(common: CatalogEntry): boolean {
     const { clock } = this.#context.deps;
-    if (common.listing !== null || clock.now() < this.#doubtAfter || this.#pool.room !== 'free') return false;
+    if (common.listing !== null || clock.now() < this.#doubtAfter || this.#pool.capacity !== 'free') return false;
     this.#doubtAfter = clock.now() + DOUBT_EVERY_MS;
     return true;
   }
@@ -147,7 +147,7 @@ export class OwnLists {
     return own;
   }
 
-  #tell({ profile, own }: CatalogEntry, before: ServerCatalog | null, after: ServerCatalog | null): void {
+  #notifyChanged({ profile, own }: CatalogEntry, before: ServerCatalog | null, after: ServerCatalog | null): void {
     this.#context.events.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
   }
 }

@@ -1,9 +1,9 @@
-import { kindOf } from '../../model/caller-part.ts';
+import { kindOf } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
-import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
+import { type InvalidItem, type ServerCatalog, toolsByName } from '../../model/server-catalog.ts';
 import { messageOf } from '../../model/thrown.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
@@ -25,7 +25,7 @@ const MAX_INVALID = 100;
 /** Attempts of one listing if the gateway itself closes each connection meanwhile. */
 const MAX_CONNECTIONS = 3;
 /** Maximum of client kinds remembered per server and era; dropped ones are listed again when they return. */
-const MAX_SHELVES = 64;
+const MAX_ENTRIES = 64;
 
 /**
  * The catalogs of one server: one per era and capability fingerprint. Remembered ones of an earlier process are served until
@@ -96,7 +96,7 @@ export class ServerCatalogs {
 
   tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
     const catalog = own ?? this.known(fingerprint, era) ?? this.ofOthers(era);
-    return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
+    return catalog === null ? null : (toolsByName(catalog).get(name)?.bytes ?? null);
   }
 
   /** The server was restarted: known catalogs may be out of date. */
@@ -116,7 +116,7 @@ export class ServerCatalogs {
     const mayList = entry.listing === null && this.#context.deps.clock.now() >= entry.pausedUntil;
     const listing = mayList ? this.#refresh(entry, null) : entry.listing;
     if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
-    await within(this.#context.deps.clock, waitMs, listing, () => {});
+    await withTimeout(this.#context.deps.clock, waitMs, listing, () => {});
     return entry.catalog;
   }
 
@@ -130,7 +130,7 @@ export class ServerCatalogs {
    * The connection now serves this kind of client: lists for this kind, unless that was done in this run, and the lists of the
    * client's own process, unless they were just read.
    */
-  useful(profile: ClientProfile, connection: Connection): void {
+  onConnectionAvailable(profile: ClientProfile, connection: Connection): void {
     const entry = this.#entry(profile, connection.era);
     if (entry.listedIn !== this.#run && entry.listing === null) void this.#relist(entry, connection);
     const own = this.own.add(connection);
@@ -142,7 +142,7 @@ export class ServerCatalogs {
    * that the connection presents.
    */
   async relistOver(connection: Connection): Promise<void> {
-    if (connection.era === 'stateful') return this.#relist(this.#shelfOf(connection), connection);
+    if (connection.era === 'stateful') return this.#relist(this.#entryFor(connection), connection);
     const listed = [...this.#entries[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
     await Promise.all(listed.map((entry) => this.#relist(entry, connection)));
   }
@@ -158,7 +158,7 @@ export class ServerCatalogs {
   async refreshListed(era: Era): Promise<void> {
     const again = async (entry: CatalogEntry): Promise<void> => {
       if (entry.listing === null) return this.#relist(entry, null);
-      entry.again = true;
+      entry.relistNeeded = true;
       await entry.listing;
       await entry.listing;
     };
@@ -173,7 +173,7 @@ export class ServerCatalogs {
 
   /** The current listing of what this kind of client sees on this connection; null for none. */
   listing(profile: ClientProfile, connection: Connection): Promise<void> | null {
-    return this.#shelfOf(connection, profile).listing;
+    return this.#entryFor(connection, profile).listing;
   }
 
   /** A new connection: lists over it, unless the first listing of this run is in progress and finds the same. */
@@ -181,7 +181,7 @@ export class ServerCatalogs {
     const own = this.own.of(connection);
     const entry = this.#entry(connection.profile, connection.era);
     if (own !== null) {
-      if (own.listing === null && entry.over !== connection) return this.#relist(own, connection);
+      if (own.listing === null && entry.listedOver !== connection) return this.#relist(own, connection);
       return own.listing ?? entry.listing ?? Promise.resolve();
     }
     return entry.listing !== null && entry.listedIn !== this.#run ? entry.listing : this.#relist(entry, connection);
@@ -200,13 +200,13 @@ export class ServerCatalogs {
 
   #refresh(entry: CatalogEntry, connection: Connection | null): Promise<void> {
     if (entry.listing !== null) {
-      entry.again ||= connection !== null;
+      entry.relistNeeded ||= connection !== null;
       return entry.listing;
     }
     entry.listing = this.#list(entry, connection).finally(() => {
       entry.listing = null;
-      if (!entry.again) return;
-      entry.again = false;
+      if (!entry.relistNeeded) return;
+      entry.relistNeeded = false;
       void this.#refresh(entry, connection?.ready === true ? connection : null);
     });
     return entry.listing;
@@ -219,13 +219,13 @@ export class ServerCatalogs {
     entry.disarm();
     try {
       if (entry.own?.ready === false) return;
-      entry.over = given;
+      entry.listedOver = given;
       connection = entry.own ?? given;
       if (connection?.ready !== true) {
         await this.#supervisor.readyFor(entry.profile, entry.era);
         connection = await this.#connections.forListing(entry.profile, entry.era);
       }
-      entry.over = connection;
+      entry.listedOver = connection;
       const run = this.#run;
       const before = entry.catalog ?? (entry.own === null ? null : this.#entry(entry.profile, entry.era).catalog);
       const wall = clock.wall();
@@ -239,7 +239,7 @@ export class ServerCatalogs {
         entry.listedIn = run;
       };
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
-      this.#tellInvalid(invalid);
+      this.#reportInvalid(invalid);
       if (entry.own !== null) {
         taken();
         const doubtful = await this.own.keep(entry, catalog);
@@ -260,7 +260,7 @@ export class ServerCatalogs {
     } catch (error) {
       // The connection may have belonged to a client whose session ended: that says nothing about the server.
       if (entry.own?.live === false) return;
-      const closedByUs = connection !== null && !connection.live && connection.ended === null;
+      const closedByUs = connection !== null && !connection.live && connection.closedReason === null;
       if (closedByUs && this.#supervisor.up) return left > 1 ? this.#list(entry, null, left - 1) : undefined;
       entry.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
       entry.failures++;
@@ -275,7 +275,7 @@ export class ServerCatalogs {
     }
   }
 
-  #tellInvalid(invalid: readonly InvalidItem[]): void {
+  #reportInvalid(invalid: readonly InvalidItem[]): void {
     for (const item of invalid) {
       const text = JSON.stringify(item);
       if (this.#reported.size === MAX_INVALID || this.#reported.has(text)) continue;
@@ -283,11 +283,11 @@ export class ServerCatalogs {
       const { deps, logger, name } = this.#context;
       logger.warn('list_item_invalid', { ...item });
       const [itemName, reason] = [this.#context.redacted(item.item), this.#context.redacted(item.reason)];
-      deps.news?.listItemInvalid(name, { ...item, item: itemName, reason });
+      deps.listener?.listItemInvalid(name, { ...item, item: itemName, reason });
     }
   }
 
-  #shelfOf(connection: Connection, profile: ClientProfile = connection.profile): CatalogEntry {
+  #entryFor(connection: Connection, profile: ClientProfile = connection.profile): CatalogEntry {
     return this.own.of(connection) ?? this.#entry(profile, connection.era);
   }
 
@@ -295,7 +295,7 @@ export class ServerCatalogs {
     const entries = this.#entries[era];
     const known = entries.get(profile.fingerprint);
     if (known !== undefined) return known;
-    if (entries.size >= MAX_SHELVES) {
+    if (entries.size >= MAX_ENTRIES) {
       const given = entries.values().find((entry) => entry !== this.#latest && entry.listing === null);
       given?.disarm();
       if (given !== undefined) entries.delete(given.profile.fingerprint);
@@ -309,17 +309,6 @@ export class ServerCatalogs {
 export interface RememberedCatalog {
   readonly profile: ClientProfile;
   readonly catalog: ServerCatalog;
-}
-
-const TOOLS = new WeakMap<ServerCatalog, ReadonlyMap<string, Buffer>>();
-
-function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
-  let tools = TOOLS.get(catalog);
-  if (tools === undefined) {
-    tools = new Map(catalog.lists.tools.items.map((item) => [item.key, item.bytes]));
-    TOOLS.set(catalog, tools);
-  }
-  return tools;
 }
 
 /** Connection digest, era and capabilities; a start without a client presents these capabilities. */

@@ -4,7 +4,7 @@ import type { Era } from '../../model/message.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { asGatewayError, EraUnspoken } from '../connection/failures.ts';
+import { asGatewayError, EraUnsupported } from '../connection/failures.ts';
 import {
   isReplica,
   keysOfSession,
@@ -63,23 +63,23 @@ export class ClientConnections {
   /** Connections that a crash ended, by session key; the next start of the server reopens them. */
   readonly lost = new Map<string, WantedConnection>();
   readonly #context: ServerContext;
-  readonly #by: PoolParts;
+  readonly #parts: PoolParts;
   /** Tests whether the server accepts `initialize`, on the connection of the first client that needs it. */
-  #asking: Promise<Connection> | null = null;
+  #eraProbe: Promise<Connection> | null = null;
 
-  constructor(context: ServerContext, by: PoolParts) {
+  constructor(context: ServerContext, parts: PoolParts) {
     this.#context = context;
-    this.#by = by;
-    this.pool = new SessionPool(context, by);
+    this.#parts = parts;
+    this.pool = new SessionPool(context, parts);
     this.replicas = new Replicas(context, this.pool);
   }
 
   /** The key of the connection that serves the client's requests of this method; null while the era is unknown. */
   keyOf(client: ClientProfile, method = ''): string | null {
-    const era = this.#by.eras.servedIn(client);
+    const era = this.#parts.eras.eraFor(client);
     if (era === null) return null;
     const replicas = this.replicas.of(era);
-    if (replicas !== null) return replicas.placed(client, method).key;
+    if (replicas !== null) return replicas.replicaFor(client, method).key;
     return sessionKey(client, isolationOf(this.#context.server, era), era);
   }
 
@@ -88,11 +88,11 @@ export class ClientConnections {
     const key = this.keyOf(client, method);
     if (key === null) return null;
     const connection = this.pool.ready(key);
-    return this.#isAside(connection, method) ? this.pool.ready(this.#lane(key)) : connection;
+    return this.#mustAvoid(connection, method) ? this.pool.ready(this.#lane(key)) : connection;
   }
 
   /** Whether a request must avoid this connection, where a server request is open; never with isolation `principal`. */
-  #isAside(connection: Connection | null, method: string): boolean {
+  #mustAvoid(connection: Connection | null, method: string): boolean {
     return connection?.engaged === true && takesInput(method) && this.#context.server.isolation !== 'principal';
   }
 
@@ -101,10 +101,10 @@ export class ClientConnections {
     return this.#inEra(client, (era) => {
       const wanted = this.#wanted(client, era, method);
       const first = this.pool.ready(wanted.key);
-      if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted, by);
+      if (first === null || !this.#mustAvoid(first, method)) return this.pool.acquire(wanted, by);
       const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
       // Sharing the first connection, with refused server requests, is better than waiting for room or failing.
-      const patient = this.pool.room === 'none' ? null : by;
+      const patient = this.pool.capacity === 'none' ? null : by;
       const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) }, patient);
       return aside.catch((error) => {
         if (error instanceof GatewayError && error.code === 'OVERLOADED' && first.ready) return first;
@@ -123,7 +123,7 @@ export class ClientConnections {
 
   /** Determines the client's era, if that needs a connection. Rejects with GatewayError. */
   async settle(client: ClientProfile): Promise<void> {
-    if (this.#by.eras.servedIn(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
+    if (this.#parts.eras.eraFor(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
   }
 
   /** A connection to list the server over for this kind of client; never one that only a session needs. */
@@ -132,30 +132,30 @@ export class ClientConnections {
       return this.replicas.of(era)?.any() ?? this.pool.acquire(this.#wanted(profile, era));
     }
     // A session may have changed its process, which is not visible to other clients.
-    const unused = this.#by.quota !== null;
+    const unused = this.#parts.quota !== null;
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
     return live ?? this.pool.openWarm(profile, era);
   }
 
   /** The first connection of a start: in this era if the server is known to speak it, else in the server's. */
   async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
-    const { connector, eras } = this.#by;
+    const { connector, eras } = this.#parts;
     eras.restarted();
-    const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
+    const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.acceptsBoth);
     const want = this.#wanted(profile, 'stateful');
     if (eras.newest !== 'stateless' || known) {
       const opened = connector.resumable(want) || (await connector.opened(want));
       if (opened) return this.pool.acquire(want);
     }
-    const presented = this.#context.server.isolation === 'shared' ? this.#context.neutral : profile;
+    const presented = this.#context.server.isolation === 'shared' ? this.#context.placeholderProfile : profile;
     const connection = await this.pool.openWarm(presented, known ? 'stateful' : null, attempt).catch((error) => {
-      if (error instanceof EraUnspoken) return this.pool.openWarm(presented, null, attempt);
+      if (error instanceof EraUnsupported) return this.pool.openWarm(presented, null, attempt);
       throw error;
     });
     const { era } = connection;
     if (isolationOf(this.#context.server, era) !== 'shared') return connection;
     const shared = this.#wanted(profile, era);
-    if (!connector.joins(shared)) {
+    if (!connector.usesSharedSession(shared)) {
       this.pool.promoteWarm(shared.key, shared.tenancy);
       return connection;
     }
@@ -168,7 +168,7 @@ export class ClientConnections {
    * Reopens what a crash ended, as parts of this attempt; resolves with the first open connection, or null. Processes hold
    * state and start at once; HTTP sessions wait for their client's next call. Rejects if all of them fail.
    */
-  async bringBack(attempt: Attempt): Promise<Connection | null> {
+  async reopenLost(attempt: Attempt): Promise<Connection | null> {
     const wanted = [...this.lost.values()].filter(({ tenancy }) => this.#context.local || tenancy.kind === 'shared');
     this.lost.clear();
     try {
@@ -186,7 +186,7 @@ export class ClientConnections {
     } catch (cause) {
       const error = asGatewayError(cause, this.#context.name);
       if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
-      if (error instanceof EraUnspoken || error instanceof OwnedElsewhere) return null;
+      if (error instanceof EraUnsupported || error instanceof OwnedElsewhere) return null;
       this.lost.set(want.key, want);
       throw error;
     }
@@ -194,9 +194,9 @@ export class ClientConnections {
 
   /** The profile whose catalog the client sees: a shared stateful connection presents no client's capabilities. */
   listedAs(client: ClientProfile): ClientProfile {
-    const era = this.#by.eras.servedIn(client);
+    const era = this.#parts.eras.eraFor(client);
     const isolation = era === null ? this.#context.server.isolation : isolationOf(this.#context.server, era);
-    return isolation === 'shared' && era !== 'stateless' ? this.#context.neutral : client;
+    return isolation === 'shared' && era !== 'stateless' ? this.#context.placeholderProfile : client;
   }
 
   /** Runs work that waits for the client's connection; a session that ends meanwhile keeps no connection. */
@@ -205,10 +205,10 @@ export class ClientConnections {
   }
 
   release(sessionId: string): void {
-    const { connector, eras } = this.#by;
-    const { neutral, deps, server } = this.#context;
+    const { connector, eras } = this.#parts;
+    const { placeholderProfile, deps, server } = this.#context;
     const keepsSessions = server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
-    const mayHaveOne = keepsSessions && (eras.newest !== 'stateless' || eras.both);
+    const mayHaveOne = keepsSessions && (eras.newest !== 'stateless' || eras.acceptsBoth);
     this.#waiting.ended(sessionId);
     for (const [key, { tenancy }] of this.lost) if (sessionOf(tenancy) === sessionId) this.lost.delete(key);
     this.replicas.release(sessionId);
@@ -216,7 +216,7 @@ export class ClientConnections {
       const released = this.pool.release(key);
       if (released === null && key === sessionId && mayHaveOne) {
         // The server may still have a session; nodes with a connection on it end it first.
-        const end = (): void => void connector.end(key, neutral);
+        const end = (): void => void connector.end(key, placeholderProfile);
         if (connector.sharing) deps.clock.after(END_AFTER_MS, end);
         else end();
       } else connector.forget(key);
@@ -230,7 +230,7 @@ export class ClientConnections {
   }
 
   /** Returns a filter of session keys: those of this client, of the warm connection (`spare`), or (null) all. */
-  serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
+  keyFilter(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
     if (whose === null) return () => true;
     if (whose === 'spare') return (key) => key === NO_SESSION;
     const isolation = this.#context.server.isolation === 'principal' ? 'principal' : 'session';
@@ -245,19 +245,19 @@ export class ClientConnections {
    */
   async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
     for (;;) {
-      const era = this.#by.eras.servedIn(client);
-      const joined = era === null ? this.#asking : null;
+      const era = this.#parts.eras.eraFor(client);
+      const joined = era === null ? this.#eraProbe : null;
       try {
         if (joined !== null) await joined;
         else if (era !== null) return await open(era);
         else {
-          this.#asking = open('stateful').finally(() => {
-            this.#asking = null;
+          this.#eraProbe = open('stateful').finally(() => {
+            this.#eraProbe = null;
           });
-          return await this.#asking;
+          return await this.#eraProbe;
         }
       } catch (error) {
-        if (error instanceof EraUnspoken && this.#by.eras.servedIn(client) === 'stateless') continue;
+        if (error instanceof EraUnsupported && this.#parts.eras.eraFor(client) === 'stateless') continue;
         const calledOff = error instanceof GatewayError && error.code === 'CANCELLED';
         if (joined === null || !calledOff) throw error;
       }
@@ -266,10 +266,10 @@ export class ClientConnections {
 
   #wanted(client: ClientProfile, era: Era, method = ''): WantedConnection {
     const replicas = this.replicas.of(era);
-    if (replicas !== null) return replicas.placed(client, method).wanted;
+    if (replicas !== null) return replicas.replicaFor(client, method).wanted;
     const isolation = isolationOf(this.#context.server, era);
     const key = sessionKey(client, isolation, era);
-    if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#context.neutral };
+    if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#context.placeholderProfile };
     return { key, era, tenancy: tenancyOf(client, isolation), profile: client };
   }
 }

@@ -1,4 +1,4 @@
-import { NoRoom, type Room } from '../../model/gateway-error.ts';
+import { type ProcessCapacity, ProcessLimitReached } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -11,13 +11,13 @@ import {
   sessionOf,
   type WantedConnection,
 } from '../connection/session-key.ts';
-import type { SpokenEras } from '../connection/spoken-eras.ts';
-import type { ServerContext, Swept } from '../server-context.ts';
+import type { SupportedEras } from '../connection/supported-eras.ts';
+import type { PoolClosure, ServerContext } from '../server-context.ts';
 import type { StartQueue } from '../supervision/start-queue.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { ProcessQuota, QuotaPool } from './process-quota.ts';
-import { longestUnused, type Slot, type Unused } from './slot.ts';
+import { type EvictionCandidate, longestUnused, type Slot } from './slot.ts';
 
 /** How long the process of a client without a stream is kept, for its return. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
@@ -25,7 +25,7 @@ const GONE_MS = 5 * 60_000;
 /** Dependencies of one server's pool. */
 export interface PoolParts {
   readonly connector: Connector;
-  readonly eras: SpokenEras;
+  readonly eras: SupportedEras;
   readonly supervisor: Supervisor;
   /** The node's process limit; null for servers that are not child processes. */
   readonly quota: ProcessQuota | null;
@@ -36,7 +36,7 @@ export interface PoolParts {
 /** The connections of one server: how they count against the limits and when they are closed. `SessionPool` opens them. */
 export class PooledConnections implements QuotaPool {
   protected readonly context: ServerContext;
-  protected readonly by: PoolParts;
+  protected readonly parts: PoolParts;
   /** By session key; the warm connection under `NO_SESSION`. */
   protected readonly slots = new Map<string, Slot>();
   /** Replaced warm connections over which the server is still being listed. */
@@ -49,9 +49,9 @@ export class PooledConnections implements QuotaPool {
   readonly #running = new Set<Connection>();
   #starting = 0;
 
-  constructor(context: ServerContext, by: PoolParts) {
+  constructor(context: ServerContext, parts: PoolParts) {
     this.context = context;
-    this.by = by;
+    this.parts = parts;
   }
 
   /** The warm connection, which has no owner yet. */
@@ -105,38 +105,38 @@ export class PooledConnections implements QuotaPool {
 
   /** Whether the server has reached its own limit; the node may have room for more. */
   protected get serverFull(): boolean {
-    return this.by.quota !== null && this.#count >= this.context.server.limits.maxProcesses;
+    return this.parts.quota !== null && this.#count >= this.context.server.limits.maxProcesses;
   }
 
   protected get full(): boolean {
-    return this.serverFull || this.by.quota?.full === true;
+    return this.serverFull || this.parts.quota?.full === true;
   }
 
   /** What a process for a new session key would need. A warm connection that does not fit is closed for it. */
-  get room(): Room {
+  get capacity(): ProcessCapacity {
     if (!this.full || this.warm !== null) return 'free';
-    const yields = this.serverFull ? this.longestUnused() !== null : this.by.quota?.yields === true;
+    const yields = this.serverFull ? this.longestUnused() !== null : this.parts.quota?.canEvict === true;
     return yields ? 'idle' : 'none';
   }
 
   /** The number of processes and the limit; null if the server is not a child process. */
   get processes(): ServerStatus['processes'] {
-    return this.by.quota === null ? null : { running: this.#count, limit: this.context.server.limits.maxProcesses };
+    return this.parts.quota === null ? null : { running: this.#count, limit: this.context.server.limits.maxProcesses };
   }
 
   /** REFUSED, naming the limit that was reached. */
-  protected noRoom(): NoRoom {
+  protected capacityError(): ProcessLimitReached {
     const { name, server } = this.context;
     const text = this.serverFull
       ? `${name} runs ${server.limits.maxProcesses} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
       : `this node runs ${this.context.limits.maxProcesses} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
-    return new NoRoom(name, text);
+    return new ProcessLimitReached(name, text);
   }
 
   /** Reserves room for a connection until `started`, if needed by closing idle ones. False if there is none. */
-  protected takeRoom(): boolean {
-    while (this.full) if (!(this.serverFull ? this.yieldOne() : this.by.quota?.makeRoom())) return false;
-    this.by.quota?.take(this);
+  protected reserve(): boolean {
+    while (this.full) if (!(this.serverFull ? this.evictOne() : this.parts.quota?.evictOne())) return false;
+    this.parts.quota?.take(this);
     this.#starting++;
     return true;
   }
@@ -144,23 +144,23 @@ export class PooledConnections implements QuotaPool {
   /** `connection`: null if the start failed. */
   protected started(connection: Connection | null): void {
     this.#starting--;
-    if (connection === null) this.by.quota?.release();
+    if (connection === null) this.parts.quota?.release();
     else this.#running.add(connection);
   }
 
   /** The connection no longer counts against the limits: it has ended, or is being closed for another one. */
-  protected gone(connection: Connection): void {
-    if (this.#running.delete(connection)) this.by.quota?.release();
+  protected stopCounting(connection: Connection): void {
+    if (this.#running.delete(connection)) this.parts.quota?.release();
   }
 
-  longestUnused(): Unused | null {
+  longestUnused(): EvictionCandidate | null {
     return longestUnused(this.#all(), this.context);
   }
 
-  yieldOne(): boolean {
+  evictOne(): boolean {
     const slot = this.longestUnused()?.slot;
     if (slot?.connection == null) return false;
-    this.gone(slot.connection);
+    this.stopCounting(slot.connection);
     if (isExclusive(slot.tenancy) && slot.connection.era === 'stateful') this.#giveUp(slot, slot.connection, 'room');
     else {
       this.#forgetSlot(slot);
@@ -173,7 +173,7 @@ export class PooledConnections implements QuotaPool {
 
   /** The connection ended by itself: removes it and returns its owner; null if it was not pooled. */
   forget(connection: Connection): WantedConnection | null {
-    this.gone(connection);
+    this.stopCounting(connection);
     for (const [key, slot] of this.slots) {
       if (slot.connection !== connection) continue;
       this.slots.delete(key);
@@ -230,11 +230,11 @@ export class PooledConnections implements QuotaPool {
   }
 
   /** An HTTP session may stay open at its server, to be resumed; a process loses its state. */
-  #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
+  #giveUp(slot: Slot, connection: Connection, why: PoolClosure['why']): void {
     this.#forgetSlot(slot);
     const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
     void this.close(connection, resumable ? 'shutdown' : 'remove');
-    this.context.events.swept({ want: slot, connection, why, resumable });
+    this.context.events.closedByPool({ want: slot, connection, why, resumable });
   }
 
   #forgetSlot(slot: Slot): void {
@@ -249,7 +249,7 @@ export class PooledConnections implements QuotaPool {
     const slots = this.#all();
     for (const { connection } of slots) connection?.joined?.leaveWithServer();
     this.slots.clear();
-    this.by.quota?.leave(this);
+    this.parts.quota?.leave(this);
     await Promise.all(slots.map((slot) => this.end(slot, how)));
   }
 
@@ -266,7 +266,7 @@ export class PooledConnections implements QuotaPool {
       await connection.close(how);
     } finally {
       this.#closing.delete(connection);
-      this.gone(connection);
+      this.stopCounting(connection);
     }
   }
 

@@ -2,14 +2,14 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock } from '../../model/clock.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import type { NodeLimits } from '../server-context.ts';
-import type { Unused } from './slot.ts';
+import type { EvictionCandidate } from './slot.ts';
 
 /** One server's part of the node's processes. */
 export interface QuotaPool {
   /** The connection to close first when another one needs room; null if none may be closed. */
-  longestUnused(): Unused | null;
+  longestUnused(): EvictionCandidate | null;
   /** Closes that connection; false if there is none. */
-  yieldOne(): boolean;
+  evictOne(): boolean;
 }
 
 /** Longest wait of a call for room; a call waits at most half of its remaining time. */
@@ -17,7 +17,7 @@ const WAIT_MS = 2_000;
 /** Poll interval for idle processes while calls wait; a process can become idle in many places of the code. */
 const LOOK_MS = 10;
 
-interface RoomWaiter {
+interface QuotaWaiter {
   readonly attempt: Attempt;
   /** Takes a place, if needed by ending an idle process; false if that is impossible. */
   readonly take: () => boolean;
@@ -32,7 +32,7 @@ export class ProcessQuota {
   readonly #pools = new Set<QuotaPool>();
   readonly #clock: Clock;
   /** In order of arrival. */
-  readonly #waiters = new Set<RoomWaiter>();
+  readonly #waiters = new Set<QuotaWaiter>();
   #serving = false;
   #disarm: (() => void) | null = null;
   taken = 0;
@@ -61,13 +61,13 @@ export class ProcessQuota {
   }
 
   /** Whether any server has a process that can be ended for another. */
-  get yields(): boolean {
+  get canEvict(): boolean {
     return this.#first() !== null;
   }
 
   /** Ends the process that was unused for longest, of whichever server; false if all are in use. */
-  makeRoom(): boolean {
-    return this.#first()?.yieldOne() ?? false;
+  evictOne(): boolean {
+    return this.#first()?.evictOne() ?? false;
   }
 
   /** Takes a place, after earlier waiters; if a call waits for it, waits until a process is idle. False: there is no place. */
@@ -81,7 +81,7 @@ export class ProcessQuota {
     // `take` runs in its own server's error boundary, whichever server's call triggers it.
     const waiter = { attempt, take: AsyncResource.bind(take), until: this.#clock.now() + waitMs, taken };
     this.#waiters.add(waiter);
-    attempt.undoBy(() => this.#end(waiter, false));
+    attempt.setUndo(() => this.#end(waiter, false));
     this.#look();
     return taken.promise;
   }
@@ -112,9 +112,9 @@ export class ProcessQuota {
     this.#serving = false;
   }
 
-  #end(waiter: RoomWaiter, taken: boolean): void {
+  #end(waiter: QuotaWaiter, taken: boolean): void {
     this.#waiters.delete(waiter);
-    waiter.attempt.undoBy(null);
+    waiter.attempt.setUndo(null);
     waiter.taken.resolve(taken);
     if (this.#waiters.size > 0) return;
     this.#disarm?.();
@@ -123,7 +123,7 @@ export class ProcessQuota {
 
   #first(): QuotaPool | null {
     let first: QuotaPool | null = null;
-    let best: Unused | null = null;
+    let best: EvictionCandidate | null = null;
     for (const pool of this.#pools) {
       const unused = pool.longestUnused();
       if (unused === null) continue;

@@ -6,7 +6,7 @@ import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
 import { replicaKey, type WantedConnection } from '../connection/session-key.ts';
 import type { ServerContext } from '../server-context.ts';
-import { Affinity, holderOf, isFailing, Replica } from './replica.ts';
+import { Affinity, affinityKeyOf, isFailing, Replica } from './replica.ts';
 import type { SessionPool } from './session-pool.ts';
 
 /** Self-contained requests, which any replica can serve; others may refer to earlier ones. */
@@ -74,7 +74,7 @@ export class ReplicaSet {
       void this.halt();
       return false;
     }
-    if (answered) replica.supervisor.proved();
+    if (answered) replica.supervisor.markHealthy();
     replica.supervisor.crashed(error);
     return true;
   }
@@ -127,7 +127,7 @@ export class ReplicaSet {
         if (!this.#replicas.some((other) => other !== replica && serves(other))) {
           return `replica ${replica.number} of ${server} is the only one that serves, and goes on`;
         }
-        await this.#quiet(replica);
+        await this.#drain(replica);
         if (generation !== this.#generation) {
           replica.leaving = false;
           return `the replicas of ${server} were stopped meanwhile`;
@@ -152,9 +152,10 @@ export class ReplicaSet {
   }
 
   /** The replica that serves this client: the one it is bound to, or the least loaded one. `method`: '' if nothing is sent. */
-  placed(client: ClientProfile, method: string): Replica {
-    const holder = holderOf(client);
-    if (holder === null) return SPREAD.has(method) ? (this.#least() ?? this.#instanceNow()) : this.#instanceNow();
+  replicaFor(client: ClientProfile, method: string): Replica {
+    const holder = affinityKeyOf(client);
+    if (holder === null)
+      return SPREAD.has(method) ? (this.#least() ?? this.#currentPreferred()) : this.#currentPreferred();
     const talks = method !== '';
     const known = this.#affinity.of(holder, talks);
     if (known !== null && this.#ready(known) !== null) return known;
@@ -165,7 +166,7 @@ export class ReplicaSet {
     return replica;
   }
 
-  #instanceNow(): Replica {
+  #currentPreferred(): Replica {
     if (this.#preferred === null || this.#ready(this.#preferred) === null) {
       this.#preferred = this.#replicas.find((replica) => this.#ready(replica) !== null) ?? this.#replicas[0]!;
     }
@@ -195,7 +196,7 @@ export class ReplicaSet {
   }
 
   /** Stops new calls, removes the bindings with a notification of their sessions, and waits for calls in flight. */
-  async #quiet(replica: Replica): Promise<void> {
+  async #drain(replica: Replica): Promise<void> {
     replica.leaving = true;
     this.#unbind(replica);
     await replica.connection?.drained(this.#context.times.drainMs);
@@ -203,17 +204,17 @@ export class ReplicaSet {
 
   /** Removes a replica. */
   async #dismiss(replica: Replica): Promise<void> {
-    await this.#quiet(replica);
+    await this.#drain(replica);
     await replica.supervisor.stop();
     this.#context.events.changed();
   }
 
   #unbind(replica: Replica, cause: StateLoss = 'restarted'): void {
-    const talked = this.#affinity.releaseAll(replica);
+    const usedKeys = this.#affinity.releaseAll(replica);
     // A stateless server holds no state for a session.
     if (this.#era !== 'stateful') return;
     const { deps, name } = this.#context;
-    for (const sessionId of talked) deps.events.stateLost(name, sessionId, cause);
+    for (const sessionId of usedKeys) deps.events.stateLost(name, sessionId, cause);
   }
 }
 

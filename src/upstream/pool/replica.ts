@@ -46,13 +46,13 @@ export class Replica implements Supervised {
   /** The connection that the replica needs. */
   get wanted(): WantedConnection {
     const { era, key, number } = this;
-    return { era, key, tenancy: { kind: 'shared', replica: number }, profile: this.#context.neutral };
+    return { era, key, tenancy: { kind: 'shared', replica: number }, profile: this.#context.placeholderProfile };
   }
 
   async launch(attempt: Attempt): Promise<void> {
-    attempt.undoBy(() => void this.#pool.release(this.key));
+    attempt.setUndo(() => void this.#pool.release(this.key));
     await this.#pool.acquire(this.wanted, attempt);
-    attempt.undoBy(null);
+    attempt.setUndo(null);
   }
 
   async halt(): Promise<void> {
@@ -103,7 +103,7 @@ interface Binding {
   /** null for a client with a handle. */
   readonly sessionId: string | null;
   /** It sent requests to the replica, which may hold state for it. */
-  talked: boolean;
+  hasSentRequests: boolean;
 }
 
 /** Binds each session, and each client with a handle, to a replica. Other clients cannot be recognised. */
@@ -115,7 +115,7 @@ export class Affinity {
     const binding = this.#bindings.get(holder);
     if (binding === undefined) return null;
     if (talks) {
-      binding.talked = true;
+      binding.hasSentRequests = true;
       this.#bindings.delete(holder);
       this.#bindings.set(holder, binding);
     }
@@ -125,7 +125,7 @@ export class Affinity {
   bind(holder: string, sessionId: string | null, replica: Replica, talks: boolean): void {
     this.release(holder);
     if (this.#bindings.size >= MAX_BOUND) this.release(this.#bindings.keys().next().value!);
-    this.#bindings.set(holder, { replica, sessionId, talked: talks });
+    this.#bindings.set(holder, { replica, sessionId, hasSentRequests: talks });
     replica.bound++;
   }
 
@@ -138,18 +138,18 @@ export class Affinity {
 
   /** The replica has ended or will: removes its bindings. Returns the sessions that had sent requests to it. */
   releaseAll(replica: Replica): string[] {
-    const talked: string[] = [];
-    for (const [holder, { replica: one, sessionId, talked: hasTalked }] of this.#bindings) {
+    const usedKeys: string[] = [];
+    for (const [holder, { replica: one, sessionId, hasSentRequests: hasTalked }] of this.#bindings) {
       if (one !== replica) continue;
       this.release(holder);
-      if (hasTalked && sessionId !== null) talked.push(sessionId);
+      if (hasTalked && sessionId !== null) usedKeys.push(sessionId);
     }
-    return talked;
+    return usedKeys;
   }
 }
 
 /** The key that identifies a client for its binding; null if it has none. */
-export function holderOf({ sessionId, handle, principal }: ClientProfile): string | null {
+export function affinityKeyOf({ sessionId, handle, principal }: ClientProfile): string | null {
   if (sessionId !== null) return sessionId;
   return handle === null ? null : `${principal.id} ${handle}`;
 }

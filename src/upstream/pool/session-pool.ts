@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { closedError, EraUnspoken } from '../connection/failures.ts';
+import { closedError, EraUnsupported } from '../connection/failures.ts';
 import { NO_SESSION, type Tenancy, WARM, type WantedConnection } from '../connection/session-key.ts';
 import { isAtRest } from '../supervision/state-machine.ts';
 import { PooledConnections } from './pooled-connections.ts';
@@ -37,7 +37,7 @@ export class SessionPool extends PooledConnections {
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
     by?.follow(slot.attempt);
-    const mayAdopt = want.tenancy.kind !== 'shared' && !this.by.connector.needsOwn(want);
+    const mayAdopt = want.tenancy.kind !== 'shared' && !this.parts.connector.needsOwn(want);
     const adopted = mayAdopt ? this.#takeWarm(want) : null;
     if (adopted === null) return this.#open(slot);
     slot.connection = adopted;
@@ -86,7 +86,7 @@ export class SessionPool extends PooledConnections {
   #give(connection: Connection, slot: Slot): void {
     connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
     connection.transport.adopted?.(slot.tenancy.kind === 'shared' ? null : slot.profile);
-    this.by.connector.remember(slot, connection);
+    this.parts.connector.remember(slot, connection);
     this.context.events.adopted(connection, slot);
   }
 
@@ -116,7 +116,7 @@ export class SessionPool extends PooledConnections {
   }
 
   async #connect(slot: Slot): Promise<Connection> {
-    const { starts } = this.by;
+    const { starts } = this.parts;
     const { name: server } = this.context;
     const { attempt } = slot;
     await this.#takePlace(attempt);
@@ -133,14 +133,14 @@ export class SessionPool extends PooledConnections {
     }
     this.started(connection);
     if (!connection.ready) {
-      this.gone(connection);
-      const { ended, transport } = connection;
-      if (ended !== null) throw closedError(server, ended, transport.stderrTail());
+      this.stopCounting(connection);
+      const { closedReason, transport } = connection;
+      if (closedReason !== null) throw closedError(server, closedReason, transport.stderrTail());
       throw new GatewayError('NOT_SENT', `the connection to ${server} ended at once`);
     }
     if (this.slots.get(slot.key) !== slot) {
-      attempt.undoBy((how) => void connection.close(how));
-      await this.close(connection, attempt.how);
+      attempt.setUndo((how) => void connection.close(how));
+      await this.close(connection, attempt.closeReason);
       throw this.#unwanted();
     }
     slot.connection = connection;
@@ -149,7 +149,7 @@ export class SessionPool extends PooledConnections {
   }
 
   async #handshake(want: WantedConnection, attempt: Attempt): Promise<Connection> {
-    const { connector, eras, supervisor } = this.by;
+    const { connector, eras, supervisor } = this.parts;
     const { name: server } = this.context;
     const { state } = supervisor;
     // Nothing would end a process that an attempt starts for a stopped server.
@@ -160,8 +160,8 @@ export class SessionPool extends PooledConnections {
     } catch (error) {
       // A live stateful connection proves that the server speaks the era: then this is an ordinary failure.
       if (want.era === 'stateful' && eras.newest === 'stateless' && this.any('stateful') === null) {
-        if (error instanceof EraUnspoken) eras.refusedInitialize(error);
-        else if (eras.both && !attempt.cancelled) eras.doubt();
+        if (error instanceof EraUnsupported) eras.initializeRefused(error);
+        else if (eras.acceptsBoth && !attempt.cancelled) eras.invalidate();
       }
       throw error;
     }
@@ -169,12 +169,12 @@ export class SessionPool extends PooledConnections {
 
   /** Reserves room. Rejects with GatewayError if there is none, for a waiting call after a short wait. */
   async #takePlace(attempt: Attempt): Promise<void> {
-    const { quota } = this.by;
-    const taken = quota === null ? this.takeRoom() : quota.place(attempt, () => this.takeRoom());
+    const { quota } = this.parts;
+    const taken = quota === null ? this.reserve() : quota.place(attempt, () => this.reserve());
     // A start that waits for room must not hold a place in the start queue.
     if (typeof taken !== 'boolean') attempt.place?.leave();
     if (await taken) return;
-    throw attempt.cancelled ? this.#unwanted() : this.noRoom();
+    throw attempt.cancelled ? this.#unwanted() : this.capacityError();
   }
 
   /** The gateway cancelled the start: not a failure of the server. */

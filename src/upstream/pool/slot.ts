@@ -23,7 +23,7 @@ export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boo
 const EXPECTED_MS = 1_000;
 
 /** A connection that may be closed for another one. The lowest rank is closed first, then the longest unused. */
-export interface Unused {
+export interface EvictionCandidate {
   readonly slot: Slot;
   readonly rank: number;
   /** Monotonic time. */
@@ -44,13 +44,13 @@ const GONE_WATCHER_RANK = 3;
  * connections. Never one with a call, server request or task in progress, nor one over which a present client watches a
  * resource; null if there is no other.
  */
-export function longestUnused(slots: Iterable<Slot>, context: ServerContext): Unused | null {
+export function longestUnused(slots: Iterable<Slot>, context: ServerContext): EvictionCandidate | null {
   const unused = Array.from(slots, (slot) => unusedOf(slot, context)).filter((one) => one !== null);
   const rank = Math.min(...unused.map((one) => one.rank));
   const candidates = unused.filter((one) => one.rank === rank);
   const counts = new Map<string, number>();
   for (const { slot } of candidates) counts.set(ownerOf(slot), (counts.get(ownerOf(slot)) ?? 0) + 1);
-  let found: Unused | null = null;
+  let found: EvictionCandidate | null = null;
   for (const one of candidates) {
     const more = found === null ? 1 : counts.get(ownerOf(one.slot))! - counts.get(ownerOf(found.slot))!;
     if (found === null || more > 0 || (more === 0 && one.usedAt < found.usedAt)) found = one;
@@ -62,7 +62,7 @@ function ownerOf({ profile }: Slot): string {
   return profile.principal.id;
 }
 
-function unusedOf(slot: Slot, context: ServerContext): Unused | null {
+function unusedOf(slot: Slot, context: ServerContext): EvictionCandidate | null {
   const now = context.deps.clock.now();
   const { sleepAfterMs } = context.limits.pool;
   const { connection, tenancy } = slot;

@@ -16,15 +16,15 @@ const OF_LIBUV = new Set(['UV_THREADPOOL_SIZE', 'UV_USE_IO_URING']);
 /** Lists the variables that `bin/trunkline.js` set for the gateway's own process because the operator had not set them. */
 const SET_BY_BIN = 'TRUNKLINE_OWN_VARIABLES';
 /** Variables that npm sets for a command that it runs, such as this gateway; they must not affect another `npx`. */
-const OF_NPM_ITSELF =
+const NPM_RUN_VARIABLES =
   /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
 /**
  * npm waits up to a minute before it retries its registry, and only then uses its cache: without a network that is longer than
  * a start may take. 10 s is its first wait.
  */
-const WAIT_OF_NPM = /^npm_config_fetch_retry_m(?:in|ax)timeout$/i;
-const WAIT_OF_NPM_MS = '10000';
-const OF_NPM = new Set(['npx', 'npm']);
+const NPM_RETRY_TIMEOUT = /^npm_config_fetch_retry_m(?:in|ax)timeout$/i;
+const NPM_RETRY_TIMEOUT_MS = '10000';
+const NPM_COMMANDS = new Set(['npx', 'npm']);
 /** Registry credentials, and URLs that contain credentials. */
 const HOLDS_LOGIN = /^npm_config_(?:.*_auth|otp|key)$/i;
 const USER_INFO = /:\/\/[^/\s@]+@/;
@@ -46,15 +46,18 @@ export function childEnvironment(
     const wanted = open || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !WITHHELD_NAME.test(name))) environment[name] = value;
   }
-  if (OF_NPM.has(basename(spec.command ?? '')) && !Object.keys(environment).some((name) => WAIT_OF_NPM.test(name))) {
-    for (const end of ['min', 'max']) environment[`npm_config_fetch_retry_${end}timeout`] = WAIT_OF_NPM_MS;
+  if (
+    NPM_COMMANDS.has(basename(spec.command ?? '')) &&
+    !Object.keys(environment).some((name) => NPM_RETRY_TIMEOUT.test(name))
+  ) {
+    for (const end of ['min', 'max']) environment[`npm_config_fetch_retry_${end}timeout`] = NPM_RETRY_TIMEOUT_MS;
   }
   return Object.assign(environment, revealed(spec.env));
 }
 
 function fetches(name: string, value: string): boolean {
   if (OF_LIBUV.has(name)) return false;
-  return !OF_NPM_ITSELF.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
+  return !NPM_RUN_VARIABLES.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { ByteGatherer, SMALL_PIECE } from '../../model/byte-gatherer.ts';
-import { LARGE_READ_BYTES } from '../../model/pace.ts';
 import { releaseBytes } from '../../model/pooled-buffers.ts';
+import { LARGE_READ_BYTES } from '../../model/time-slicer.ts';
 
 /** Receives the output of a splitter. */
 export interface LineSink {

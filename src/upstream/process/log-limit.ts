@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
 /** The part of the logger used here. */
-export type ProcessLog = Pick<Logger, 'info' | 'warn' | 'keep' | 'redact'>;
+export type ProcessLog = Pick<Logger, 'info' | 'warn' | 'publish' | 'redact'>;
 
 /** Dependencies of readers of a process's output. */
 export interface OutputOptions {

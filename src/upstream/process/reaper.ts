@@ -7,7 +7,7 @@ import type { ProcessGuard, Startable } from '../../model/process-guard.ts';
 import type { ProcessLog } from './log-limit.ts';
 import type { ProcessRecord } from './process-group.ts';
 
-export interface ReaperOptions {
+interface ReaperOptions {
   readonly logger: ProcessLog;
   /** Also records groups here: the next instance sweeps them if both the gateway and the reaper were killed. */
   readonly record?: ProcessRecord | null;

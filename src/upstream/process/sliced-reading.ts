@@ -1,21 +1,21 @@
 import type { Readable } from 'node:stream';
-import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/pace.ts';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/time-slicer.ts';
 
 /**
- * Hands over what the stream has buffered, then lets `heard` receive the rest. A closed stream returns its buffer only when
+ * Hands over what the stream has buffered, then lets `onData` receive the rest. A closed stream returns its buffer only when
  * read, without an event.
  */
-function readOut(stream: Readable, heard: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
-  stream.off('data', heard);
+function readOut(stream: Readable, onData: (chunk: Buffer) => void, take: (chunk: Buffer) => void): void {
+  stream.off('data', onData);
   for (let chunk: Buffer | null = stream.read(); chunk !== null; chunk = stream.read()) take(chunk);
-  stream.on('data', heard).resume();
+  stream.on('data', onData).resume();
 }
 
 /**
  * Checks before a slice may end: on a busy machine the clock advances without work here, and a flood taken byte by byte would
  * never end.
  */
-const LEAST_LOOKS = 4;
+const MIN_CHECKS = 4;
 
 /** Slices of one line, about three megabytes, that are taken without a rest. */
 const LONG_SLICES = 4;
@@ -34,11 +34,11 @@ export class SlicedReading {
   readonly #take: Take;
   readonly #now: () => number;
   readonly #full = () => {
-    this.#looks++;
+    this.#checks++;
     this.#hadLines = true;
     return this.#isFull;
   };
-  readonly #heard = (chunk: Buffer): void => {
+  readonly #onData = (chunk: Buffer): void => {
     // Node resumes the stream when the process exits; the order of chunks stays the same.
     this.#takeHeld();
     if (this.#since === null && chunk.length >= LARGE_READ_BYTES) this.#begin();
@@ -47,7 +47,7 @@ export class SlicedReading {
   /** Start of this turn's slice; null without one. */
   #since: number | null = null;
   /** Checks in this slice. */
-  #looks = 0;
+  #checks = 0;
   #hadLines = false;
   /** Slices since the last complete line. */
   #longSlices = 0;
@@ -60,7 +60,7 @@ export class SlicedReading {
     this.#stream = stream;
     this.#take = take;
     this.#now = now;
-    stream.on('data', this.#heard);
+    stream.on('data', this.#onData);
   }
 
   /**
@@ -70,7 +70,7 @@ export class SlicedReading {
   flush(): void {
     this.#ended = true;
     this.#takeHeld();
-    readOut(this.#stream, this.#heard, (chunk) => this.#go(chunk, 0));
+    readOut(this.#stream, this.#onData, (chunk) => this.#go(chunk, 0));
   }
 
   #takeHeld(): void {
@@ -87,30 +87,30 @@ export class SlicedReading {
   }
 
   get #isFull(): boolean {
-    if (this.#ended || this.#since === null || this.#looks < LEAST_LOOKS) return false;
+    if (this.#ended || this.#since === null || this.#checks < MIN_CHECKS) return false;
     return this.#now() - this.#since >= FLOOD_SLICE_MS;
   }
 
   #begin(): void {
     this.#since = this.#now();
-    this.#looks = 0;
+    this.#checks = 0;
     this.#hadLines = false;
     setImmediate(() => {
       this.#since = null;
       this.#longSlices = this.#hadLines ? 0 : this.#longSlices + 1;
       if (this.#held === null || this.#endRest !== null) return;
       if (this.#hadLines || this.#longSlices > LONG_SLICES) {
-        const timer = setTimeout(() => this.#goOn(), this.#hadLines ? FLOOD_REST_MS : LONG_REST_MS);
+        const timer = setTimeout(() => this.#continueReading(), this.#hadLines ? FLOOD_REST_MS : LONG_REST_MS);
         this.#endRest = () => clearTimeout(timer);
       } else {
         // A long message is not a flood: other work runs in between, and the message waits no longer than that.
-        const immediate = setImmediate(() => this.#goOn());
+        const immediate = setImmediate(() => this.#continueReading());
         this.#endRest = () => clearImmediate(immediate);
       }
     });
   }
 
-  #goOn(): void {
+  #continueReading(): void {
     const held = this.#release();
     if (held === null) return;
     this.#begin();
@@ -119,7 +119,7 @@ export class SlicedReading {
   }
 
   #go(chunk: Buffer, from: number): void {
-    this.#looks++;
+    this.#checks++;
     const at = this.#isFull ? from : this.#take(chunk, from, this.#full);
     if (at >= chunk.length) return;
     this.#held = { chunk, at };
@@ -134,7 +134,7 @@ export class SlicedReading {
 export class RestedReading {
   readonly #stream: Readable;
   readonly #take: (chunk: Buffer) => void;
-  readonly #heard = (chunk: Buffer): void => {
+  readonly #onData = (chunk: Buffer): void => {
     this.#take(chunk);
     if (this.#ended) return;
     this.#stream.pause();
@@ -149,13 +149,13 @@ export class RestedReading {
   constructor(stream: Readable, take: (chunk: Buffer) => void) {
     this.#stream = stream;
     this.#take = take;
-    stream.on('data', this.#heard);
+    stream.on('data', this.#onData);
   }
 
   /** Takes everything that was read, at once, and the little that is left as it arrives. */
   flush(): void {
     this.#ended = true;
     if (this.#rest !== null) clearTimeout(this.#rest);
-    readOut(this.#stream, this.#heard, this.#take);
+    readOut(this.#stream, this.#onData, this.#take);
   }
 }

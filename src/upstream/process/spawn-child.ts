@@ -101,7 +101,7 @@ interface SpawnDeps {
   /** The gateway's own environment, part of which is inherited. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Called right before the start; true if it is no longer wanted. */
-  readonly unwanted: () => boolean;
+  readonly isCancelled: () => boolean;
 }
 
 /** A started process that leads its own process group, which is registered with the guard. */
@@ -122,7 +122,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const whole = { ...env, ...program.environment, ...revealed(declared) };
   const turn = spawnTurn();
   if (turn !== null) await turn;
-  if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
+  if (deps.isCancelled()) throw startFailure(server, 'it was stopped before it had started');
   if (fewDescriptorsLeft(DESCRIPTORS)) throw spawnFailure(server, file, Object.assign(new Error(), { code: 'EMFILE' }));
   let child: ChildProcessWithoutNullStreams;
   try {
@@ -165,7 +165,7 @@ export interface Launch {
  *
  * One line, because shells of the csh family do not accept line breaks in quotes.
  */
-const FAR_SIDE = [
+const REMOTE_SCRIPT = [
   'while IFS= read -r line && [ "$line" != . ]; do',
   'value=$(printf "%b_" "${line#*=}"); export "${line%%=*}=${value%_}"; done;',
   'up() { kill -0 "$1" 2>/dev/null || [ -d "/proc/$1" ]; };',
@@ -182,7 +182,7 @@ const FAR_SIDE = [
  * because any user of either machine can read argument lists.
  */
 export function overSsh(spec: StdioSpec, ssh: SshSpec, own: Readonly<Record<string, string | undefined>>): Launch {
-  const words = ['sh', '-c', FAR_SIDE, 'trunkline', spec.cwd, spec.command, ...spec.args];
+  const words = ['sh', '-c', REMOTE_SCRIPT, 'trunkline', spec.cwd, spec.command, ...spec.args];
   const remote = `exec ${words.map(quoted).join(' ')}`;
   const destination = ssh.user === null ? ssh.host : `${ssh.user}@${ssh.host}`;
   return {

@@ -77,7 +77,7 @@ export class StderrTail {
     this.#ring.push(chunk);
     // A flood is not split into lines while none of them would be kept.
     if (this.#keptLimit.exhausted) {
-      if (!this.#cut) this.#options.logger.keep('server_stderr_cut', { reason: TOO_FAST });
+      if (!this.#cut) this.#options.logger.publish('server_stderr_cut', { reason: TOO_FAST });
       this.#cut = true;
       this.#lines = this.#splitter();
       return;
@@ -92,8 +92,8 @@ export class StderrTail {
   text(maxCharacters: number): string {
     const raw = this.#ring.contents().toString();
     // The oldest line may be truncated, and with it a secret.
-    const whole = this.#ring.wrapped ? raw.slice(raw.indexOf('\n') + 1) : raw;
-    return printable(this.#options.logger.redact(whole)).slice(-maxCharacters);
+    const text = this.#ring.wrapped ? raw.slice(raw.indexOf('\n') + 1) : raw;
+    return printable(this.#options.logger.redact(text)).slice(-maxCharacters);
   }
 
   #splitter(): LineSplitter {
@@ -106,6 +106,6 @@ export class StderrTail {
     const { logger } = this.#options;
     const text = printable(logger.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
     if (this.#limit.take()) logger.info('server_stderr', { line: text });
-    else logger.keep('server_stderr', { line: text });
+    else logger.publish('server_stderr', { line: text });
   }
 }

@@ -19,7 +19,7 @@ function moved(to: string): Transition {
 }
 
 function endedWith(code: number, words: string): Connection {
-  return { ended: { kind: 'exited', code, signal: null }, transport: { stderrTail: () => words } } as Connection;
+  return { closedReason: { kind: 'exited', code, signal: null }, transport: { stderrTail: () => words } } as Connection;
 }
 
 test('S1.19 a failed start stays visible in full, also while the next one runs', () => {

@@ -1,5 +1,6 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import { type ProxyEnvironment, proxyFor } from '../../http/client/proxy-choice.ts';
+import { sanitizedDefinition, sanitizedDescription } from '../../model/sanitized-definition.ts';
 import { authOf, type Server } from '../../model/server.ts';
 import {
   type ConnectionStatus,
@@ -12,7 +13,6 @@ import {
   type ServerStatus,
   UP,
 } from '../../model/server-state.ts';
-import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { ServerHealth } from '../health/server-health.ts';
 import type { ServerCatalogs } from '../lists/server-catalogs.ts';
@@ -22,7 +22,7 @@ import type { ServerContext } from '../server-context.ts';
 import type { Transition } from '../supervision/state-machine.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import { failedStep, likelyCause } from './likely-cause.ts';
-import type { ServerStory } from './server-story.ts';
+import type { ServerHistory } from './server-history.ts';
 
 /** How the last process of a start ended; it may become known after the start has failed. */
 interface ProcessEnd {
@@ -31,14 +31,14 @@ interface ProcessEnd {
 }
 
 interface ObservedParts {
-  /** Reports the status of the whole server; these parts may belong to one of its caller sides. */
-  readonly whole: { status(): ServerStatus };
+  /** Reports the status of the whole server; these parts may belong to one of its partitions. */
+  readonly base: { status(): ServerStatus };
   readonly context: ServerContext;
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
   readonly connections: ClientConnections;
   readonly health: ServerHealth;
-  readonly story: ServerStory;
+  readonly history: ServerHistory;
   readonly phases: PhaseTimes | null;
 }
 
@@ -67,14 +67,14 @@ export class ServerObserver {
   listed(): void {
     const { context, supervisor } = this.#parts;
     this.#startedInMs ??= context.deps.clock.now() - supervisor.startedAt;
-    this.tell();
+    this.notifyChange();
   }
 
-  ended({ ended, transport }: Connection): void {
+  ended({ closedReason, transport }: Connection): void {
     this.#stderrTail = transport.stderrTail();
     this.#processEnd.stderrTail = this.#stderrTail;
-    if (ended?.kind !== 'exited') return;
-    this.#lastExit = { code: ended.code, signal: ended.signal };
+    if (closedReason?.kind !== 'exited') return;
+    this.#lastExit = { code: closedReason.code, signal: closedReason.signal };
     this.#processEnd.exit = this.#lastExit;
   }
 
@@ -93,7 +93,7 @@ export class ServerObserver {
     const owner = own ? (server.caller?.owner ?? null) : null;
     // If each principal has its own credential, the server without one needs none.
     if (own && owner === null) return;
-    deps.news?.loginNeeded(name, owner, asks ? loginAdvice(name, server.transport, owner) : null);
+    deps.listener?.loginNeeded(name, owner, asks ? loginAdvice(name, server.transport, owner) : null);
   }
 
   /** Logs a failed start once and keeps it in the status until a start succeeds. */
@@ -106,7 +106,7 @@ export class ServerObserver {
     const { deps, logger, times, server } = context;
     const { transport } = server;
     const { environment = {}, inContainer = false } = deps.surroundings ?? {};
-    const { command, args, env } = sweptDefinition(transport);
+    const { command, args, env } = sanitizedDefinition(transport);
     const missing = transport.type === 'stdio' ? missingVariables(transport, environment) : [];
     const { exit } = this.#processEnd;
     const timedOut = deps.clock.now() - supervisor.startedAt >= times.startupMs;
@@ -127,18 +127,18 @@ export class ServerObserver {
     logger.warn('server_start_failed', { ...this.lastLaunchFailure, at: new Date(at).toISOString() });
   }
 
-  tell(): void {
+  notifyChange(): void {
     const { context } = this.#parts;
-    context.deps.events.statusChanged(context.name, this.#parts.whole.status());
+    context.deps.events.statusChanged(context.name, this.#parts.base.status());
   }
 
   /** A snapshot for the API. It says what to do if that is known, and shows no secret. */
   status(): ServerStatus {
-    const { context, supervisor, catalogs, connections, story, phases } = this.#parts;
+    const { context, supervisor, catalogs, connections, history, phases } = this.#parts;
     const { server, times } = context;
     const { state } = supervisor;
     const { pool, replicas } = connections;
-    const { url } = sweptDefinition(server.transport);
+    const { url } = sanitizedDefinition(server.transport);
     const { latest: catalog } = catalogs;
     const tools = catalog?.lists.tools.items.map((item) => item.key) ?? [];
     const live = pool.any();
@@ -173,7 +173,7 @@ export class ServerObserver {
       replicas: replicas.statuses(),
       pool: poolOf(pooled),
       processes: pool.processes,
-      history: story.changes,
+      history: history.changes,
       phases: phases?.figures() ?? null,
       definition: this.#definition(),
       catalogFromStore: catalogs.latestIsRemembered,
@@ -192,7 +192,7 @@ export class ServerObserver {
     if (state === 'auth_required') return `${reason}; ${loginAdvice(name, transport, caller?.owner)}`;
     if (reason !== null) return reason;
     if (UP.has(state)) return health.reason;
-    if (supervisor.waits) return 'waiting to start';
+    if (supervisor.queued) return 'waiting to start';
     return state === 'unknown' && context.server.start === 'lazy' ? 'starts on first use' : null;
   }
 
@@ -200,7 +200,7 @@ export class ServerObserver {
   #definition(): DefinitionView {
     const { server, logger } = this.#parts.context;
     const { transport, description, misconfigured, enabled, start, timeoutMs } = server;
-    const { command, args, env, headers } = sweptDefinition(transport);
+    const { command, args, env, headers } = sanitizedDefinition(transport);
     return {
       enabled,
       start,
@@ -209,7 +209,7 @@ export class ServerObserver {
       env,
       headers,
       timeoutMs,
-      description: description === null ? null : logger.redact(sweptDescription(description, transport)),
+      description: description === null ? null : logger.redact(sanitizedDescription(description, transport)),
     };
   }
 }

@@ -7,7 +7,7 @@ import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/ups
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import { mayFollow, StateMachine, type Supervised, type Transition } from '../supervision/state-machine.ts';
+import { canTransition, StateMachine, type Supervised, type Transition } from '../supervision/state-machine.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
 
 const STATES: readonly ServerState[] = [
@@ -83,7 +83,7 @@ test('S3.20 check:A5 every step that the table lacks is refused and changes noth
       const machine = new StateMachine('a', new FakeClock(), { moved: (move) => void moves.push(move) });
       for (const step of wayTo(from)) machine.move(step);
       moves.length = 0;
-      if (from !== to && !mayFollow(from, to)) {
+      if (from !== to && !canTransition(from, to)) {
         refused++;
         assert.throws(() => machine.move(to), new RegExp(`no way from ${from} to ${to}`));
         assert.equal(machine.state, from);
@@ -99,8 +99,8 @@ test('S3.20 check:A5 every step that the table lacks is refused and changes noth
   // Up is reached by a start alone, and nothing starts while it stops.
   for (const from of STATES) {
     for (const to of STATES.filter((state) => UP.has(state)))
-      assert.equal(mayFollow(from, to), from === 'starting', `${from} ${to}`);
-    assert.equal(mayFollow('stopping', from), ['stopped', 'disconnected', 'suspended'].includes(from));
+      assert.equal(canTransition(from, to), from === 'starting', `${from} ${to}`);
+    assert.equal(canTransition('stopping', from), ['stopped', 'disconnected', 'suspended'].includes(from));
   }
 });
 
@@ -108,7 +108,7 @@ test('S3.20 check:A5 every step that the table lacks is refused and changes noth
 function wayTo(target: ServerState): ServerState[] {
   const ways = new Map<ServerState, ServerState[]>([['unknown', []]]);
   for (const [at, way] of ways) {
-    for (const next of STATES) if (mayFollow(at, next) && !ways.has(next)) ways.set(next, [...way, next]);
+    for (const next of STATES) if (canTransition(at, next) && !ways.has(next)) ways.set(next, [...way, next]);
   }
   return ways.get(target)!;
 }

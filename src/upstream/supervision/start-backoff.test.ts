@@ -33,7 +33,7 @@ test('fault:F28 a start refused for want of the lease is no failure, and is made
   let wanting = true;
   let starts = 0;
   const ownership = {
-    whenHeld(run: () => void): () => void {
+    onLeaseAcquired(run: () => void): () => void {
       held = run;
       return () => {
         held = null;
@@ -65,7 +65,7 @@ test('fault:F28 what was stopped meanwhile is not started by the lease', async (
   const clock = new FakeClock();
   const waiting = new Set<() => void>();
   const ownership = {
-    whenHeld(run: () => void): () => void {
+    onLeaseAcquired(run: () => void): () => void {
       waiting.add(run);
       return () => void waiting.delete(run);
     },

@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Ownership } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { loginAdvice, type ServerState } from '../../model/server-state.ts';
-import { failureClass, lacksLease } from '../health/failure-class.ts';
+import { failureClass, isMissingLease } from '../health/failure-class.ts';
 
 const SECOND = 1_000;
 
@@ -28,7 +28,7 @@ export function restartDelayMs(failures: number, local: boolean, unit: number): 
 }
 
 /** The error for a call to a server in this state; `error`: the cause of the state. */
-export function refusalOf(
+export function stateError(
   server: string,
   state: ServerState,
   error: GatewayError | null,
@@ -59,7 +59,7 @@ interface BackoffDeps {
   readonly local: boolean;
   readonly clock: Clock;
   readonly random: Random;
-  readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
+  readonly ownership?: Pick<Ownership, 'onLeaseAcquired'> | undefined;
 }
 
 /** Counts failures of one server since it was last healthy, and plans the next attempt. */
@@ -94,7 +94,7 @@ export class StartBackoff {
     if (found === 'transient' && error.code !== 'OVERLOADED') this.failures++;
   }
 
-  forgive(): void {
+  reset(): void {
     this.#inRow = 0;
     this.failures = 0;
   }
@@ -107,7 +107,7 @@ export class StartBackoff {
       this.cancel();
       attempt();
     };
-    const waits = lacksLease(error) ? (ownership?.whenHeld(run) ?? null) : null;
+    const waits = isMissingLease(error) ? (ownership?.onLeaseAcquired(run) ?? null) : null;
     const delayMs =
       waits === null ? restartDelayMs(Math.max(1, this.#inRow), local, random.unit()) : INITIAL_BACKOFF_MS;
     this.nextAt = clock.now() + delayMs;

@@ -26,7 +26,7 @@ const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
   misconfigured: ['stopped', 'disconnected', 'suspended'],
 };
 
-export function mayFollow(from: ServerState, to: ServerState): boolean {
+export function canTransition(from: ServerState, to: ServerState): boolean {
   return MOVES[from].includes(to);
 }
 
@@ -87,7 +87,7 @@ export class StateMachine {
   /** Throws if the table does not allow the transition; then nothing has changed. */
   move(to: ServerState, error: GatewayError | null = this.error): void {
     const from = this.state;
-    if (from !== to && !mayFollow(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);
+    if (from !== to && !canTransition(from, to)) throw new Error(`${this.#server}: no way from ${from} to ${to}`);
     this.error = error;
     if (from === to) return;
     this.state = to;

@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, within } from '../../model/clock.ts';
+import { type Clock, withTimeout } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { Ownership } from '../../model/ports.ts';
@@ -7,12 +7,12 @@ import type { Random } from '../../model/random.ts';
 import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { Attempt, type WaitingCall } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
-import { ownEra } from '../connection/spoken-eras.ts';
+import { ownEra } from '../connection/supported-eras.ts';
 import { challengeOf, Defect, failureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/command.ts';
-import { refusalOf, StartBackoff } from './start-backoff.ts';
-import type { StartMark } from './start-marks.ts';
-import { isAtRest, mayFollow, StateMachine, type Supervised } from './state-machine.ts';
+import { StartBackoff, stateError } from './start-backoff.ts';
+import type { StartRecord } from './start-records.ts';
+import { canTransition, isAtRest, StateMachine, type Supervised } from './state-machine.ts';
 
 interface SupervisorDeps {
   readonly server: string;
@@ -26,9 +26,9 @@ interface SupervisorDeps {
   /** What is wrong with its definition: it is never launched. Absent: nothing. */
   readonly misconfigured?: string | undefined;
   /** Records for the next process during which start this one crashed. Absent: starts are not recorded. */
-  readonly mark?: StartMark | undefined;
+  readonly startRecord?: StartRecord | undefined;
   /** Ownership in a cluster; absent without one. */
-  readonly ownership?: Pick<Ownership, 'whenHeld'> | undefined;
+  readonly ownership?: Pick<Ownership, 'onLeaseAcquired'> | undefined;
 }
 
 /** S3.4 */
@@ -48,7 +48,7 @@ export class Supervisor {
   readonly #machine: StateMachine;
   readonly #backoff: StartBackoff;
   /** The client of the next start; era null: the server's own. null: no single client requested it. */
-  wish: { readonly profile: ClientProfile; readonly era: Era | null } | null = null;
+  requester: { readonly profile: ClientProfile; readonly era: Era | null } | null = null;
   /** The error of a connection that ended during the current start. */
   #crashedMeanwhile: GatewayError | null = null;
   restarts = 0;
@@ -122,7 +122,7 @@ export class Supervisor {
   }
 
   /** Whether its start waits in the queue. */
-  get waits(): boolean {
+  get queued(): boolean {
     return this.#running?.attempt.waiting ?? this.startingSince !== null;
   }
 
@@ -151,7 +151,7 @@ export class Supervisor {
   /** As `ready`; a start is made for this client. */
   async readyFor(profile: ClientProfile, era: Era = ownEra(profile)): Promise<void> {
     if (this.up) return;
-    this.wish = { profile, era };
+    this.requester = { profile, era };
     await this.ready();
   }
 
@@ -175,8 +175,8 @@ export class Supervisor {
   }
 
   /** Waits for the current or due start, which is made for this client, and returns whether it is up. Starts nothing. */
-  async begunFor(profile: ClientProfile): Promise<boolean> {
-    if (!this.up) this.wish = { profile, era: ownEra(profile) };
+  async waitForStart(profile: ClientProfile): Promise<boolean> {
+    if (!this.up) this.requester = { profile, era: ownEra(profile) };
     if (this.#restarting !== null) await this.#restarting;
     else if (this.#running !== null) await this.#running.done;
     else if (this.state === 'unknown' && this.#dueAt !== null) await (this.#due ??= Promise.withResolvers()).promise;
@@ -184,10 +184,10 @@ export class Supervisor {
   }
 
   /** A call was answered: a later crash is one of a healthy server. */
-  proved(): void {
+  markHealthy(): void {
     if (this.#proven) return;
     this.#proven = true;
-    if (this.up) this.#backoff.forgive();
+    if (this.up) this.#backoff.reset();
   }
 
   /**
@@ -206,7 +206,7 @@ export class Supervisor {
       return;
     }
     const healthy = earlier || this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
-    if (healthy) this.#backoff.forgive();
+    if (healthy) this.#backoff.reset();
     if (!healthy || !this.#deps.local) this.#backoff.count(error);
     this.restarts++;
     this.#machine.move('degraded', error);
@@ -216,8 +216,8 @@ export class Supervisor {
 
   /** An unexpected exception: closes everything until a restart. False if the state does not allow `defect`. */
   defect(error: GatewayError): boolean {
-    if (!mayFollow(this.state, 'defect')) return false;
-    this.#callOff();
+    if (!canTransition(this.state, 'defect')) return false;
+    this.#cancelStart();
     this.#machine.move('defect', error);
     void this.#supervised.halt();
     return true;
@@ -246,11 +246,11 @@ export class Supervisor {
   }
 
   /** Cancels the current start and planned attempts. Returns the new generation. */
-  #callOff(): number {
+  #cancelStart(): number {
     this.#generation++;
     this.#calls = [];
     this.#dueAt = null;
-    this.#begins();
+    this.#resolveDue();
     this.#backoff.cancel();
     this.#endGrace();
     const running = this.#running;
@@ -260,13 +260,13 @@ export class Supervisor {
   }
 
   /** Waiters for the first start now wait for its result. */
-  #begins(done?: Promise<void>): void {
+  #resolveDue(done?: Promise<void>): void {
     this.#due?.resolve(done);
     this.#due = null;
   }
 
   #stop(target: 'stopped' | 'suspended'): Promise<void> {
-    const generation = this.#callOff();
+    const generation = this.#cancelStart();
     const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
     const halted = async (): Promise<void> => {
       await this.#supervised.halt();
@@ -290,8 +290,8 @@ export class Supervisor {
     if (generation === this.#generation) await this.#grace();
     if (generation === this.#generation) {
       this.restarts++;
-      this.#backoff.forgive();
-      this.#deps.mark?.release();
+      this.#backoff.reset();
+      this.#deps.startRecord?.release();
       await this.#run(true);
     }
     if (this.up) this.#supervised.recovery?.('succeeded', null);
@@ -309,11 +309,11 @@ export class Supervisor {
   }
 
   #run(counts: boolean): Promise<void> {
-    const { misconfigured, mark, server } = this.#deps;
-    const held = mark?.held;
+    const { misconfigured, startRecord, server } = this.#deps;
+    const held = startRecord?.blockedReason;
     if (misconfigured !== undefined) {
       this.#machine.move('misconfigured', new Misconfigured(misconfigured, server));
-      this.#begins();
+      this.#resolveDue();
       return Promise.resolve();
     }
     if (held != null) {
@@ -331,22 +331,22 @@ export class Supervisor {
     this.#crashedMeanwhile = null;
     const done = this.#attempt(attempt, counts);
     this.#running = { attempt, done };
-    this.#begins(done);
+    this.#resolveDue(done);
     return done;
   }
 
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
-    const { clock, mark, server, times } = this.#deps;
+    const { clock, startRecord, server, times } = this.#deps;
     let failure: GatewayError | null = null;
-    const ended = await mark?.begin(attempt.begun); // The state is `starting` meanwhile.
+    const ended = await startRecord?.begin(attempt.started); // The state is `starting` meanwhile.
     if (this.#running?.attempt !== attempt) return ended?.();
     const launch = (async () => this.#supervised.launch(attempt))().finally(ended);
     const { startupMs } = times;
     try {
       // Waiting for a place does not count as start time.
-      await Promise.race([launch, attempt.begun]);
+      await Promise.race([launch, attempt.started]);
       this.startedAt = clock.now();
-      await within(clock, startupMs, launch, () => {
+      await withTimeout(clock, startupMs, launch, () => {
         attempt.cancel();
         throw new GatewayError('NOT_SENT', `${server} did not start within ${startupMs} ms`, { server });
       });
@@ -357,7 +357,7 @@ export class Supervisor {
     this.#running = null;
     this.#calls = [];
     this.#dueAt = null;
-    if (failure === null) this.#cameUp();
+    if (failure === null) this.#onStarted();
     else if (failure.code === 'AUTH_REQUIRED') this.#askForCredentials(failure);
     else if (failureClass(failure) === 'defect') this.defect(failure);
     else {
@@ -366,7 +366,7 @@ export class Supervisor {
     }
   }
 
-  #cameUp(): void {
+  #onStarted(): void {
     this.#backoff.cancel();
     this.#upSince = this.#deps.clock.now();
     this.#machine.move(this.#deps.local ? 'running' : 'connected', null);
@@ -394,6 +394,6 @@ export class Supervisor {
     const now = this.#deps.clock.now();
     const retryAt = this.#backoff.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
-    return refusalOf(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)), this.#deps.advice);
+    return stateError(this.#deps.server, state, error, Math.max(0, Math.round(soonest - now)), this.#deps.advice);
   }
 }

@@ -46,9 +46,15 @@ for (const { name, skip, start } of ENGINES)
       transports = [];
     });
 
-    function host(owner = 'test', run = 'one', swept: (count: number) => void = () => {}): ContainerHost {
+    function host(owner = 'test', run = 'one', onOrphansRemoved: (count: number) => void = () => {}): ContainerHost {
       const environment = { DOCKER_HOST: `unix://${engine.socket}` };
-      return new ContainerHost({ owner, run, environment, swept, left: (id) => assert.fail(`${id} is left`) });
+      return new ContainerHost({
+        owner,
+        run,
+        environment,
+        onOrphansRemoved,
+        onRemovalFailed: (id) => assert.fail(`${id} is left`),
+      });
     }
 
     function image(command: readonly string[], change: Partial<ImageSpec> = {}): ImageSpec {

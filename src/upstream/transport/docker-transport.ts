@@ -1,6 +1,6 @@
-import { within } from '../../model/clock.ts';
+import { withTimeout } from '../../model/clock.ts';
+import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import type { DockerSpec } from '../../model/server.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
 import { messageOf } from '../../model/thrown.ts';
 import { type AttachedContainer, type ContainerHost, removeContainer, stopContainer } from '../docker/container.ts';
 import { startFailure } from '../process/command.ts';
@@ -77,7 +77,7 @@ export class DockerTransport extends LineTransport {
   readonly kind = 'docker';
   readonly #options: DockerTransportOptions;
   #container: AttachedContainer | null = null;
-  #gone: Promise<void> | null = null;
+  #stopped: Promise<void> | null = null;
   /** Resolves when the container must end at once, whatever reason its end began with. */
   readonly #interrupted = Promise.withResolvers<void>();
 
@@ -95,7 +95,7 @@ export class DockerTransport extends LineTransport {
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
     const { id } = this.#container;
-    const what = 'image' in spec.target ? { image: sweptDefinition(spec).container } : {};
+    const what = 'image' in spec.target ? { image: sanitizedDefinition(spec).container } : {};
     logger.info('container_started', { server, container: id.slice(0, 12), ...what });
     this.#attach(this.#container);
   }
@@ -123,10 +123,10 @@ export class DockerTransport extends LineTransport {
 
   /** In-flight calls are lost at once; the exit code follows. */
   async #ended(): Promise<void> {
-    if (!this.over('ended')) return;
+    if (!this.disconnect('ended')) return;
     const { logger, server, clock } = this.#options;
     const { id, exited } = this.#container!;
-    const code = await within(clock, EXIT_CODE_MS, exited, () => null);
+    const code = await withTimeout(clock, EXIT_CODE_MS, exited, () => null);
     logger.info('container_ended', { server, container: id.slice(0, 12), code });
     this.ended({ kind: 'exited', code, signal: null });
     await this.finish('interrupt');
@@ -134,8 +134,8 @@ export class DockerTransport extends LineTransport {
 
   protected finish(how: CloseReason): Promise<void> {
     if (how === 'interrupt') this.#interrupted.resolve();
-    this.#gone ??= this.#end(how);
-    return this.#gone;
+    this.#stopped ??= this.#end(how);
+    return this.#stopped;
   }
 
   /** Closes the input, then SIGTERM, then SIGKILL, as for any process; then removes the container. */
@@ -153,7 +153,7 @@ export class DockerTransport extends LineTransport {
     try {
       const ended = exited.then(() => true);
       const interrupted = this.#interrupted.promise.then(() => false);
-      if (!(await Promise.race([within(clock, closeMs, ended, () => false), interrupted]))) {
+      if (!(await Promise.race([withTimeout(clock, closeMs, ended, () => false), interrupted]))) {
         const stopped = stopContainer(container, terminateMs);
         // On `interrupt`, a second stop with a shorter timeout follows.
         const sooner = interrupted.then(() => stopContainer(container, ladder.interrupt.terminateMs));

@@ -11,8 +11,8 @@ import type { ClosedReason, NegotiatedFacts, Outgoing } from './transport.ts';
  * sessions do not waste a request.
  */
 const WITHOUT_STREAM = new WeakMap<HttpSpec, number>();
-const LATELY_MS = 60_000;
-const LAST_MS = 5_000;
+const STREAM_REFUSAL_TTL_MS = 60_000;
+const MIN_CONNECTION_AGE_MS = 5_000;
 /** A stream that was open this long, even without a message, resets the back-off. */
 const SETTLED_MS = 10_000;
 /** Lower bounds of the server's `retry`; a larger one after several attempts without a message. */
@@ -143,8 +143,8 @@ class HttpResumption extends HttpEventStream<HttpTransport> {
   }
 
   #lose(words: string, cause?: unknown): void {
-    const whole = `the reply stream broke off and ${words}; ${MAY_HAVE_RUN}`;
-    this.transport.lose(this.#request, this.transport.error('UNKNOWN', whole, cause));
+    const message = `the reply stream broke off and ${words}; ${MAY_HAVE_RUN}`;
+    this.transport.lose(this.#request, this.transport.error('UNKNOWN', message, cause));
   }
 }
 
@@ -178,7 +178,7 @@ export class HttpTransport extends PostTransport {
   #initialized = false;
   #listening: HttpListening | null = null;
   /** Where to start listening; null if it must not listen. */
-  #from: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
+  #listenFrom: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
   /** Messages that wait until `notifications/initialized` was accepted; null if none has to wait. */
   #waiting: { readonly parts: readonly Buffer[]; readonly outgoing: Outgoing }[] | null = null;
   #stopWaiting: (() => void) | null = null;
@@ -201,7 +201,7 @@ export class HttpTransport extends PostTransport {
   negotiated(facts: NegotiatedFacts): void {
     if (this.state !== 'open') return;
     this.#era = facts.era;
-    if (facts.silent === true) this.#from = null;
+    if (facts.silent === true) this.#listenFrom = null;
     // The header came with 2025-06-18; revisions are dates, so they compare as text.
     this.heads.revision(facts.revision >= '2025-06-18' ? facts.revision : null);
     if (facts.era === 'stateless') {
@@ -214,13 +214,13 @@ export class HttpTransport extends PostTransport {
   }
 
   listen(after: string | null, gap: boolean): void {
-    this.#from = { after, gap };
+    this.#listenFrom = { after, gap };
     if (this.state === 'open') this.#listen();
   }
 
   silence(): string | null {
     const listening = this.#listening;
-    this.#from = null;
+    this.#listenFrom = null;
     this.#listening = null;
     listening?.abort();
     return listening?.lastEventId ?? null;
@@ -228,17 +228,17 @@ export class HttpTransport extends PostTransport {
 
   /** `waited`: the connection has lasted for the required moment. */
   #listen(waited = false): void {
-    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
-    if (this.disowned !== null) return;
+    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#listenFrom === null) return;
+    if (this.closingReason !== null) return;
     const { clock, spec } = this.options;
-    if (!waited && clock.now() - (WITHOUT_STREAM.get(spec) ?? Number.NEGATIVE_INFINITY) < LATELY_MS) {
-      this.#stopListeningLater ??= clock.after(LAST_MS, () => {
+    if (!waited && clock.now() - (WITHOUT_STREAM.get(spec) ?? Number.NEGATIVE_INFINITY) < STREAM_REFUSAL_TTL_MS) {
+      this.#stopListeningLater ??= clock.after(MIN_CONNECTION_AGE_MS, () => {
         this.#stopListeningLater = null;
         this.#listen(true);
       });
       return;
     }
-    this.#listening = new HttpListening(this, this.#from.after, this.#from.gap);
+    this.#listening = new HttpListening(this, this.#listenFrom.after, this.#listenFrom.gap);
     this.#listening.open();
   }
 
@@ -256,7 +256,7 @@ export class HttpTransport extends PostTransport {
     const { request, method, headers } = outgoing;
     if (this.state !== 'open') {
       this.refuse(request);
-    } else if (this.disowned !== null) {
+    } else if (this.closingReason !== null) {
       if (request > 0) this.#loseLater(request, this.error('NOT_SENT', 'the connection has ended'));
     } else if (request > 0) {
       this.post(parts, outgoing);
@@ -272,10 +272,10 @@ export class HttpTransport extends PostTransport {
 
   #holdBack(): void {
     this.#waiting = [];
-    this.#stopWaiting = this.options.clock.after(this.limits.initializedMs, () => this.#goOn());
+    this.#stopWaiting = this.options.clock.after(this.limits.initializedMs, () => this.#sendWaiting());
   }
 
-  #goOn(): void {
+  #sendWaiting(): void {
     this.#stopWaiting?.();
     this.#stopWaiting = null;
     const waiting = this.#waiting ?? [];
@@ -290,7 +290,7 @@ export class HttpTransport extends PostTransport {
     if (method !== INITIALIZED) return;
     this.#initialized = true;
     this.#listen();
-    if (this.#waiting !== null) this.#goOn();
+    if (this.#waiting !== null) this.#sendWaiting();
   }
 
   protected override get hasSession(): boolean {
@@ -358,13 +358,13 @@ export class HttpTransport extends PostTransport {
   /** Only the first reason counts. */
   #disown(reason: ClosedReason): void {
     if (this.state !== 'open') return;
-    this.disowned ??= reason;
+    this.closingReason ??= reason;
     this.settled();
   }
 
   /** Each answer extends the time for the remaining ones. */
   protected override settled(): void {
-    const reason = this.disowned;
+    const reason = this.closingReason;
     if (reason === null || this.state !== 'open') return;
     this.#stopSettling?.();
     this.#stopSettling = null;

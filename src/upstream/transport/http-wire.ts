@@ -8,9 +8,9 @@ import type { Clock } from '../../model/clock.ts';
 import type { CredentialLease } from '../../model/credentials.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
+import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import { revealed } from '../../model/secret.ts';
 import type { HttpSpec } from '../../model/server.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
 import { messageOf } from '../../model/thrown.ts';
 import { failureError, refusalError } from './http-refusal.ts';
 import type { TransportReceiver } from './transport.ts';
@@ -19,7 +19,7 @@ import type { TransportReceiver } from './transport.ts';
  * Limits of the HTTP wires. None of them limits how long a call may take: only the call's deadline does. The HTTP client limits
  * connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s).
  */
-export const HTTP_LIMITS = {
+const HTTP_LIMITS = {
   /** A stream that carried its answer and was not ended by the server is closed after this. */
   lingerMs: 5_000,
   /** After the server rejected the session or credentials, answers to the other requests may be this far apart. */
@@ -36,7 +36,7 @@ export const HTTP_LIMITS = {
   /** 2024-11-05: from opening the stream to its `endpoint` event. */
   endpointMs: 30_000,
 };
-export type HttpLimits = Readonly<typeof HTTP_LIMITS>;
+type HttpLimits = Readonly<typeof HTTP_LIMITS>;
 
 /**
  * The header blocks of one connection: declared headers, accepted types, session and revision. Each is encoded when first
@@ -206,7 +206,7 @@ export abstract class UrlTransport {
   constructor(options: HttpTransportOptions) {
     this.options = options;
     this.limits = options.limits === undefined ? HTTP_LIMITS : { ...HTTP_LIMITS, ...options.limits };
-    this.secrets = sweptDefinition(options.spec).secrets;
+    this.secrets = sanitizedDefinition(options.spec).secrets;
   }
 
   /** The first step of `open`. Throws GatewayError. */

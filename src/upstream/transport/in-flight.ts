@@ -1,10 +1,10 @@
-import { ByNumber } from '../../model/by-number.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
 import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 
 /** A request is identified here by its id modulo this number. */
-export const OWN_DIGITS = 1e9;
+export const REQUEST_ID_MODULUS = 1e9;
 /** Bytes at a line's end that hold `,"jsonrpc":"2.0","id":123}` with generous white space. */
 const TAIL_BYTES = 96;
 /** The id as last or last but one member, where the TypeScript SDK and others write it. */
@@ -12,7 +12,7 @@ const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
 
 /**
  * The gateway's request that a line on a shared channel answers, 0 if none: an answer has `result` or `error`, no `method`, and
- * an integer id; the request is returned as the id modulo `OWN_DIGITS`. So a pipe knows what is in flight without parsing
+ * an integer id; the request is returned as the id modulo `REQUEST_ID_MODULUS`. So a pipe knows what is in flight without parsing
  * messages. It reads the envelope only and needs no complete message: `head` is the beginning of the line, `tail` its end; for
  * a complete line both are the line.
  */
@@ -55,17 +55,17 @@ function integer(bytes: Buffer, at: number): number {
   for (let c = bytes[at]; c !== undefined && c >= 0x30 && c <= 0x39; c = bytes[++at]) value = value * 10 + (c - 0x30);
   const next = bytes[at];
   const whole = next !== undefined && next !== 0x2e && next !== 0x45 && next !== 0x65;
-  return at > start && whole && Number.isSafeInteger(value) ? value % OWN_DIGITS : 0;
+  return at > start && whole && Number.isSafeInteger(value) ? value % REQUEST_ID_MODULUS : 0;
 }
 
 function idAtEnd(tail: Buffer): number {
   const match = ID_AT_END.exec(tail.toString('latin1', Math.max(0, tail.length - TAIL_BYTES)));
-  return match === null ? 0 : Number(match[1]) % OWN_DIGITS;
+  return match === null ? 0 : Number(match[1]) % REQUEST_ID_MODULUS;
 }
 
 /** Unanswered requests on a channel that all messages share, tracked by the ids of the answers. */
 export class InFlight {
-  readonly #requests = new ByNumber<true>();
+  readonly #requests = new IntegerMap<true>();
 
   get size(): number {
     return this.#requests.size;

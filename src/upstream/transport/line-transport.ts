@@ -16,7 +16,7 @@ import type {
   TransportReceiver,
 } from './transport.ts';
 
-export interface MessageReaderSink {
+interface MessageReaderSink {
   /** A line that may be a message: it begins and ends like a JSON object or array. */
   message(bytes: Buffer): void;
   /** The answer to this request exceeds the limit. Called once per line, as soon as that is known. */
@@ -50,7 +50,7 @@ export class MessageReader implements LineSink {
   readonly #lines: LineSplitter;
   readonly #limit: LogLimit;
   /** Lines that were not messages, overlong ones included. */
-  skippedLines = 0;
+  #skippedLines = 0;
   /** Bytes of junk, as a leaky bucket: its size is the junk tolerated per minute, and it drains evenly within a minute. */
   #junk = 0;
   #junkAt: number;
@@ -127,11 +127,11 @@ export class MessageReader implements LineSink {
   }
 
   #report(event: string, bytes: Buffer, hint: string): void {
-    this.skippedLines++;
+    this.#skippedLines++;
     if (!this.#limit.take()) return;
     const { logger } = this.#options;
     const begins = printable(logger.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
-    logger.warn(event, { begins, hint, skippedLines: this.skippedLines });
+    logger.warn(event, { begins, hint, skippedLines: this.#skippedLines });
   }
 }
 
@@ -191,11 +191,6 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
 
   get pid(): number | null {
     return null;
-  }
-
-  /** Lines on standard output that were not messages. */
-  get skippedLines(): number {
-    return this.#reader.skippedLines;
   }
 
   open(receiver: TransportReceiver): Promise<void> {
@@ -277,13 +272,13 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
 
   /** Ends the connection to a process that may still run; `what` completes "The server …". */
   fail(what: string): void {
-    if (!this.over('was given up')) return;
+    if (!this.disconnect('was given up')) return;
     this.ended({ kind: 'protocol', error: this.error('UPSTREAM_PROTOCOL', what) });
     void this.finish('interrupt');
   }
 
   /** Stops reading and reports in-flight requests as lost. False if that was done before. */
-  protected over(what: string): boolean {
+  protected disconnect(what: string): boolean {
     if (this.state !== 'open' && this.state !== 'dying') return false;
     this.state = 'dead';
     this.#reader.stop();

@@ -3,19 +3,19 @@ import { test } from 'node:test';
 import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
 import { transportContract } from '../../../test/contracts/transport.contract.ts';
 import { serverOf } from '../../../test/support/upstream-bench.ts';
-import type { Owned } from '../../model/ports.ts';
+import type { OwnedProcess } from '../../model/ports.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { withEpoch } from '../process/environment.ts';
 import { type MemoryLink, MemoryTransport } from './memory-transport.ts';
 import { OwnedTransport } from './owned-transport.ts';
 
-class PlayedOwned implements Owned {
+class PlayedOwned implements OwnedProcess {
   readonly epoch = 'abc.7';
-  stillMine = true;
+  isHeld = true;
   readonly reported: string[] = [];
   released = 0;
 
-  adopted(): void {}
+  assignTo(): void {}
 
   ready(): void {
     this.reported.push('ready');
@@ -90,12 +90,12 @@ test('fault:F31 a process that belongs to another node gets no more messages: th
   const receiver = new RecordingReceiver();
   await transport.open(receiver);
   assert.deepEqual(epochs, ['abc.7']);
-  owned.stillMine = false;
+  owned.isHeld = false;
   assert.equal(transport.silent, true);
   transport.send([Buffer.from('{"id":1}')], { request: 1, method: 'tools/call', headers: null });
   transport.send([Buffer.from('{}')], { request: 0, method: 'notifications/x', headers: null });
   assert.equal((await receiver.loss(1)).outcome, 'NOT_SENT');
-  owned.stillMine = true;
+  owned.isHeld = true;
   transport.send([Buffer.from('{"id":2}')], { request: 2, method: 'tools/call', headers: null });
   await transport.close('remove');
   assert.deepEqual(
@@ -157,7 +157,7 @@ test('the environment of a process has the epoch, in a cluster only', () => {
 
 test('check:H4 what the node gets to own for a connection that was closed meanwhile is released at once', async () => {
   const owned = new PlayedOwned();
-  const own = Promise.withResolvers<Owned>();
+  const own = Promise.withResolvers<OwnedProcess>();
   const transport = new OwnedTransport({
     server: 'memory',
     kind: 'memory',

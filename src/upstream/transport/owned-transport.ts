@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Owned } from '../../model/ports.ts';
+import type { OwnedProcess } from '../../model/ports.ts';
 import type { TransportKind } from '../../model/server.ts';
 import type {
   ClosedReason,
@@ -15,7 +15,7 @@ interface OwnedTransportOptions {
   readonly server: string;
   readonly kind: TransportKind;
   /** Acquires the ownership that the node needs before the process is started. Rejects with GatewayError. */
-  readonly own: () => Promise<Owned>;
+  readonly own: () => Promise<OwnedProcess>;
   /** Creates the transport of the process, which is started under this epoch. */
   readonly make: (epoch: string) => Transport;
 }
@@ -28,7 +28,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
   readonly kind: TransportKind;
   readonly streamPerRequest = false;
   readonly #options: OwnedTransportOptions;
-  #owned: Owned | null = null;
+  #owned: OwnedProcess | null = null;
   #inner: Transport | null = null;
   #receiver: TransportReceiver | null = null;
   #closed = false;
@@ -46,7 +46,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
   }
 
   get silent(): boolean {
-    return this.#owned?.stillMine !== true;
+    return this.#owned?.isHeld !== true;
   }
 
   async open(receiver: TransportReceiver): Promise<void> {
@@ -59,7 +59,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
       this.#inner = inner;
       this.#receiver = receiver;
       await inner.open(this);
-      if (!owned.stillMine) {
+      if (!owned.isHeld) {
         await inner.close('interrupt');
         throw this.#notOwned();
       }
@@ -71,7 +71,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
     const { request } = outgoing;
-    if (!this.#ended && this.#owned?.stillMine === true && this.#inner !== null) this.#inner.send(parts, outgoing);
+    if (!this.#ended && this.#owned?.isHeld === true && this.#inner !== null) this.#inner.send(parts, outgoing);
     else if (request > 0) {
       this.lost(
         request,
@@ -90,7 +90,7 @@ export class OwnedTransport implements Transport, TransportReceiver {
   }
 
   adopted(client: ClientProfile | null): void {
-    this.#owned?.adopted(client);
+    this.#owned?.assignTo(client);
   }
 
   stderrTail(): string {

@@ -1,9 +1,9 @@
 import type { BodyMode, ClientRequest, HttpRequest, ResponseHandler } from '../../http/client/client-port.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
-import { ByNumber } from '../../model/by-number.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
+import { IntegerMap } from '../../model/integer-map.ts';
 import type { TransportKind } from '../../model/server.ts';
 import { HttpEvents, newCursor, type StreamCursor } from './http-event-stream.ts';
 import { challengeIn, isAnswer, MAY_HAVE_RUN, tooLargeError } from './http-refusal.ts';
@@ -124,7 +124,8 @@ export class HttpPost implements ResponseHandler, PostReply {
   error(failure: HttpFailure): void {
     const { repeat } = this;
     this.repeat = null;
-    if (repeat === null || failure.kind !== 'reset' || !failure.kept || this.headers !== null) this.#ended(failure);
+    if (repeat === null || failure.kind !== 'reset' || !failure.reusedConnection || this.headers !== null)
+      this.#ended(failure);
     else this.running = this.#transport.client.request(repeat, this);
   }
 
@@ -196,8 +197,8 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   abstract readonly takesStreams: boolean;
   protected side!: HttpSideRequests;
   /** Why the connection is about to end; null if it is not. */
-  protected disowned: ClosedReason | null = null;
-  readonly #replies = new ByNumber<PostReply>();
+  protected closingReason: ClosedReason | null = null;
+  readonly #replies = new IntegerMap<PostReply>();
   /** Streams that carried their answer and that the server did not end; null before the first. */
   #lingering: Set<HttpPost> | null = null;
   #stopSweeping: (() => void) | null = null;
@@ -254,7 +255,7 @@ export abstract class PostTransport extends UrlTransport implements Transport {
     if (wasOpen) this.stop('was closed');
     this.state = 'closed';
     if (!wasOpen) return;
-    if (how !== 'interrupt' && this.disowned === null) {
+    if (how !== 'interrupt' && this.closingReason === null) {
       await this.side.finish(how === 'remove' && this.hasSession, this.limits.closeMs);
     }
     this.#release();

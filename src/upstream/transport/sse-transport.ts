@@ -75,7 +75,7 @@ class SsePost implements ResponseHandler {
 
 class SessionStream extends HttpEventStream<SseTransport> {
   protected event(data: Buffer, name: string): void {
-    this.transport.heard(data, name);
+    this.transport.onEvent(data, name);
   }
 
   protected tooLarge(): void {
@@ -152,7 +152,7 @@ export class SseTransport extends UrlTransport implements Transport {
 
   // The event stream.
 
-  heard(data: Buffer, name: string): void {
+  onEvent(data: Buffer, name: string): void {
     if (name === 'endpoint') {
       this.#endpoint(data.toString('utf8').trim());
     } else if (name === 'message' && this.state === 'open') {

@@ -183,23 +183,30 @@ test('a batch answer (2025-03-26) is delivered when the process dies', LIMIT, ()
   }),
 );
 
-test('fault:F07 the gateway skips and counts garbage between messages, and logs it redacted once a second', LIMIT, () =>
-  withServer(
-    async ({ transport, receiver, log, text }) => {
-      const answer = '{"jsonrpc":"2.0","id":$ID,"result":{"text":"ok"}}\r\n';
-      const junk = `\n\r\n  \nServer ready, token hunter2hunter2 \u001b[31m\n{INFO} half\n\u0000\u0001\n<<${'z'.repeat(500)}\n`;
-      assert.equal(await text(1, { do: 'write', text: `${junk}${answer}${junk}` }), 'ok');
-      assert.equal(await text(2, { do: 'echo', text: 'still here' }), 'still here');
-      assert.equal(receiver.messages.length, 2);
-      assert.equal(receiver.messages[0]!.bytes.at(-1), 0x7d);
-      // Four lines of it, twice; empty and blank lines are nothing.
-      assert.equal(transport.skippedLines, 8);
-      const shown = log.of('not_a_message');
-      assert.equal(shown.length, 1);
-      assert.equal(shown[0]!['begins'], 'Server ready, token [redacted] \\x1b[31m');
-    },
-    { clock: new FakeClock(), secret: 'hunter2hunter2' },
-  ),
+test(
+  'fault:F07 the gateway skips and counts garbage between messages, and logs it redacted once a second',
+  LIMIT,
+  () => {
+    const clock = new FakeClock();
+    return withServer(
+      async ({ receiver, log, text }) => {
+        const answer = '{"jsonrpc":"2.0","id":$ID,"result":{"text":"ok"}}\r\n';
+        const junk = `\n\r\n  \nServer ready, token hunter2hunter2 \u001b[31m\n{INFO} half\n\u0000\u0001\n<<${'z'.repeat(500)}\n`;
+        assert.equal(await text(1, { do: 'write', text: `${junk}${answer}${junk}` }), 'ok');
+        assert.equal(await text(2, { do: 'echo', text: 'still here' }), 'still here');
+        assert.equal(receiver.messages.length, 2);
+        assert.equal(receiver.messages[0]!.bytes.at(-1), 0x7d);
+        const shown = log.of('not_a_message');
+        assert.equal(shown.length, 1);
+        assert.equal(shown[0]!['begins'], 'Server ready, token [redacted] \\x1b[31m');
+        await clock.advance(1_000);
+        assert.equal(await text(3, { do: 'write', text: `one more\n${answer}` }), 'ok');
+        // Four lines of it, twice, and one more; empty and blank lines are nothing.
+        assert.equal(log.of('not_a_message')[1]!['skippedLines'], 9);
+      },
+      { clock, secret: 'hunter2hunter2' },
+    );
+  },
 );
 
 test('fault:F08 half a line before the end is discarded, and its call is UNKNOWN', LIMIT, () =>

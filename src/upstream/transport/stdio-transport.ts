@@ -1,6 +1,6 @@
 import type { ProcessGuard } from '../../model/process-guard.ts';
+import { sanitizedDefinition } from '../../model/sanitized-definition.ts';
 import type { StdioSpec } from '../../model/server.ts';
-import { sweptDefinition } from '../../model/swept-definition.ts';
 import { RestedReading, SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, type Launch, overSsh, spawnChild } from '../process/spawn-child.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
@@ -39,7 +39,7 @@ export class StdioTransport extends LineTransport {
   readonly #times: StdioTimes;
   #child: Child | null = null;
   #ladder: StopLadder | null = null;
-  #gone: Promise<void> = Promise.resolve();
+  #stopped: Promise<void> = Promise.resolve();
   #brokenInput: NodeJS.Timeout | undefined;
 
   constructor(options: StdioTransportOptions) {
@@ -55,17 +55,17 @@ export class StdioTransport extends LineTransport {
   protected async finish(how: CloseReason): Promise<void> {
     clearTimeout(this.#brokenInput);
     this.#ladder?.stop(how);
-    await this.#gone;
+    await this.#stopped;
   }
 
   protected async start(): Promise<void> {
     const { server, spec, guard, environment, logger } = this.#options;
     const launch: Launch = spec.ssh == null ? { spec, preamble: null } : overSsh(spec, spec.ssh, environment);
-    const unwanted = (): boolean => this.state !== 'opening';
-    const child = await spawnChild(server, launch.spec, { guard, environment, unwanted });
+    const isCancelled = (): boolean => this.state !== 'opening';
+    const child = await spawnChild(server, launch.spec, { guard, environment, isCancelled });
     this.#child = child;
     // Logs what was run with the user's rights, without secrets.
-    const { command, args } = sweptDefinition(spec);
+    const { command, args } = sanitizedDefinition(spec);
     const host = spec.ssh == null ? {} : { host: spec.ssh.host };
     logger.info('process_started', { server, pid: child.pid, command, args, ...host });
     this.#attach(child, launch.preamble);
@@ -92,14 +92,14 @@ export class StdioTransport extends LineTransport {
         void this.#drained(child).then(() => {
           logger.info('process_ended', { server, pid: child.pid, code, signal });
           const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
-          if (this.over(how)) this.ended({ kind: 'exited', code, signal });
+          if (this.disconnect(how)) this.ended({ kind: 'exited', code, signal });
           for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
           ladder.leaderExited();
           resolve();
         });
       });
     });
-    this.#gone = this.#watch(child.pid, ladder, exited);
+    this.#stopped = this.#watch(child.pid, ladder, exited);
   }
 
   async #watch(pid: number, ladder: StopLadder, exited: Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { callName } from '../../../src/model/call-words.ts';
+import { callName } from '../../../src/model/call-labels.ts';
 import {
   type Access as AccessTable,
   type Call,

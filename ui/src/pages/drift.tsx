@@ -1,5 +1,5 @@
 import { useComputed } from '@preact/signals';
-import { UNNAMED_CLIENT } from '../../../src/model/call-words.ts';
+import { UNNAMED_CLIENT } from '../../../src/model/call-labels.ts';
 import {
   approveDefinitions,
   blockDefinitions,

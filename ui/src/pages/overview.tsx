@@ -1,6 +1,6 @@
 import './overview/overview.css';
 import { useEffect } from 'preact/hooks';
-import { duration } from '../../../src/model/call-words.ts';
+import { duration } from '../../../src/model/call-labels.ts';
 import { listNodes, listRates } from '../api/operations.ts';
 import { Empty, Failure, Unread } from '../parts/notes.tsx';
 import { useReading } from '../parts/reading.ts';

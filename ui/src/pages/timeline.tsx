@@ -1,7 +1,7 @@
 import './timeline/timeline.css';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { callName, duration, ending, UNNAMED_CLIENT } from '../../../src/model/call-words.ts';
+import { callName, duration, outcomeLabel, UNNAMED_CLIENT } from '../../../src/model/call-labels.ts';
 import type { Call } from '../api/operations.ts';
 import { Command, shellWord } from '../parts/command.tsx';
 import { Empty, Gone, NotAnswered, Unread } from '../parts/notes.tsx';
@@ -54,11 +54,11 @@ const COLUMNS: readonly Column<TimedCall>[] = [
     order: ({ call }) => callName(call),
   },
   {
-    id: 'ending',
+    id: 'outcome',
     title: 'Ended',
     width: 'minmax(6rem, 1fr)',
-    cell: ({ call }) => <Status tone={toneOfCall(call)} text={ending(call)} />,
-    order: ({ call }) => ending(call),
+    cell: ({ call }) => <Status tone={toneOfCall(call)} text={outcomeLabel(call)} />,
+    order: ({ call }) => outcomeLabel(call),
   },
   {
     id: 'ms',

@@ -1,9 +1,9 @@
 import type { ClientBase, Pool, PoolClient } from 'pg';
-import { type Clock, within } from '../../../model/clock.ts';
-import { type Whole, wholeSum } from '../integrity-check.ts';
+import { type Clock, withTimeout } from '../../../model/clock.ts';
+import { type StoreSummary, summaryChecksum } from '../integrity-check.ts';
 import { StoreError } from '../run-time-store.ts';
 
-const NOTHING: Whole = { revision: 0, count: 0, tally: 0 };
+const NOTHING: StoreSummary = { revision: 0, count: 0, tally: 0 };
 /** Class of the gateway's advisory locks: "TL". */
 const LOCK = 0x544c;
 
@@ -11,7 +11,7 @@ const LOCK = 0x544c;
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE records (collection text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL, revision bigint NOT NULL, sum bigint NOT NULL, PRIMARY KEY (collection, key));
    CREATE TABLE whole (id int PRIMARY KEY CHECK (id = 1), revision bigint NOT NULL, count bigint NOT NULL, tally bigint NOT NULL, sum bigint NOT NULL);
-   INSERT INTO whole VALUES (1, 0, 0, 0, ${wholeSum(NOTHING)});`,
+   INSERT INTO whole VALUES (1, 0, 0, 0, ${summaryChecksum(NOTHING)});`,
 ];
 
 /** Migrates in one transaction; concurrent nodes wait. Resolves with null, or with the unknown version of newer tables. */
@@ -49,7 +49,7 @@ const CONNECT_MS = 5_000;
 const IDLE_MS = 60_000;
 const STATEMENT_MS = 10_000;
 /** A node that stops within a transaction blocks those of all others; after this time the server aborts the transaction. */
-const STILL_MS = 3_000;
+const IDLE_IN_TRANSACTION_MS = 3_000;
 /** Limit of one unit of work including the connection; longer than the server's own limit of a statement. */
 const WORK_MS = 15_000;
 
@@ -75,7 +75,7 @@ export class PostgresPool {
   async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new StoreError('unavailable', 'the store of run-time changes is closed');
     const opening = (this.#opening ??= this.#open());
-    return within(this.#options.clock, WORK_MS, this.#work(opening, work), () => {
+    return withTimeout(this.#options.clock, WORK_MS, this.#work(opening, work), () => {
       this.#forget(opening);
       throw new StoreError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`);
     });
@@ -99,7 +99,7 @@ export class PostgresPool {
       this.#forget(opening);
       throw error;
     }
-    return lent(pool, work);
+    return withClient(pool, work);
   }
 
   /** Drops a pool whose connections are unusable: the next caller opens another. */
@@ -124,12 +124,12 @@ export class PostgresPool {
       options: `-c search_path=${schema}`,
       statement_timeout: STATEMENT_MS,
       query_timeout: WORK_MS,
-      idle_in_transaction_session_timeout: STILL_MS,
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     });
     // Errors of an idle connection: the pool drops it. Errors of others reach their callers.
     pool.on('error', ignore);
     try {
-      await lent(pool, (connection) => this.#prepare(connection));
+      await withClient(pool, (connection) => this.#prepare(connection));
       return pool;
     } catch (error) {
       void pool.end().catch(() => {});
@@ -153,7 +153,7 @@ export class PostgresPool {
 }
 
 /** Runs `work` with a connection of the pool. A connection on which it failed is not reused. */
-async function lent<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+async function withClient<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
   const connection = await pool.connect();
   // The running statement rejects; this event comes in addition.
   connection.on('error', ignore);

@@ -1,13 +1,13 @@
 import type { ClientBase } from 'pg';
 import {
-  believed,
   COLUMNS,
   damaged,
   planChange,
   recordOf,
   type StoredRow,
-  type Whole,
-  wholeSum,
+  type StoreSummary,
+  summaryChecksum,
+  verifiedRow,
 } from '../integrity-check.ts';
 import {
   type Applied,
@@ -42,13 +42,13 @@ export class PostgresRunTimeStore implements RunTimeStore {
 
   constructor(options: PostgresOptions) {
     this.#pool = new PostgresPool(options);
-    this.#where = placeOf(options.url);
+    this.#where = databaseLocation(options.url);
   }
 
   async read(collections: readonly string[]): Promise<StoreSnapshot> {
     return this.#run(async (connection) => {
       await connection.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-      const { revision } = await readWhole(connection, '');
+      const { revision } = await readSummary(connection, '');
       const records = new Map(collections.map((collection) => [collection, new Map<string, StoreRecord>()]));
       for (let after: readonly [string, string] | null = ['', '']; after !== null; ) {
         // The transaction makes all pages show the same instant.
@@ -81,19 +81,19 @@ export class PostgresRunTimeStore implements RunTimeStore {
   async apply(writes: readonly StoreWrite[]): Promise<Applied> {
     checkBounds(writes);
     let committing: string | null = null;
-    let givenUp = false;
+    let abandoned = false;
     try {
       return await this.#pool.with((connection) =>
         change(connection, writes, (id) => {
           // Too late: the caller already got the answer that nothing was changed.
-          if (givenUp) throw new StoreError('unavailable', 'the change was given up');
+          if (abandoned) throw new StoreError('unavailable', 'the change was given up');
           committing = id;
         }),
       );
     } catch (error) {
-      givenUp = true;
+      abandoned = true;
       if (committing === null || isServerError(error)) throw this.#translated(error);
-      return await this.#fate(committing, error);
+      return await this.#resolveOutcome(committing, error);
     }
   }
 
@@ -110,7 +110,7 @@ export class PostgresRunTimeStore implements RunTimeStore {
   }
 
   /** The outcome of a change whose COMMIT was not answered. `id`: its transaction id and the revision that it made. */
-  async #fate(id: string, cause: unknown): Promise<Applied> {
+  async #resolveOutcome(id: string, cause: unknown): Promise<Applied> {
     const [transaction, revision] = id.split(' ') as [string, string];
     let status: string | null = null;
     try {
@@ -139,17 +139,17 @@ async function change(
   committing: (id: string) => void,
 ): Promise<Applied> {
   await connection.query('BEGIN');
-  const before = await readWhole(connection, 'FOR UPDATE');
+  const before = await readSummary(connection, 'FOR UPDATE');
   const { rows: found } = await connection.query<Row>(
     `SELECT ${COLUMNS} FROM records WHERE ${OF_KEYS}`,
     keysOf(writes),
   );
-  const plan = planChange(before, found.map(storedRow).map(believed), writes);
-  if (!plan.ok || plan.whole === null) {
+  const plan = planChange(before, found.map(storedRow).map(verifiedRow), writes);
+  if (!plan.ok || plan.summary === null) {
     await connection.query('ROLLBACK');
     return plan.ok ? { ok: true, revision: before.revision } : plan;
   }
-  const { whole, puts, drops } = plan;
+  const { summary, puts, drops } = plan;
   if (drops.length > 0) await connection.query(`DELETE FROM records WHERE ${OF_KEYS}`, keysOf(drops));
   if (puts.length > 0) {
     await connection.query(
@@ -164,20 +164,20 @@ async function change(
   }
   const { rows } = await connection.query<Row>(
     'UPDATE whole SET revision = $1, count = $2, tally = $3, sum = $4 WHERE id = 1 RETURNING pg_current_xact_id()::text AS id',
-    [whole.revision, whole.count, whole.tally, wholeSum(whole)].map(String),
+    [summary.revision, summary.count, summary.tally, summaryChecksum(summary)].map(String),
   );
-  committing(`${rows[0]!['id']} ${whole.revision}`);
+  committing(`${rows[0]!['id']} ${summary.revision}`);
   await connection.query('COMMIT');
-  return { ok: true, revision: whole.revision };
+  return { ok: true, revision: summary.revision };
 }
 
-async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<Whole> {
+async function readSummary(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<StoreSummary> {
   const { rows } = await connection.query<Row>(`SELECT revision, count, tally, sum FROM whole WHERE id = 1 ${lock}`);
   const row = rows[0];
   if (row === undefined) throw damaged('what it says of all its records is gone');
-  const whole = { revision: Number(row['revision']), count: Number(row['count']), tally: Number(row['tally']) };
-  if (Number(row['sum']) !== wholeSum(whole)) throw damaged('what it says of all its records is damaged');
-  return whole;
+  const summary = { revision: Number(row['revision']), count: Number(row['count']), tally: Number(row['tally']) };
+  if (Number(row['sum']) !== summaryChecksum(summary)) throw damaged('what it says of all its records is damaged');
+  return summary;
 }
 
 function storedRow(row: Row): StoredRow {
@@ -205,7 +205,7 @@ function faultOf(error: unknown): StoreFault {
 }
 
 /** Host and database, without user and password. */
-export function placeOf(url: string): string {
+export function databaseLocation(url: string): string {
   if (!URL.canParse(url)) return 'PostgreSQL';
   const { host, pathname } = new URL(url);
   return `PostgreSQL at ${host}${pathname}`;

@@ -1,5 +1,5 @@
 import { computed, signal } from '@preact/signals';
-import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
+import { UNNAMED_CLIENT } from '../../../../src/model/call-labels.ts';
 import type { listRates, ServerRate } from '../../api/operations.ts';
 import { onLive } from '../../live.ts';
 import { type Second, Seconds } from './seconds.ts';

@@ -1,4 +1,4 @@
-import { duration, UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
+import { duration, UNNAMED_CLIENT } from '../../../../src/model/call-labels.ts';
 import { counted } from '../../../../src/model/counted.ts';
 import { listSessions, type Node, type Server, type Session } from '../../api/operations.ts';
 import { useReading } from '../../parts/reading.ts';

@@ -1,6 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { SEEMING_PARENT } from '../../../../src/model/seeming-parent.ts';
+import { PARENT_PROXY_SCRIPT } from '../../../../src/model/parent-proxy.ts';
 import { openApp, type Tool } from '../../api/operations.ts';
 import { Code } from '../../parts/code.tsx';
 import { Failure, Loading } from '../../parts/notes.tsx';
@@ -34,7 +34,7 @@ const NAMED_SPACES = ['trunkline://', 'ui://trunkline/', 'skill://trunkline/'];
 /** The aggregate gives an app such a parent; at the endpoint of one server its document is the server's own. */
 const PARENT = `<script>((real) => {
   const post = (...message) => real.postMessage(...message);
-  ${SEEMING_PARENT}
+  ${PARENT_PROXY_SCRIPT}
 })(window.parent)</script>`;
 /** What is before the root element; always matches. */
 const PROLOGUE = /^(?:\s|<!--[\s\S]*?-->)*(?:<!doctype[^>]*>)?/i;

@@ -1,9 +1,9 @@
-import { type ServerWords, serverWords } from '../../../../src/model/server-words.ts';
+import { parseServerCommandLine, type ServerCommandLine } from '../../../../src/model/server-command-line.ts';
 import { shellWord } from '../../parts/command.tsx';
 
 /** The command that adds what the gateway reads in a line. `given`: the name that was filled in, or empty. */
 export function addCommand(line: string, given: string): string {
-  const read = serverWords(line);
+  const read = parseServerCommandLine(line);
   const { name, words, ...options } = 'complaint' in read ? NOTHING : read;
   const named = given === '' ? (name?.text ?? '') : given;
   const flags = [
@@ -18,4 +18,4 @@ export function addCommand(line: string, given: string): string {
   return ['trunkline add', ...shown, ...(isUrl ? [] : ['--']), target].join(' ');
 }
 
-const NOTHING: ServerWords = { name: null, type: null, description: null, env: [], headers: [], words: [] };
+const NOTHING: ServerCommandLine = { name: null, type: null, description: null, env: [], headers: [], words: [] };

@@ -1,4 +1,4 @@
-import { mayBeAdded } from '../../../../src/model/may-be-added.ts';
+import { mayHaveBeenAdded } from '../../../../src/model/may-have-been-added.ts';
 import { addServer, deleteSecret, listSecrets, putSecret, type Server } from '../../api/operations.ts';
 import { ApiError } from '../../api/request.ts';
 import { servers } from '../../servers.ts';
@@ -25,7 +25,7 @@ export async function addWithSecrets({ definition, secrets }: NewServer): Promis
     }
     return await addServer({ body: definition });
   } catch (error) {
-    const refused = error instanceof ApiError && !mayBeAdded(error.code);
+    const refused = error instanceof ApiError && !mayHaveBeenAdded(error.code);
     if (refused) for (const secret of fresh) await deleteSecret({ name: secret }).catch(() => {});
     throw error;
   }

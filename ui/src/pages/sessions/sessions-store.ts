@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { UNNAMED_CLIENT } from '../../../../src/model/call-words.ts';
+import { UNNAMED_CLIENT } from '../../../../src/model/call-labels.ts';
 import { mergedRecording } from '../../../../src/model/recordings.ts';
 import { type Call, listRecordings, listSessions, type Recording, type Session } from '../../api/operations.ts';
 import { onLive, stopAll } from '../../live.ts';

@@ -5,8 +5,8 @@ import {
   callName,
   callSpans,
   duration,
-  ending,
-} from '../../../../src/model/call-words.ts';
+  outcomeLabel,
+} from '../../../../src/model/call-labels.ts';
 import type { Call } from '../../api/operations.ts';
 import { Command } from '../../parts/command.tsx';
 import { Status, type Tone } from '../../parts/status.tsx';
@@ -37,7 +37,7 @@ export function CallDetail({ call, onClose }: { readonly call: Call; readonly on
     <section class="detail" aria-label={`Call ${callName(call)}`}>
       <header class="detail-head">
         <h2>{callName(call)}</h2>
-        <Status tone={toneOfCall(call)} text={ending(call)} />
+        <Status tone={toneOfCall(call)} text={outcomeLabel(call)} />
         <span class="grow" />
         <button type="button" class="plain" onClick={onClose}>
           Close

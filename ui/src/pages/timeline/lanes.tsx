@@ -1,6 +1,6 @@
 import '../../parts/inks.css';
 import { useEffect, useRef } from 'preact/hooks';
-import { callName } from '../../../../src/model/call-words.ts';
+import { callName } from '../../../../src/model/call-labels.ts';
 import { clock } from '../../parts/reading.ts';
 import { onTheme } from '../../theme.ts';
 import { toneOfCall } from './call-detail.tsx';

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { agent } from '../../test/support/gateway-bench.ts';
+import { ScriptedServer, SILENCE, scriptedTool, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  Remembered,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import type { Principal } from '../model/client-profile.ts';
+import { POOL_DEFAULTS } from '../model/desired-state.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Server } from '../model/server.ts';
+
+/** More than a server has sides. */
+const VALUES = 1_100;
+const [ada, bob] = [agent('ada', 'web'), agent('bob', 'web')];
+
+function webOf(changes: Partial<Server> = {}): Server {
+  return httpServerOf('web', {
+    callerSeparation: { credentials: false, headers: { 'x-team': 'X-Tenant' } },
+    ...changes,
+  });
+}
+
+class Scene {
+  readonly remembered = new Remembered();
+  readonly bench = new UpstreamBench({ times: { drainMs: 1_000 }, remembered: this.remembered });
+  readonly script = new ScriptedServer(statelessServer([scriptedTool('echo')]));
+
+  get opened(): number {
+    return this.script.links.length;
+  }
+
+  run(server = webOf()): Promise<void> {
+    return this.bench.run([server, this.script]);
+  }
+
+  apply(server: Server): Promise<void> {
+    return this.bench.set.apply(new Map([[server.name, server]]));
+  }
+
+  call(principal: Principal, team: string): Promise<Outcome> {
+    return this.bench.call('web', toolCall(clientOf(null, '{}', { principal, forwarded: { 'x-team': team } })));
+  }
+}
+
+test('goal:G18 a caller with ever new header values is served, and displaces no side of another caller', async () => {
+  const scene = new Scene();
+  await scene.run();
+  answerText(await scene.call(bob, 'bob'));
+  const first = scene.opened;
+  for (let i = 0; i < VALUES; i++) answerText(await scene.call(ada, `team-${i}`));
+  assert.equal(scene.opened, first + VALUES);
+  answerText(await scene.call(bob, 'bob'));
+  assert.equal(scene.opened, first + VALUES, 'the side of the other caller has lived on');
+  answerText(await scene.call(ada, 'team-0'));
+  assert.equal(scene.opened, first + VALUES + 1, 'the oldest of the caller itself was ended');
+  assert.equal(scene.remembered.file.all('era').size, 1, 'which eras it speaks is remembered of the server');
+});
+
+test('goal:G18 calls with more values at once than a server has sides are all answered', async () => {
+  const scene = new Scene();
+  await scene.run();
+  const calls = Array.from({ length: VALUES }, (_, i) => scene.call(ada, `team-${i}`));
+  for (const outcome of await Promise.all(calls)) answerText(outcome);
+});
+
+test('S1.7 a side that was only listed ends when nothing was asked of it for a time', async () => {
+  const scene = new Scene();
+  await scene.run();
+  const before = scene.script.live.length;
+  const client = clientOf(null, '{}', { principal: ada, forwarded: { 'x-team': 'red' } });
+  const listed = scene.bench.set.catalog('web', client, 1_000);
+  await settled();
+  assert.deepEqual(
+    (await listed)?.lists.tools.items.map(({ key }) => key),
+    ['echo'],
+  );
+  assert.equal(scene.script.live.length, before + 1);
+  const { idleTimeoutMs, sweepMs } = POOL_DEFAULTS;
+  await scene.bench.clock.advance(idleTimeoutMs - sweepMs);
+  assert.equal(scene.script.live.length, before + 1);
+  await scene.bench.clock.advance(2 * sweepMs);
+  assert.equal(scene.script.live.length, before);
+});
+
+for (const change of ['replaced', 'removed'] as const) {
+  test(`S2.27 calls in flight at the side of a caller finish when its server is ${change}`, async () => {
+    const scene = new Scene();
+    await scene.run();
+    scene.script.handlers['tools/call'] = () => SILENCE;
+    const outcome = scene.call(ada, 'red');
+    await settled();
+    const link = scene.script.last;
+    const { id } = link.lastOf('tools/call');
+    const done =
+      change === 'replaced' ? scene.apply(webOf({ connectionDigest: 'new' })) : scene.bench.set.apply(new Map());
+    await settled();
+    assert.equal(link.closedWith, null, 'while a call runs');
+    link.respond(Number(id), { resultType: 'complete', content: [] });
+    answerText(await outcome);
+    await done;
+    assert.equal(link.closedWith, 'remove');
+  });
+}
+
+test('a node that stops waits for calls at the sides of callers', async () => {
+  const scene = new Scene();
+  await scene.run();
+  scene.script.handlers['tools/call'] = () => SILENCE;
+  void scene.call(ada, 'red');
+  await settled();
+  let drained = false;
+  const draining = scene.bench.set.drain(500).then(() => {
+    drained = true;
+  });
+  await settled();
+  assert.equal(drained, false);
+  await scene.bench.clock.advance(500);
+  await draining;
+});
+
+for (const start of ['eager', 'lazy'] as const) {
+  test(`goal:G18 a server that was disabled for a time tells its callers apart as before (${start})`, async () => {
+    const scene = new Scene();
+    await scene.run(webOf({ start }));
+    answerText(await scene.call(ada, 'red'));
+    await scene.apply(webOf({ start, enabled: false }));
+    await scene.apply(webOf({ start }));
+    await settled();
+    const before = scene.opened;
+    answerText(await scene.call(ada, 'red'));
+    answerText(await scene.call(ada, 'blue'));
+    assert.equal(scene.opened, before + 2);
+  });
+}
