@@ -336,7 +336,7 @@ test('check:C5 a session written by another process is valid here too, and its u
   // An older word of its use takes nothing back.
   sessions.applyRecord({ ...records.get(id)!, lastSeenAt: lastSeenAt - 1_000_000 });
   assert.deepEqual([session.initialized, session.lastUsed - first], [true, 1_640_000]);
-  sessions.applyRecord({ ...records.get(id)!, id: 'of nobody here' });
+  sessions.applyRecord({ ...records.get(id)!, id: 'unknown here' });
   await clock.advance(60_000);
   assert.deepEqual(ended, [id]);
 });

@@ -31,7 +31,7 @@ test('fault:F42 one crash holds no server back, two in a row do; a start that en
   assert.equal(held.of('a', 'other').blockedReason, null, 'a changed definition is tried');
   held.close();
   const later = new StartRecords(file, clock);
-  assert.notEqual(later.of('a', 'd').blockedReason, null, 'until somebody wants it started');
+  assert.notEqual(later.of('a', 'd').blockedReason, null, 'until an operator restarts it');
   later.of('a', 'd').release();
   assert.equal(later.of('a', 'd').blockedReason, null);
   assert.ok(!existsSync(file));
