@@ -15,7 +15,7 @@ const PLACES = Number(process.env['F42_PLACES'] ?? (FULL ? 30 : 8));
 const FOUND = [
   'concurrency-limiter ConcurrencyLimiter.leave',
   'fast-path-connection FastPathConnection.answered',
-  'supervisor Supervisor.proved',
+  'supervisor Supervisor.markHealthy',
   'call Call.answered',
   'dispatcher Dispatcher.answered',
   'connection-use ConnectionUse.answered',
