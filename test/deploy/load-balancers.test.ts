@@ -40,7 +40,8 @@ for (const name of PROXIES)
     const cluster = await ClusterProcesses.start();
     try {
       const servers = { everything: { command: process.execPath, args: [EVERYTHING] } };
-      const settings = { listen: { ...listen, trustedProxies: ['127.0.0.1'] }, agents };
+      // On a loaded machine a server may need more than the usual 2 s to start; a list would leave it out.
+      const settings = { listen: { ...listen, trustedProxies: ['127.0.0.1'] }, agents, firstListWaitMs: 30_000 };
       const nodes = await Promise.all(
         ['n1', 'n2', 'n3'].map((node) => cluster.node(node, servers, settings, { env: { AGENT_KEY: KEY } })),
       );
