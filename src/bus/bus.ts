@@ -15,6 +15,8 @@ export interface Bus {
   /** Id of this process on the bus; new with every start. */
   readonly peer: string;
   readonly status: BusStatus;
+  /** Cheap to read, unlike `status`. */
+  readonly connected: boolean;
   /**
    * Publishes a hint to all subscribers, this peer included: at most once, lost in an outage, at most 512 KiB. Never blocks;
    * throws GatewayError TOO_LARGE.

@@ -73,6 +73,10 @@ export class SignedBus implements Bus {
     this.#own = [wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)), this.#outgoing];
   }
 
+  get connected(): boolean {
+    return this.#deps.wire.connected;
+  }
+
   get status(): BusStatus {
     return {
       ...this.#deps.wire.status,

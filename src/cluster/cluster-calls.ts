@@ -81,7 +81,7 @@ export class ClusterCalls {
   }
 
   get reached(): boolean {
-    return this.#parts.deps.bus.status.state === 'connected';
+    return this.#parts.deps.bus.connected;
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {

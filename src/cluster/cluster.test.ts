@@ -268,6 +268,29 @@ test('unsolicited messages of a server go to the node that has the session', () 
     assert.deepEqual(b.local.released, ['one']);
   }));
 
+test('a node that this node alone had lost still gets the notifications of the servers that its clients use, for a minute', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [serverNamed('memory', { transport: remoteSpec })]);
+    const b = await nodes.join('b', []);
+    await nodes.until(call(b, 'memory'));
+    const isNotified = async (): Promise<boolean> => {
+      const sent = notification('notifications/message', '{}', 'stateful');
+      a.cluster.events.notification('memory', null, sent, 'key');
+      await nodes.pass(100);
+      return b.events.heard.splice(0).includes('notification memory null notifications/message');
+    };
+    b.mute();
+    await nodes.pass(3_000);
+    assert.equal(a.cluster.peers.get(b.bus.peer), null);
+    assert.equal(await isNotified(), true, 'it is lost');
+    b.unmute();
+    await nodes.pass(60_000);
+    assert.equal(await isNotified(), true, 'it is back');
+    b.mute();
+    await nodes.pass(63_000);
+    assert.equal(await isNotified(), false, 'a minute has passed');
+  }));
+
 test('a draining node takes nothing new, and others get at once what it owned', () =>
   onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });

@@ -31,6 +31,8 @@ import { StreamRouter } from './streams/stream-router.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const CLAIMS = 'trunkline_claims';
+/** How long a lost node still gets the notifications of the servers that its clients used. */
+const FORGET_MS = 60_000;
 
 /** Events that the cluster reports to the rest of the gateway. */
 export interface ClusterListener {
@@ -257,7 +259,10 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   claimLost(claim: Claim): void {
-    if (this.upstreamSessions.streams.lost(claim)) return;
+    if (this.upstreamSessions.streams.lost(claim)) {
+      this.#owned.claims.disown(claim);
+      return;
+    }
     this.#owned.fence((one) => one === claim);
     this.#servers.lost(claim);
   }
@@ -276,8 +281,11 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.known.changed(had?.keys() ?? [], peer);
     // Before the routing table is updated, because it looks up which clients the node served.
     if (!left) this.#router.nodeSilent(peer);
-    this.#consumers.forgetPeer(peer);
-    this.streams.gone(peer);
+    this.#consumers.lost(peer);
+    // Perhaps only this node lost it, and the node does not announce its clients again.
+    this.#deps.clock.after(left ? 0 : FORGET_MS, () => {
+      if (this.peers.get(peer) === null) this.#consumers.forget(peer);
+    });
     this.clients.subscriptions.nodeGone(peer);
     this.#router.calls.gone(peer);
     this.#servers.look();

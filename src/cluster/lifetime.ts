@@ -21,6 +21,9 @@ export class Lifetime {
       get status() {
         return bus.status;
       },
+      get connected() {
+        return bus.connected;
+      },
       publish: (subject, payload) => bus.publish(subject, payload),
       subscribe: (subject, subscriber) => registered(bus.subscribe(subject, subscriber)),
       serve: (name, handler, options) => registered(bus.serve(name, handler, options)),

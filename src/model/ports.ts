@@ -190,6 +190,8 @@ export interface SessionRecords {
   /** As `put`, for a session that other nodes use too. Resolves when they know it, or after a moment. Never rejects. */
   putEverywhere?(record: SessionRecord): Promise<void>;
   delete(id: string): void;
+  /** False while sessions may be in use at other nodes without a sign of it here. Absent: no other node has sessions. */
+  readonly current?: boolean;
   /** All records; in a large cluster those of this node and the most recently used ones. */
   all(): Promise<readonly SessionRecord[]>;
   /** Every stored record, until `visitor` returns true. */

@@ -125,12 +125,14 @@ export function flowContract(scenario: Scenario): void {
     const heard: string[] = [];
     b.subscribe('trunkline.news', (payload) => void heard.push(payload.toString()));
     await bench.settle();
+    assert.equal(a.connected, true);
     await bench.cut(a);
-    assert.equal(a.status.state, 'disconnected');
+    assert.deepEqual([a.status.state, a.connected, b.connected], ['disconnected', false, true]);
     const { outcome } = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
     assert.equal(failure(await outcome).outcome, 'NOT_SENT');
     a.publish('trunkline.news', Buffer.from('lost'));
     await bench.restore(a);
+    assert.equal(a.connected, true);
     a.publish('trunkline.news', Buffer.from('heard'));
     await eventually(bench, () => heard.length === 1);
     assert.deepEqual(heard, ['heard']);

@@ -90,6 +90,9 @@ export interface PlayedNode {
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
   restore(): void;
+  /** From now on the other nodes do not receive its heartbeats, and lose it, but it receives theirs. */
+  mute(): void;
+  unmute(): void;
   /** The messaging system says that the node has lost messages because it is slow. */
   overrun(): void;
 }
@@ -186,6 +189,12 @@ export class ClusterBench {
       bus,
       cut: () => wire.cut(),
       restore: () => wire.restore(),
+      mute: () => {
+        wire.muted = /^trunkline\.(node|beat)\./;
+      },
+      unmute: () => {
+        wire.muted = null;
+      },
       overrun: () => wire.overrun(),
     };
     this.nodes.push(node);

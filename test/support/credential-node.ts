@@ -4,6 +4,7 @@ import type { GuardedFetch } from '../../src/http/client/guarded-fetch.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Sealing } from '../../src/model/sealing.ts';
+import type { Server } from '../../src/model/server.ts';
 import { StoreError, type StoreWrite } from '../../src/store/run-time-store/run-time-store.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 
@@ -41,19 +42,20 @@ export class SharedRecords implements Records {
   }
 }
 
-/** The credentials of one node, which seals nothing. */
+/** The credentials of one node, which seals nothing. `servers`: definitions in force, whose failed renewals are retried. */
 export function credentialNode(
   records: Records,
   fetch: GuardedFetch,
   clock: Clock = systemClock,
   changes: string[] = [],
+  servers: ReadonlyMap<string, Server> = new Map(),
 ) {
   return new ServerCredentials({
     clock,
     random: systemRandom,
     logger: new Logger({ level: 'error', write: () => {} }),
     records,
-    desired: { state: { agents: new Map(), servers: new Map() } },
+    desired: { state: { agents: new Map(), servers } },
     sealing: OPEN,
     fetch: () => fetch,
     clientMetadataUrl: () => null,

@@ -13,6 +13,12 @@ export class CuttableWire extends MemoryWire {
   #cut = false;
   #dead = false;
   #reconnects = 0;
+  /** Messages under these subjects do not leave this end; the others do. */
+  muted: RegExp | null = null;
+
+  override publish(subject: string, payload: Buffer, reply?: string): void {
+    if (this.muted?.test(subject) !== true) super.publish(subject, payload, reply);
+  }
 
   override get connected(): boolean {
     return super.connected && !this.#cut;

@@ -19,13 +19,21 @@ type Json = any;
 export class DriftBench {
   readonly bench: GatewayBench;
   readonly logged: Json[];
+  /** Servers whose drift was reported to watchers, once for each report. */
+  readonly driftChanges: string[];
 
   /** A gateway that begins anew on what this one left on the disk. */
   readonly restarted: () => Promise<DriftBench>;
 
-  private constructor(bench: GatewayBench, logged: Json[], restarted: () => Promise<DriftBench>) {
+  private constructor(
+    bench: GatewayBench,
+    logged: Json[],
+    driftChanges: string[],
+    restarted: () => Promise<DriftBench>,
+  ) {
     this.bench = bench;
     this.logged = logged;
+    this.driftChanges = driftChanges;
     this.restarted = restarted;
   }
 
@@ -48,13 +56,15 @@ export class DriftBench {
     });
     const advertised = Object.fromEntries(Object.keys(policies).map((name) => [name, null]));
     const servers = Object.fromEntries(Object.entries(policies).map(([name, drift]) => [name, { drift }]));
-    const bench = new GatewayBench(advertised, servers, undefined, { pins, logger });
+    const driftChanges: string[] = [];
+    const listChanged = (list: string, server: string) => void (list === 'drift' && driftChanges.push(server));
+    const bench = new GatewayBench(advertised, servers, undefined, { pins, logger, listChanged });
     for (const name of Object.keys(policies)) bench.upstreams.states.set(name, 'running');
     bench.streams.sessions = [
       { sessionId: 'session-1', endpoint: 'aggregate', servers: Object.keys(policies) },
       { sessionId: 'own', endpoint: 'server', servers: Object.keys(policies) },
     ];
-    return new DriftBench(bench, logged, () => DriftBench.of(policies, { runTimeStore, marks }));
+    return new DriftBench(bench, logged, driftChanges, () => DriftBench.of(policies, { runTimeStore, marks }));
   }
 
   get drift(): Drift {

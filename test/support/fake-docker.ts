@@ -44,6 +44,8 @@ export class FakeDocker implements TestEngine {
   readonly #containers = new Map<string, FakeContainer>();
   /** Statuses of the requests that it refuses, by method and path, as in `DELETE /containers/ID`. */
   readonly refuses = new Map<string, number>();
+  /** Open requests for the exit of a container. */
+  waits = 0;
 
   private constructor(folder: string) {
     this.#folder = folder;
@@ -78,6 +80,10 @@ export class FakeDocker implements TestEngine {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url!.includes('/wait?')) {
+      this.waits++;
+      response.once('close', () => this.waits--);
+    }
     try {
       const { status, body } = await this.#handle(request);
       response.writeHead(status, { 'content-type': 'application/json' });

@@ -54,16 +54,34 @@ function contractOn(name: string, program: string): void {
         await own[Symbol.asyncDispose]();
       }
     });
+
+    test(`fault:F28 [${name}] a reading of the state makes the stream again that was deleted`, {
+      timeout: 20_000,
+    }, async () => {
+      const own = await NatsServer.start({ program });
+      const { wire, log, state } = await node(own);
+      try {
+        await until(async () => log.append('a', Buffer.from('1')) && (await log.read('a')).position > 0);
+        await (await state.context()).manager.streams.delete('trunkline_logs');
+        await assert.rejects(log.state(), /stream not found/);
+        await until(async () => log.append('a', Buffer.from('2')) && (await log.read('a')).position > 0);
+        assert.equal((await log.read('a')).entries[0]!.toString(), '2');
+      } finally {
+        log.close();
+        await wire.close();
+        await own[Symbol.asyncDispose]();
+      }
+    });
   });
 }
 
-async function node(server: NatsServer): Promise<{ wire: NatsWire; log: NatsSharedLog }> {
+async function node(server: NatsServer): Promise<{ wire: NatsWire; log: NatsSharedLog; state: NatsSharedState }> {
   const { core, jetStream } = await loadNats();
   const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
   const wire = new NatsWire(core, options, systemClock);
   await wire.firstAttempt;
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
-  return { wire, log: new NatsSharedLog(state) };
+  return { wire, log: new NatsSharedLog(state), state };
 }
 
 async function until(condition: () => Promise<boolean>): Promise<void> {

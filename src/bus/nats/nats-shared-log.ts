@@ -1,6 +1,6 @@
 import type { JsMsg, StreamConfig } from '@nats-io/jetstream';
 import { groupOf, type LogReading, type SharedLog } from '../shared-log.ts';
-import { apiCode, makeStream, stateFailure, WRONG_REVISION } from './jetstream.ts';
+import { apiCode, makeStream, NO_STREAM, stateFailure, WRONG_REVISION } from './jetstream.ts';
 import { LogShares, type LogsState, type StoredLogs } from './log-shares.ts';
 import type { NatsSharedState } from './nats-shared-state.ts';
 import { readStream } from './pending-records.ts';
@@ -50,7 +50,7 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
 
   append(name: string, entry: Buffer): boolean {
     const { wire } = this.#nats.deps;
-    if (wire.status.state !== 'connected' || entry.length > this.maxEntryBytes) return false;
+    if (!wire.connected || entry.length > this.maxEntryBytes) return false;
     if (this.#unsent + entry.length > MAX_UNSENT_BYTES) return false;
     if (!this.#shares.take(groupOf(name), ENTRY_BYTES + SUBJECT.length + name.length + entry.length)) return false;
     wire.publish(`${SUBJECT}.${name}`, entry);
@@ -109,7 +109,10 @@ export class NatsSharedLog implements SharedLog, StoredLogs {
 
   async state(): Promise<LogsState> {
     const { manager } = await this.#nats.context();
-    const { created, state } = await manager.streams.info(this.#nats.deps.wire.scoped(STREAM));
+    const { created, state } = await manager.streams.info(this.#nats.deps.wire.scoped(STREAM)).catch((error) => {
+      if (apiCode(error) === NO_STREAM) void this.#make();
+      throw error;
+    });
     return { incarnation: created, bytes: state.bytes, position: state.last_seq };
   }
 

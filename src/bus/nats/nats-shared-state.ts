@@ -14,6 +14,7 @@ import {
   WRONG_REVISION,
   waitUntilCreated,
 } from './jetstream.ts';
+import { crashOnError } from './nats-wire.ts';
 import { PendingRecords, readStream } from './pending-records.ts';
 import { isRemoval, isTombstone, OPERATION, Tombstones } from './tombstones.ts';
 
@@ -318,17 +319,31 @@ export class NatsWatch {
         const messages = await consumer.consume({
           callback: (message) => {
             if (!live()) return;
-            this.#notify(message);
+            crashOnError(() => this.#notify(message));
             first.received(message);
           },
         });
         if (live()) this.#running = { consumer, messages, first };
         else messages.stop();
+        void this.#followStream(messages.status(), created, live);
       } finally {
         if (this.#running?.consumer !== consumer) consumer.delete().catch(() => {});
       }
       if (live()) first.begin();
     });
+  }
+
+  /** A consumer that the client creates again in a stream made anew would list nothing. */
+  async #followStream(
+    statuses: AsyncIterable<{ readonly type: string }>,
+    created: string,
+    live: () => boolean,
+  ): Promise<void> {
+    for await (const { type } of statuses) {
+      if (type !== 'ordered_consumer_recreated' || !live()) continue;
+      const incarnation = await this.#bucket.readIncarnation().catch(() => null);
+      if (incarnation !== incarnationOf(created) && live()) this.#again();
+    }
   }
 
   #stop(): void {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, on } from 'node:events';
 import { test } from 'node:test';
 import type { JsMsg } from '@nats-io/jetstream';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
@@ -23,6 +24,10 @@ class Played {
   made = 0;
   deleted = 0;
   reconnect: () => void = () => {};
+  /** When the stream was made. */
+  created = '2026-11-23T13:54:52.011922064Z';
+  /** `status` events are what the client reports of its consumers. */
+  readonly client = new EventEmitter();
   #callback: (message: JsMsg) => void = () => {};
 
   constructor(pending: number) {
@@ -34,7 +39,11 @@ class Played {
       },
       consume: async ({ callback }: { callback: (message: JsMsg) => void }) => {
         this.#callback = callback;
-        return { stop() {} };
+        const { client } = this;
+        const status = async function* () {
+          for await (const [type] of on(client, 'status')) yield { type };
+        };
+        return { stop() {}, status };
       },
       delete: async () => this.deleted++,
     };
@@ -46,7 +55,7 @@ class Played {
     const reach = {
       client: { consumers: { getPushConsumer } },
       manager: {
-        streams: { info: async () => ({ created: '2026-11-23T13:54:52.011922064Z', state: { messages: 2 } }) },
+        streams: { info: async () => ({ created: this.created, state: { messages: 2 } }) },
       },
     };
     const onChange = (changed: (change: { readonly type: string }) => void) => {
@@ -58,6 +67,7 @@ class Played {
       stream: 'KV_played',
       subject: (key: string) => `$KV.played.${key}`,
       withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
+      readIncarnation: async () => String(Date.parse(this.created)),
     };
     this.watch = new NatsWatch(bucket as unknown as NatsBucket, '>', {
       put: ({ key }) => this.reported.push(key),
@@ -150,6 +160,27 @@ test('a beginning that fails after a later one succeeded does not end the watch 
   await played.clock.advance(5_000);
   assert.equal(played.made, 3, 'the last one is repeated');
   played.watch.close();
+});
+
+test('fault:F28 a watch begins its listing anew when its stream was made anew while the connection stayed', async () => {
+  const played = new Played(0);
+  await played.watch.start();
+  const reports = async (status: string): Promise<void> => {
+    played.client.emit('status', status);
+    await settled();
+  };
+  await reports('ordered_consumer_recreated');
+  assert.deepEqual([played.reported, played.made], [['ready 1795442092011'], 1], 'only the consumer was made anew');
+  played.created = '2026-11-23T13:54:53.011922064Z';
+  await reports('heartbeat');
+  assert.equal(played.made, 1);
+  await reports('ordered_consumer_recreated');
+  assert.deepEqual(played.reported, ['ready 1795442092011', 'ready 1795442093011']);
+  assert.deepEqual([played.made, played.deleted], [2, 1]);
+  played.watch.close();
+  played.created = '2026-11-23T13:54:54.011922064Z';
+  await reports('ordered_consumer_recreated');
+  assert.equal(played.made, 2, 'it is closed');
 });
 
 test('a watch of a store is ready when all records from before its beginning have arrived', {

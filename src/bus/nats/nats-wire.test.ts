@@ -42,6 +42,35 @@ test('a connection that is lost before NATS has the subscriptions counts from th
   }
 });
 
+test('an exception of a receiver is uncaught in this process, and the receivers get the messages after it', {
+  timeout: 10_000,
+}, async () => {
+  const server = await NatsServer.start({ jetStream: false });
+  const { core } = await loadNats();
+  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const wire = new NatsWire(core, options, systemClock);
+  const uncaught: string[] = [];
+  process.setUncaughtExceptionCaptureCallback(({ message }) => uncaught.push(message));
+  try {
+    await wire.firstAttempt;
+    const received: string[] = [];
+    const both = Promise.withResolvers<void>();
+    wire.subscribe('news', ({ payload }) => {
+      received.push(payload.toString());
+      if (received.length === 1) throw new Error('a defect of the receiver');
+      both.resolve();
+    });
+    wire.publish('news', Buffer.from('first'));
+    wire.publish('news', Buffer.from('second'));
+    await both.promise;
+    assert.deepEqual([received, uncaught], [['first', 'second'], ['a defect of the receiver']]);
+  } finally {
+    process.setUncaughtExceptionCaptureCallback(null);
+    await wire.close();
+    await server[Symbol.asyncDispose]();
+  }
+});
+
 test('a node that was started during an outage connects as soon after it as the nodes that were connected before', {
   timeout: 30_000,
 }, async () => {

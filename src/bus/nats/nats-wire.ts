@@ -177,8 +177,8 @@ export class NatsWire implements Wire {
     registered.live = connection.subscribe(this.scoped(subject), {
       ...(queue === null ? {} : { queue }),
       callback: (error, message) => {
-        if (error === null) deliver(new NatsMessage(message, only, this.#options.cluster ?? null));
-        else this.#lastError = reasonOf(error);
+        if (error !== null) this.#lastError = reasonOf(error);
+        else crashOnError(() => deliver(new NatsMessage(message, only, this.#options.cluster ?? null)));
       },
     });
   }
@@ -256,6 +256,17 @@ export class NatsWire implements Wire {
       case 'creds':
         return { authenticator: this.#core.credsAuthenticator(bytes(credentials.creds.reveal())) };
     }
+  }
+}
+
+/** A defect of a receiver must not end the read loop of the client, which would go on without messages. */
+export function crashOnError(receive: () => void): void {
+  try {
+    receive();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }
 

@@ -177,8 +177,7 @@ export class RemoteCalls {
   ): RemoteOutcome {
     // The node left without taking the call: find the node that serves it now.
     const undelivered = fromServer !== true && error.code === 'NOT_SENT' && error.data.retryable;
-    if (undelivered && this.#bus.status.state === 'connected')
-      return { kind: 'elsewhere', reason: error.message, undelivered };
+    if (undelivered && this.#bus.connected) return { kind: 'elsewhere', reason: error.message, undelivered };
     return ended(at(error, node, server));
   }
 

@@ -180,7 +180,7 @@ function packReply(
  * Resolves when all messages sent to this node so far have arrived: its own message arrives last. Waits at most `withinMs`.
  */
 function flushIncoming(bus: Bus, clock: ClusterDeps['clock'], withinMs: number): Promise<void> {
-  if (bus.status.state !== 'connected') return Promise.resolve();
+  if (!bus.connected) return Promise.resolve();
   const subject = `${FLUSH}.${bus.peer}`;
   return new Promise((resolve) => {
     const done = (): void => {

@@ -60,7 +60,7 @@ export class SharedInstances {
     if (otherInstances.length === 0 || !this.#keeps(place, client)) return null;
     const { sessionId } = client;
     const { bus, openers } = this.#parts.deps;
-    if (bus.status.state !== 'connected') return null;
+    if (!bus.connected) return null;
     const opener = openers?.()?.openerOf(sessionId) ?? null;
     if (opener === bus.peer) {
       if (this.#servesHere(place)) return null;

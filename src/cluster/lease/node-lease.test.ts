@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { LossyStore } from '../../../test/support/lossy-store.ts';
 import { openedLate } from '../../../test/support/opened-late.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
@@ -176,6 +177,55 @@ test('fault:F28 a node that could not renew its lease for 2 s takes others to be
   await pass(2_600);
   assert.equal(lease.returning, false);
   await lease.close();
+});
+
+test('fault:F28 in a store that was made anew, with lower revisions, a renewal is one write again', async () => {
+  const clock = new FakeClock();
+  const lossy = new LossyStore(clock);
+  const asked: string[] = [];
+  const store = new Proxy(lossy.view().bucket('leases', { ttlMs: LEASE_MS }), {
+    get: (bucket, part) => {
+      if (part === 'get' || part === 'create' || part === 'update') asked.push(part);
+      return Reflect.get(bucket, part);
+    },
+  });
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+  const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), none);
+  lease.start();
+  await settled();
+  await clock.advance(20_000);
+  assert.ok(asked.length > 30);
+  await lossy.loseAll();
+  await clock.advance(1_000);
+  asked.length = 0;
+  await clock.advance(5_000);
+  assert.deepEqual([lease.held, asked], [true, Array(10).fill('update')]);
+  await lease.close();
+});
+
+test('a node that leaves before the store has answered that it wrote the lease anew leaves no lease behind', async () => {
+  const clock = new FakeClock();
+  const store = new MemorySharedState(clock).bucket('leases', { ttlMs: LEASE_MS });
+  const create = store.create.bind(store);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const deps = { bus: { peer: 'p' } as Bus, clock, logger: Logger.silent(), node: 'n' };
+  const none = { leaseOver: () => {}, leaseHeld: () => {}, leaseRegained: async () => {} };
+  const lease = new NodeLease(deps, store, new Witnesses(deps, store), none);
+  lease.start();
+  await clock.advance(1_000);
+  store.create = async (...args) => {
+    const revision = await create(...args);
+    await promise;
+    return revision;
+  };
+  await store.delete('lease.p');
+  await clock.advance(500);
+  assert.deepEqual(await store.keys('>'), ['lease.p']);
+  await lease.close();
+  resolve();
+  await settled();
+  assert.deepEqual(await store.keys('>'), []);
 });
 
 for (const [when, delay] of [

@@ -66,7 +66,7 @@ export class NodeLease {
   /** The lease counts as held while the bus is down, although other nodes may have taken over what it covers. */
   get servesOn(): boolean {
     const { onBusLoss, bus } = this.#deps;
-    return onBusLoss === 'serve' && bus.status.state !== 'connected';
+    return onBusLoss === 'serve' && !bus.connected;
   }
 
   /** Why the cluster refuses this node for its secret; null if it does not. */
@@ -107,7 +107,7 @@ export class NodeLease {
     this.#stopWatching();
     this.#settled = false;
     this.#renewedAt = Number.NEGATIVE_INFINITY;
-    if (this.#revision > 0) await this.#timely(this.#delete()).catch(() => {});
+    if (this.#renewals > 0) await this.#timely(this.#delete()).catch(() => {});
   }
 
   async #delete(): Promise<void> {
@@ -211,6 +211,8 @@ export class NodeLease {
     }
     this.#broken = true;
     this.#created++;
+    // The store may have been made anew, with lower revisions.
+    this.#revision = 0;
     if (await this.#put((value) => this.#store.create(key, value))) return;
     if (!(await this.#over(await this.#store.get(key)))) throw new Error('the lease came and went');
   }

@@ -24,8 +24,12 @@ export class ConsumerNodes {
     return this.#servers.get(server) ?? [];
   }
 
-  forgetPeer(peer: string): void {
+  /** Its sessions continue at other nodes. */
+  lost(peer: string): void {
     this.#sessions.deleteWhere((holder) => holder === peer);
+  }
+
+  forget(peer: string): void {
     for (const [server, peers] of this.#servers) {
       if (peers.delete(peer) && peers.size === 0) this.#servers.delete(server);
     }

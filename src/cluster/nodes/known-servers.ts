@@ -97,6 +97,12 @@ export class KnownServers {
     return this.place(server)?.otherInstances.some(({ node }) => node.state === 'ready') === true;
   }
 
+  /** Whether a ready node advertises a state of the server, which of a singleton only its owner has. */
+  runsElsewhere(server: string): boolean {
+    const there = this.place(server)?.otherInstances ?? [];
+    return there.some(({ node, advertised }) => node.state === 'ready' && advertised.status !== null);
+  }
+
   /** The server and the names of its nodes, if only other nodes have it. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
     const place = this.place(name);

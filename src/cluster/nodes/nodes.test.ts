@@ -162,6 +162,18 @@ test('two nodes of one name cause a warning, agree on the definition, and can be
     assert.deepEqual(asked, [twins[0].bus.peer, twins[1].bus.peer, twins[0].bus.peer]);
   }));
 
+test('a node that finds many others at once sends one view for all of them, with its next look', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const others = Array.from({ length: 20 }, () => stranger(nodes, [PROTOCOL, PROTOCOL]));
+    let views = 0;
+    others[0]!.bus.subscribe(`trunkline.node.${a.bus.peer}`, () => void views++);
+    for (const { beat } of others) beat();
+    await nodes.pass(100);
+    assert.deepEqual([a.cluster.known.nodes().length, views], [21, 1]);
+    await Promise.all(others.map(({ bus }) => bus.close()));
+  }));
+
 test('a node that joins is announced as joining and then as ready, never as fenced', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', []);

@@ -103,7 +103,7 @@ export class Nodes {
   /** Whether the peer is certainly gone, because this node would have received its heartbeats. */
   isGone(peer: string): boolean {
     const { bus, clock } = this.#deps;
-    if (peer === bus.peer || this.#known.has(peer) || bus.status.state !== 'connected') return false;
+    if (peer === bus.peer || this.#known.has(peer) || !bus.connected) return false;
     const now = clock.now();
     return now - this.#ownHeartbeatAt < DEAF_MS && now - this.#receivingSince >= LOST_MS;
   }
@@ -225,7 +225,8 @@ export class Nodes {
         const fix = 'set cluster.node, unless one of them is about to take the place of the other';
         logger.warn('node_name_taken', { node: view.id, peer: from, fix });
       }
-      this.sendView();
+      // With the next look: after an outage, one view for all nodes that were found.
+      this.#sentAt = this.#viewSentAt = Number.NEGATIVE_INFINITY;
       this.#node.nodesChanged();
       return;
     }

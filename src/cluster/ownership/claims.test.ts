@@ -20,6 +20,9 @@ class Bench {
   writes: 'well' | 'lost' | 'unheard' = 'well';
   /** What each node hears of every other one. */
   heard: NodeView | null = null;
+  /** Keys that were read, and what the answers wait for. */
+  readonly read: string[] = [];
+  answers: Promise<void> = Promise.resolve();
 
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
     // As over a connection: what is opened goes on when the store was made anew, and does not notice.
@@ -31,7 +34,12 @@ class Bench {
           return {
             name,
             incarnation,
-            get: async (key) => (await now()).get(key),
+            get: async (key) => {
+              this.read.push(key);
+              const found = await (await now()).get(key);
+              await this.answers;
+              return found;
+            },
             look: async (key) => (await now()).look(key),
             create: async (key, value) => {
               const late = this.held.shift();
@@ -117,14 +125,50 @@ test('fault:F28 a node that knew the store before its loss claims nothing until 
   assert.equal(claimed, true);
 });
 
-test('a falling revision shows a new store before the lease does: nothing is owned under an old epoch', async () => {
+test('fault:F28 a node whose lease goes on finds within 5 s that the claims alone were lost, and ends its own', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.node('a'), bench.node('b')];
+  await a.claims.regained('anew');
+  for (const key of ['s1', 's2']) await a.claims.claim('own', key);
+  await bench.clock.advance(20_000);
+  assert.deepEqual([a.lost, a.claims.size], [[], 2]);
+  await bench.lose();
+  await bench.clock.advance(5_000);
+  assert.deepEqual([a.lost, a.claims.size], [['s1', 's2'], 0]);
+  assert.equal((await b.claims.claim('own', 's1')).kind, 'mine');
+});
+
+test('fault:F28 a falling revision shows a new store before a check does: the node ends its claims, and claims again after 2.5 s', async () => {
+  const bench = new Bench();
+  const { claims, lost } = bench.node('a');
+  await claims.regained('anew');
+  for (const key of ['s1', 's2', 's3']) await claims.claim('own', key);
+  await bench.lose();
+  await assert.rejects(claims.claim('own', 's4'), { outcome: 'NOT_SENT' });
+  assert.deepEqual([lost, claims.size], [['s1', 's2', 's3'], 0]);
+  const claiming = claims.claim('own', 's4');
+  await bench.clock.advance(TAKEOVER_MS - 1);
+  assert.equal(claims.size, 0);
+  await bench.clock.advance(1);
+  assert.equal((await claiming).kind, 'mine');
+  // No check finds the same loss once more.
+  await bench.clock.advance(20_000);
+  assert.deepEqual([lost.length, claims.size], [3, 1]);
+});
+
+test('fault:F28 a write that the former store answered counts for nothing once the loss of that store is known', async () => {
   const bench = new Bench();
   const { claims } = bench.node('a');
   await claims.regained('anew');
-  for (const key of ['s1', 's2']) await claims.claim('own', key);
+  const late = Promise.withResolvers<void>();
+  bench.held.push(late.promise);
+  const claiming = claims.claim('own', 's1');
+  await settled();
   await bench.lose();
-  await assert.rejects(claims.claim('own', 's3'), { outcome: 'NOT_SENT' });
-  assert.equal(claims.mine('own', 's3'), null);
+  await bench.clock.advance(5_000);
+  late.resolve();
+  await assert.rejects(claiming, { outcome: 'NOT_SENT' });
+  assert.equal(claims.size, 0);
 });
 
 test('check:H4 concurrent claims are all made, in any order of the store’s answers', async () => {
@@ -181,6 +225,22 @@ test('fault:F43 the owner is a node that is heard, and is found without its leas
   assert.equal(await b.claims.lives('a'), false);
   await bench.alive('a');
   assert.equal(await b.claims.lives('a'), true);
+});
+
+test('all questions about the lease of one peer share a reading, which does not begin before them', async () => {
+  const bench = new Bench();
+  const { claims } = bench.node('b');
+  const answered = Promise.withResolvers<void>();
+  bench.answers = answered.promise;
+  const early = claims.lives('a');
+  await settled();
+  await bench.alive('a');
+  const later = Array.from({ length: 20 }, () => claims.lives('a'));
+  await settled();
+  assert.deepEqual(bench.read, [leaseKey('a')], 'one at a time');
+  answered.resolve();
+  assert.deepEqual([await early, ...new Set(await Promise.all(later))], [false, true]);
+  assert.equal(bench.read.length, 2);
 });
 
 test('fault:F28 many claims are written again, 64 at a time; the first failure ends that, and none is lost for it', async () => {

@@ -4,7 +4,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
-import { singleFlight } from '../coalesced-reads.ts';
+import { CoalescedReads, singleFlight } from '../coalesced-reads.ts';
 import { LEASE_MS, LONGEST_MS, leaseKey, TAKEOVER_MS } from '../nodes/lease-record.ts';
 import { compareAndSet, fencingToken } from '../store-records.ts';
 import {
@@ -27,6 +27,8 @@ export type Owner =
 
 const AGAIN_MS = 100;
 const KEPT_AT_ONCE = 64;
+/** Interval of checks whether the store was made anew. */
+const CHECK_MS = 5_000;
 
 /**
  * Claims to what only one node may own at a time: the only process of a singleton, or the processes of one session. A claim is
@@ -42,10 +44,13 @@ export class Claims {
   readonly #releases: ClaimReleases;
   takenOver = 0;
   readonly #claiming = new Map<string, Promise<Owner>>();
+  /** Readings of leases, by peer. */
+  readonly #reads = new CoalescedReads<StateRecord | null>();
   #incarnation = '';
   /** Highest revision that this node has written in this incarnation. */
   #highest = 0;
   #storeLostAt = Number.NEGATIVE_INFINITY;
+  #stopChecking = (): void => {};
 
   constructor(context: ClaimContext, node: Pick<ThisNode, 'claimLost'>) {
     this.#context = context;
@@ -147,19 +152,12 @@ export class Claims {
 
   /** Writes the claims again that another node could have taken; a claim that it cannot write is lost. */
   async regained(how: Regained): Promise<void> {
-    const incarnation = await this.#context.store.readIncarnation();
-    const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
-    this.#incarnation = incarnation;
     this.#sweep.start();
-    if (other) {
-      this.#releases.forgetAll();
-      this.#highest = 0;
-      this.#storeLostAt = this.#context.deps.clock.now();
-    }
-    if (how === 'in time' && !other) return;
+    this.#checkStoreLater();
+    if ((await this.#checkStore()) || how === 'in time') return;
     const claims = this.all();
     const keepOrLose = async (claim: Claim): Promise<void> => {
-      if (!other && (await this.#keep(claim))) return;
+      if (await this.#keep(claim)) return;
       this.#mine.delete(claim);
       this.#node.claimLost(claim);
     };
@@ -168,6 +166,33 @@ export class Claims {
       const failed = ended.find(({ status }) => status === 'rejected');
       if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
     }
+  }
+
+  /** The stream of the claims alone can be lost or deleted, which the lease does not show. */
+  #checkStoreLater(): void {
+    this.#stopChecking();
+    this.#stopChecking = this.#context.deps.clock.after(CHECK_MS, () => {
+      void this.#checkStore()
+        .catch(() => {})
+        .then(() => this.#checkStoreLater());
+    });
+  }
+
+  /** Returns whether the store was made anew since the last check. Rejects if it does not answer. */
+  async #checkStore(): Promise<boolean> {
+    const incarnation = await this.#context.store.readIncarnation();
+    const isOther = this.#incarnation !== '' && incarnation !== this.#incarnation;
+    this.#incarnation = incarnation;
+    if (isOther) this.#storeLost();
+    return isOther;
+  }
+
+  /** Ends all claims: another node may claim the same in the new store. */
+  #storeLost(): void {
+    this.#releases.forgetAll();
+    this.#highest = 0;
+    this.#storeLostAt = this.#context.deps.clock.now();
+    for (const claim of this.abandon()) this.#node.claimLost(claim);
   }
 
   async #keep(claim: Claim): Promise<boolean> {
@@ -210,6 +235,7 @@ export class Claims {
       const claimed = claimText({ node, peer, since: null });
       // Read before the write, because answers of concurrent claims may arrive in any order.
       const highest = this.#highest;
+      const lostAt = this.#storeLostAt;
       const asked = fresh ? this.#asked(() => readFloor(store)) : Promise.resolve(0);
       asked.catch(() => {});
       const revision = await this.#asked(() => compareAndSet(store, name, claimed, entry));
@@ -217,9 +243,15 @@ export class Claims {
       // The lease may have been lost and regained during the write: another node may have the claim.
       const lease = this.#context.lease;
       if (!lease.held || lease.since !== since) throw noLease(server);
+      // So may the store, which the answer then says nothing about.
+      if (this.#storeLostAt !== lostAt) throw noLease(server);
       if (revision !== null) {
-        // The store was created again, which the lease has not noticed yet.
-        if (revision <= highest) throw noLease(server);
+        if (revision <= highest) {
+          this.#storeLost();
+          // Otherwise the next check would find the same loss again, and end claims of the new store.
+          await this.#checkStore().catch(() => false);
+          throw noLease(server);
+        }
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh, forgotten, client, since: revision };
         const claim = new Claim(what, this.#context.store.incarnation);
@@ -245,7 +277,7 @@ export class Claims {
     const { leases, nodes } = this.#context;
     // A read would wait while the store elects a leader.
     if (nodes.get(peer)?.state === 'ready') return true;
-    if ((await leases.get(leaseKey(peer))) === null) return false;
+    if ((await this.#reads.get(peer, () => leases.get(leaseKey(peer)))) === null) return false;
     nodes.markSilent(peer);
     return true;
   }

@@ -238,6 +238,42 @@ test('fault:F31 what a frozen node owned is free when nothing of it is left, and
     assert.equal((await records.keys('own.*')).length, 1, 'that of the session, and none of what was nobody’s');
   }));
 
+const ENDS: readonly (readonly [string, (node: PlayedNode) => unknown])[] = [
+  ['is gone', (node) => node.cut()],
+  ['drops it', (node) => files(node)],
+  [
+    'drains',
+    ({ cluster }) => {
+      cluster.drain();
+      cluster.handOver();
+    },
+  ],
+];
+for (const [what, end] of ENDS) {
+  test(`a node reads the claim of a singleton of another node at each tenth look, and starts it once that node ${what}`, () =>
+    onNodes(async (nodes) => {
+      const one = serverNamed('one', { singleton: true });
+      const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
+      const up = { name: 'one', state: 'running' } as ServerStatus;
+      a.local.states.set('one', up);
+      a.cluster.events.statusChanged('one', up);
+      await nodes.pass(1_500);
+      const claims = nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
+      const get = claims.get.bind(claims);
+      let reads = 0;
+      claims.get = (key) => {
+        reads++;
+        return get(key);
+      };
+      await nodes.pass(20_000);
+      assert.equal(reads, 2);
+      await end(a);
+      // Not the next tenth look.
+      await nodes.pass(6_000);
+      assert.equal(b.local.desired.has('one'), true);
+    }));
+}
+
 const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
 const place = {
   server: { name: 'memory' },

@@ -19,6 +19,8 @@ const SOON_MS = 1_000;
 const AGAIN_MS = 1_000;
 /** Interval of checks, in case this node missed that an owner ended. */
 const LOOK_MS = 1_000;
+/** Looks for each reading of the claim of a singleton that runs at another node. */
+const LOOKS_PER_READ = 10;
 /** A node gives up a singleton that it cannot start for this long … */
 export const GIVE_UP_MS = 15_000;
 /** … and leaves it to other nodes for this long, so that the next one can try. */
@@ -51,6 +53,7 @@ export class OwnServers implements ClaimEnd {
   /** When to ask the store for an owner again; null while it answers in time. */
   #askAgainAt: number | null = null;
   #looking = false;
+  #looks = 0;
   #stop: () => void = () => {};
 
   /** `events` reach the clients of all nodes. */
@@ -266,11 +269,14 @@ export class OwnServers implements ClaimEnd {
 
   async #take(): Promise<void> {
     const { claims } = this.owned;
+    this.#looks++;
     for (const { name } of this.#singletons) {
       const mine = claims.mine(name, SINGLETON);
       const runs = mine !== null && this.#here.has(name);
       if (runs) this.#judge(mine);
       if (runs || this.isBeingRemoved(name) || this.#yieldsSingleton(name)) continue;
+      // The loss of its node is reported; the claim is read as well, at times.
+      if (mine === null && this.#known.runsElsewhere(name) && this.#looks % LOOKS_PER_READ !== 0) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
         if (owner.kind === 'mine' && this.#self.able) await this.claimed(owner.claim);

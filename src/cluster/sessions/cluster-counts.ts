@@ -71,7 +71,7 @@ export class ClusterCounts {
       const { own } = this;
       const { bus, subject, counting } = this.#deps;
       // Without NATS all other nodes seem gone.
-      if (bus.status.state === 'connected') this.#nodes = this.#nodesNow;
+      if (bus.connected) this.#nodes = this.#nodesNow;
       // Other nodes use a published count until the next one, so go on publishing.
       this.#counting ||= counting();
       if (!this.#counting) return;

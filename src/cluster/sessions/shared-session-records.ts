@@ -22,6 +22,8 @@ const AGAIN_MS = 1_000;
  * After an outage nodes need a moment to write their pending records; a node that has just started cannot know of the outage.
  */
 const SETTLES_MS = 3_000;
+/** After an outage, within which other nodes write how their sessions were used meanwhile. */
+const CURRENT_MS = 10_000;
 /** As `SETTLES_MS`, while the store can be read but not watched. */
 const SETTLES_INCOMPLETE_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
@@ -76,6 +78,7 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
   #complete = false;
   #warned = false;
   #closed = false;
+  #currentAt = 0;
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
@@ -89,6 +92,13 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     this.#counts = new ClusterCounts({ bus, clock, nodes, subject: 'trunkline.sessions', counting });
     this.#stopReviewing = atFirstNode(deps, REVIEW_MS, 'sessions_not_reviewed', () => this.#review());
     this.#everywhere = new ReplicationBarrier({ bus, clock, nodes, table: this.#table });
+    bus.onEvent(({ type }) => {
+      if (type === 'connected') this.#currentAt = clock.now() + CURRENT_MS;
+    });
+  }
+
+  get current(): boolean {
+    return this.#deps.bus.connected && this.#deps.clock.now() >= this.#currentAt;
   }
 
   get census(): SessionCensus {

@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import { ClusterBench, memoryBus, TestExchange, wordOf } from '../../../test/support/cluster-bench.ts';
 import type { Payload } from '../../bus/bus.ts';
 import { failureJson } from '../../bus/calls/failure-json.ts';
+import { pause } from '../../model/clock.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { packFrame } from '../frames/frame.ts';
+import { LEASE_MS, LEASES, leaseKey } from '../nodes/lease-record.ts';
 
 test('check:C9 a resource is released at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();
@@ -57,4 +59,30 @@ test('a reply that this node cannot read does not prove that the other node has 
   assert.match(text, /cannot be read/);
   await bench.dispose();
   await b.close();
+});
+
+test('the lease of a dead node is read once at a time, however many of its clients reconnect here', async () => {
+  const bench = new ClusterBench();
+  const a = await bench.join('a', []);
+  const dead = 'd'.repeat(16);
+  const leases = bench.state.bucket(LEASES, { ttlMs: LEASE_MS });
+  await leases.create(leaseKey(dead), Buffer.from('{}'));
+  const get = leases.get.bind(leases);
+  let [reads, running, most] = [0, 0, 0];
+  leases.get = async (key) => {
+    if (key !== leaseKey(dead)) return get(key);
+    reads++;
+    most = Math.max(most, ++running);
+    await pause(bench.clock, 50);
+    running--;
+    return get(key);
+  };
+  const open = () => assert.fail('no node has the stream');
+  const resumed = Array.from({ length: 50 }, () => a.cluster.clients.resume('s', `g1.${dead}.1`, open));
+  await bench.pass(1_000);
+  await leases.delete(leaseKey(dead));
+  assert.deepEqual(new Set(await bench.until(Promise.all(resumed))), new Set(['gone']));
+  assert.equal(most, 1);
+  assert.ok(reads <= 20, `${reads} reads`);
+  await bench.dispose();
 });

@@ -1,6 +1,6 @@
 import type { BusServing, Payload } from '../../bus/bus.ts';
 import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
-import type { Bucket } from '../../bus/shared-state.ts';
+import type { Bucket, StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { pause } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
@@ -18,6 +18,7 @@ import type {
 import { type ExchangeHeader, exchangeHeader, LONGEST_MS, runElsewhere } from '../calls/remote-calls.ts';
 import { ServedExchange } from '../calls/served-exchange.ts';
 import type { ClusterParts } from '../cluster-deps.ts';
+import { CoalescedReads } from '../coalesced-reads.ts';
 import { clientOf, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { LEASE_MS, leaseKey } from '../nodes/lease-record.ts';
 import type { Nodes } from '../nodes/nodes.ts';
@@ -66,6 +67,8 @@ export class ClientsElsewhere implements StreamsElsewhere {
   readonly subscriptions: SharedSubscriptions;
   readonly #deps: ClusterParts;
   readonly #nodes: Nodes;
+  /** Readings of leases, by peer: all clients of a dead node ask. */
+  readonly #reads = new CoalescedReads<StateRecord | null>();
   readonly #leases: Bucket;
   readonly #streams: StreamRouter;
 
@@ -213,7 +216,7 @@ export class ClientsElsewhere implements StreamsElsewhere {
     const node = this.#nodes.get(peer);
     if (node !== null) return kind === 'g' && node.state === 'draining';
     try {
-      return (await this.#leases.get(leaseKey(peer))) === null;
+      return (await this.#reads.get(peer, () => this.#leases.get(leaseKey(peer)))) === null;
     } catch {
       // An unreadable store does not prove that the lease has expired.
       return false;

@@ -234,6 +234,39 @@ test('a node that missed messages asks where the streams are that it does not kn
     assert.deepEqual(heard, ['b s']);
   }));
 
+test('a node that lost all others in an outage asks them where the streams are that it does not know of', () =>
+  onNodes(async (nodes) => {
+    const heard: string[] = [];
+    const open = new Set<string>();
+    const [a, b] = [await withClients(nodes, 'a', heard), await withClients(nodes, 'b', heard, open)];
+    a.cut();
+    await nodes.pass(3_000);
+    b.opens('s');
+    await nodes.pass(100);
+    // Between two connections: b does not announce it again.
+    open.delete('s');
+    a.restore();
+    await nodes.pass(2_000);
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard, ['b s']);
+  }));
+
+test('messages for a stream go to its node again when this node, which alone had lost it, has found it', () =>
+  onNodes(async (nodes) => {
+    const { a, b, heard } = await openAtB(nodes);
+    b.mute();
+    await nodes.pass(2_500);
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard.splice(0), ['a s'], 'b is lost');
+    b.unmute();
+    await nodes.pass(1_500);
+    a.cluster.streams.deliver('s', NOTE);
+    await nodes.pass(100);
+    assert.deepEqual(heard, ['b s']);
+  }));
+
 test('a node that missed an announcement learns where a stream went that it knew elsewhere', () =>
   onNodes(async (nodes) => {
     const heard: string[] = [];

@@ -18,8 +18,7 @@ const SEEK_ALL_MS = 10_000;
 /** Limit of held messages; each counts `HELD_BYTES` more than its own bytes. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const HELD_BYTES = 512;
-/** Places of streams: the node is gone; no other node answered that it has the stream. */
-const GONE = '';
+/** The place of a stream that no other node has, as far as they answered. */
 const NONE = '-';
 
 type Own = Pick<ClusterParts, 'downstream' | 'bus' | 'clock' | 'logger'>;
@@ -44,6 +43,8 @@ export class StreamRouter implements ClientStreams, OpenStreams {
   #heldBytes = 0;
   /** Announcements may have been lost. */
   #missed = false;
+  /** This node has met another one. */
+  #met = false;
 
   /** The construction of `own.downstream` needs this object, so it is read later. */
   constructor(messages: SideMessages, nodes: Nodes, own: Own) {
@@ -75,6 +76,7 @@ export class StreamRouter implements ClientStreams, OpenStreams {
     for (const peer of there) {
       if (this.#informed.has(peer)) continue;
       this.#informed.add(peer);
+      this.#met = true;
       this.#here.replace(true, false);
       for (const sessionIds of chunks([...this.#own.downstream.listeners()], MAX_PER_MESSAGE))
         this.#messages.send(peer, { kind: 'streams', sessionIds });
@@ -83,7 +85,7 @@ export class StreamRouter implements ClientStreams, OpenStreams {
 
   /** Announces and, unless this node has met no other yet, asks again: messages to and from this node may have been lost. */
   resync(): void {
-    if (this.#informed.size > 0) {
+    if (this.#met) {
       this.#missed = true;
       this.#soughtAll.add('');
     }
@@ -104,8 +106,7 @@ export class StreamRouter implements ClientStreams, OpenStreams {
 
   /** Ignores an answer that is out of date: the stream may have been opened since the question. */
   foundAt(sessionId: string, peer: string): void {
-    const at = this.#at.get(sessionId) ?? NONE;
-    if (!this.#isHere(sessionId) && (at === NONE || at === GONE)) this.openedAt(sessionId, peer);
+    if (!this.#isHere(sessionId) && this.#peer(sessionId) === null) this.openedAt(sessionId, peer);
   }
 
   answerSearch(peer: string, sessionIds: readonly string[]): void {
@@ -115,10 +116,6 @@ export class StreamRouter implements ClientStreams, OpenStreams {
     if (sessionIds.length > 0) return;
     this.#informed.delete(peer);
     this.announceToNewNodes();
-  }
-
-  gone(peer: string): void {
-    this.#at.replace(peer, GONE);
   }
 
   ended(sessionId: string): void {
@@ -230,7 +227,7 @@ export class StreamRouter implements ClientStreams, OpenStreams {
   }
 
   get #reachesOthers(): boolean {
-    return this.#own.bus.status.state === 'connected' && this.#informed.size > 0;
+    return this.#own.bus.connected && this.#informed.size > 0;
   }
 
   #isUnknown(sessionId: string): boolean {
@@ -243,7 +240,8 @@ export class StreamRouter implements ClientStreams, OpenStreams {
   }
 
   #peer(sessionId: string): string | null {
-    const at = this.#isHere(sessionId) ? NONE : this.#at.get(sessionId);
-    return at === undefined || at === NONE || at === GONE ? null : at;
+    const at = this.#isHere(sessionId) ? NONE : (this.#at.get(sessionId) ?? NONE);
+    // The place of a lost node counts again if the node returns.
+    return this.#nodes.get(at) === null ? null : at;
   }
 }

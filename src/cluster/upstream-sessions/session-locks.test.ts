@@ -62,7 +62,7 @@ class Store implements SharedState {
 }
 
 function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]): ClusterUpstreamSessions {
-  const bus = { peer, status: { state: 'connected' }, subscribe: () => ({ close: () => {} }), publish: () => {} };
+  const bus = { peer, connected: true, subscribe: () => ({ close: () => {} }), publish: () => {} };
   return new ClusterUpstreamSessions(
     {
       bus: bus as unknown as Bus,

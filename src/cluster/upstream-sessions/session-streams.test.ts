@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { onNodes, type PlayedNode } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import type { Bus } from '../../bus/bus.ts';
+import type { Bus, Subscriber } from '../../bus/bus.ts';
 import type { SessionMember, UpstreamSessionRef } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { unpackFrame } from '../frames/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';
 import { SessionStreams } from './session-streams.ts';
@@ -25,12 +26,18 @@ class Bench {
   lastEventId: string | null = null;
   silenced = 0;
   owner: Owner = { kind: 'mine', claim: { fresh: true } } as Owner;
+  /** Owners of the first claims; `owner` is that of the others. */
+  readonly owners: Owner[] = [];
+  #hear: Subscriber = () => {};
   readonly streams: SessionStreams;
 
   constructor() {
     const bus = {
       peer: 'a',
-      subscribe: () => ({ close: () => {} }),
+      subscribe: (_subject: string, hear: Subscriber) => {
+        this.#hear = hear;
+        return { close: () => {} };
+      },
       publish: (_subject: string, pieces: readonly Buffer[]) => {
         const bytes = Buffer.concat(pieces);
         if (bytes.length > 512 * 1024) throw new Error(`a hint of ${bytes.length} bytes`);
@@ -40,7 +47,7 @@ class Bench {
     const claims = {
       claim: async (): Promise<Owner> => {
         await this.claiming.promise;
-        return this.owner;
+        return this.owners.shift() ?? this.owner;
       },
       release: async (_server: string, key: string) => void this.released.push(key),
     };
@@ -50,6 +57,11 @@ class Bench {
       this,
       { get: () => ({}) as NodeView },
     );
+  }
+
+  /** Another node reports that it listens no more. */
+  hears(peer: string, streams: Reported['streams']): void {
+    this.#hear(Buffer.concat(packFrame({ streams })), peer, 'trunkline.unheard');
   }
 
   join(key: string, listens = false): () => void {
@@ -113,6 +125,65 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
     [{ key: 's', after: null }],
   );
 });
+
+test('check:C9 a stream that its listener leaves while another node tries to claim it continues there, from its last event', async () => {
+  const bench = new Bench();
+  bench.owners.push({ kind: 'theirs', peer: 'b' } as Owner);
+  bench.join('s');
+  await settled();
+  bench.hears('b', [{ key: 's', after: 'event-7' }]);
+  bench.claiming.resolve();
+  await settled();
+  assert.deepEqual(bench.listened, ['event-7']);
+});
+
+test('check:C9 fault:F28 a member that leaves while its node has no lease leaves its stream to the others', async () => {
+  const bench = new Bench();
+  bench.claiming.resolve();
+  const leave = bench.join('s');
+  await settled();
+  bench.lastEventId = 'event-7';
+  bench.able = false;
+  bench.streams.fenced();
+  leave();
+  await settled();
+  assert.deepEqual(bench.released, ['stream s']);
+  assert.deepEqual(
+    bench.reported.flatMap(({ streams }) => streams),
+    [{ key: 's', after: 'event-7' }],
+  );
+});
+
+test('check:C9 fault:F31 the claim of a stream that a frozen node lost is free for the next listener', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];
+    const listened: string[] = [];
+    const joined = ({ id, cluster: { upstreamSessions } }: PlayedNode): (() => void) => {
+      const member: SessionMember = {
+        listens: false,
+        generationChanged: () => {},
+        listen: () => void listened.push(id),
+        stopListening: () => null,
+        replaced: () => {},
+      };
+      upstreamSessions.streams.join(PLACE, 's', member);
+      return () => upstreamSessions.streams.leave('s', member);
+    };
+    const leave = joined(a);
+    await nodes.pass(500);
+    assert.deepEqual(listened, ['a']);
+    a.cut();
+    nodes.clock.skip(3_000);
+    await nodes.pass(500);
+    assert.equal(a.cluster.state, 'fenced');
+    leave();
+    a.restore();
+    await nodes.pass(3_000);
+    assert.equal(a.cluster.state, 'ready');
+    joined(b);
+    await nodes.pass(500);
+    assert.deepEqual(listened, ['a', 'b']);
+  }));
 
 test('S0.18 the node that opened a session listens to it from the start, and not again when it has the claim', async () => {
   const bench = new Bench();

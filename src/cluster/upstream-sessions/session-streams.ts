@@ -33,6 +33,8 @@ interface StreamMember {
   /** Whether a node listened before, so that events since then may be lost. */
   gap: boolean;
   trying: boolean;
+  /** The stream was left while this node tried: it tries again, from the event that the listener named. */
+  again: boolean;
   disarm: (() => void) | null;
 }
 
@@ -75,6 +77,7 @@ export class SessionStreams {
       after: null,
       gap: before !== undefined,
       trying: false,
+      again: false,
       disarm: null,
     };
     before?.disarm?.();
@@ -88,10 +91,11 @@ export class SessionStreams {
     if (entry?.member !== member) return;
     entry.disarm?.();
     this.#entries.delete(key);
-    if (!entry.listening && !entry.trying) return;
-    const after = entry.listening ? entry.member.stopListening() : null;
+    // Another node listens.
+    if (entry.owner !== null && !entry.trying) return;
+    const after = entry.listening ? entry.member.stopListening() : entry.after;
     entry.listening = false;
-    // Another connection of this node may join at once.
+    // Another connection of this node may join at once. Without a lease the claim is released later.
     queueMicrotask(() => {
       if (this.#entries.has(key)) return;
       void this.#release(entry).then(() => this.#tell([{ key, after }]));
@@ -141,7 +145,7 @@ export class SessionStreams {
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
         // The current listener receives later events.
-        entry.after = null;
+        if (!entry.again) entry.after = null;
         entry.gap = true;
         entry.early = false;
         entry.member.stopListening();
@@ -164,6 +168,8 @@ export class SessionStreams {
       entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
     } finally {
       entry.trying = false;
+      if (entry.again) void this.#try(entry);
+      entry.again = false;
     }
   }
 
@@ -182,6 +188,7 @@ export class SessionStreams {
       const entry = this.#entries.get(key);
       if (entry === undefined || entry.listening || (entry.owner !== null && entry.owner !== from)) continue;
       entry.after = after;
+      entry.again = entry.trying;
       void this.#try(entry);
     }
   }

@@ -131,7 +131,7 @@ export class UsedSessions {
   }
 
   get connected(): boolean {
-    return this.#deps.bus.status.state === 'connected';
+    return this.#deps.bus.connected;
   }
 
   async read(key: string): Promise<HeldSession | null> {

@@ -188,7 +188,7 @@ export class SessionTable {
         session.lastUsed = now;
         this.#abandonedWaits.sweep(session.exchanges, now);
       }
-      if (now - session.lastUsed >= idleMs) {
+      if (now - session.lastUsed >= idleMs && (!session.persistent || this.#deps.records.current !== false)) {
         this.end(session, 'the session was idle for too long');
         ended++;
       } else if (session.lastUsed - session.savedUse >= SAVE_MS) this.save(session);
@@ -204,7 +204,7 @@ export class SessionTable {
 
   /** Ends the session of the record if it has expired. */
   review(record: SessionRecord): void {
-    if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
+    if (this.#expired(record) && !this.#sessions.has(record.id)) this.forget(record.id);
   }
 
   /** Stops the sweep and saves the times of last use. The sessions persist in their records. */
@@ -227,7 +227,7 @@ export class SessionTable {
     if (known !== undefined) return known;
     if (record === null) return null;
     if (this.#expired(record)) {
-      this.#forget(id);
+      this.forget(id);
       return null;
     }
     // Another caller, or the owner on another endpoint, must not restore the session.
@@ -266,10 +266,11 @@ export class SessionTable {
   }
 
   #expired(record: SessionRecord): boolean {
-    return this.#deps.clock.wall() - record.lastSeenAt > this.#deps.settings().idleMs + SAVE_MS;
+    const { clock, records, settings } = this.#deps;
+    return records.current !== false && clock.wall() - record.lastSeenAt > settings().idleMs + SAVE_MS;
   }
 
-  #forget(id: string): void {
+  forget(id: string): void {
     this.#deps.records.delete(id);
     this.#deps.events.forget(id);
     this.#deps.onEnded(id);
@@ -321,7 +322,7 @@ export class SessionTable {
     const oldest = census.longestUnused(principal, YIELD_MS + SAVE_MS + SWEEP_MS);
     if (oldest === null) throw full();
     const session = this.#sessions.get(oldest.id);
-    if (session === undefined) this.#forget(oldest.id);
+    if (session === undefined) this.forget(oldest.id);
     else this.end(session, REPLACED_BY_NEWER);
   }
 
