@@ -280,7 +280,7 @@ interface ConfigInputListen {
   readonly allowedOrigins?: readonly string[] | undefined;
   /** Callers without a key may read the list of all servers at `/v0.1/servers`, if agents are configured; calls still need a key. */
   readonly anonymousRegistry?: boolean | undefined;
-  /** Allow listening on other addresses than loopback without agents and TLS. */
+  /** Allow other addresses than loopback without agents and TLS, also for the control API. */
   readonly insecure?: boolean | undefined;
   /** Largest request body of a client. All bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this value; a further one gets 503. */
   readonly maxBodyBytes?: number | undefined;
@@ -367,14 +367,14 @@ interface ConfigInputPool {
   readonly idleTimeoutMs?: number | undefined;
   /** At the process limit the gateway ends the process that was idle longest, and notifies its session. A process with a request within this time is kept, unless its client is gone; 0 keeps none. */
   readonly sleepAfterMs?: number | undefined;
-  /** How often the gateway looks for such connections. */
+  /** Interval of checks for idle and failed connections. */
   readonly sweepMs?: number | undefined;
   /** Consecutive failed requests after which the gateway replaces a connection. */
   readonly maxErrors?: number | undefined;
 }
 
 interface ConfigInputData {
-  /** The data folder; by default one of each file in the XDG state folder (docs/gateways.md). */
+  /** The data folder; by default one per file, in the XDG state folder (docs/gateways.md). */
   readonly dir?: string | undefined;
 }
 
@@ -425,7 +425,7 @@ interface ConfigInputCluster {
 }
 
 interface ConfigInputLog {
-  /** The lowest level that is logged. */
+  /** The lowest level that is logged; `stdio` logs from `warn` on. */
   readonly level?: 'debug' | 'info' | 'warn' | 'error' | undefined;
 }
 
@@ -459,7 +459,7 @@ export interface ConfigInput {
   readonly telemetry?: ConfigInputTelemetry | undefined;
   /** Client sessions of the stateful revisions. */
   readonly sessions?: ConfigInputSessions | undefined;
-  /** How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached. */
+  /** How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached; at `/servers/{name}/mcp` at least 30 s. */
   readonly firstListWaitMs?: number | undefined;
   /** Upper limit of any call, with or without progress. A longer `timeoutMs` of a server or tool raises it. */
   readonly maxTimeoutMs?: number | undefined;

@@ -7,7 +7,7 @@ const INTRODUCTION = `# Configuration
 Trunkline reads the files of Claude Code and Desktop, Cursor, Windsurf, Gemini CLI, VS Code, Codex, opencode, Zed, Cline, Roo,
 Goose, Continue, Amp and LibreChat, as JSON (with comments), YAML or TOML. The same file may have Trunkline's own keys. Without a
 file argument \`trunkline\` uses the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`,
-\`.mcp.json\`, \`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder up to the repository root or home folder.
+\`.mcp.json\`, \`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder up to the repository root or home folder; else \`~/.claude.json\`, if it has servers for this folder.
 
 \`\`\`json
 {
@@ -24,14 +24,14 @@ warning in a client's file. [config-errors.md](config-errors.md) lists the codes
 
 ## References
 
-Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys, \`data.dir\`, \`cluster\`,
-\`metrics\` and \`telemetry\`:
+Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys, \`auth\`, \`docker\`, \`ssh\`, \`registry\`,
+\`control.token\`, \`data.dir\`, \`cluster\`, \`metrics\` and \`telemetry\`:
 
 | reference | value |
 |---|---|
 | \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; if it is not set, the server that needs it is misconfigured |
 | \`\${NAME:-default}\` | the same, or the default if it is unset or empty |
-| \`\${input:id}\` | a prompt on a terminal, otherwise \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
+| \`\${input:id}\` | \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`), otherwise a prompt on a terminal |
 | \`\${secret:NAME}\` | what \`trunkline secret set NAME\` keeps ([credentials.md](credentials.md)); not in \`cluster\`, \`data.dir\` and \`tls\` |
 | \`\${file:path}\` | the text of the file without its final line break; the path is relative to the configuration file |
 | \`\${workspaceFolder}\`, \`\${userHome}\` | the folder that the file belongs to; your home folder |
@@ -51,8 +51,8 @@ A local server gets:
 
 - the variables of \`env\`, and those that \`inheritEnv\` names;
 - PATH, HOME, USER, SHELL, LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK and DOCKER_HOST of the gateway;
-- for \`npx\` and \`uvx\` behind a company proxy, in any case: *_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR,
-  REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and npm_config_*. For \`npx\` and \`npm\` the gateway sets
+- for \`npx\` and \`uvx\` behind a proxy: NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE,
+  and, in any letter case, *_PROXY, UV_*, PIP_* and npm_config_*. For \`npx\` and \`npm\` the gateway sets
   npm_config_fetch_retry_mintimeout and npm_config_fetch_retry_maxtimeout to 10000 ms, unless its environment has one of them.
 
 It does not get names with TOKEN, SECRET, PASSWORD or _auth, addresses with a login (\`https://user:password@…\`) in UV_, PIP_ and

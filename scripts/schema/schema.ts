@@ -54,7 +54,7 @@ const settingsShape = {
         .boolean()
         .default(false)
         .optional()
-        .describe('Allow listening on other addresses than loopback without agents and TLS.'),
+        .describe('Allow other addresses than loopback without agents and TLS, also for the control API.'),
       maxBodyBytes: z
         .int()
         .min(1024)
@@ -221,7 +221,7 @@ const settingsShape = {
     .default(DEFAULTS.firstListWaitMs)
     .optional()
     .describe(
-      'How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached.',
+      'How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached; at `/servers/{name}/mcp` at least 30 s.',
     ),
   maxTimeoutMs: timeMs
     .default(DEFAULTS.maxTimeoutMs)
@@ -253,7 +253,7 @@ const settingsShape = {
         .min(1_000)
         .default(DEFAULTS.pool.sweepMs)
         .optional()
-        .describe('How often the gateway looks for such connections.'),
+        .describe('Interval of checks for idle and failed connections.'),
       maxErrors: z
         .int()
         .min(1)
@@ -270,7 +270,7 @@ const settingsShape = {
         .string()
         .min(1)
         .optional()
-        .describe('The data folder; by default one of each file in the XDG state folder (docs/gateways.md).'),
+        .describe('The data folder; by default one per file, in the XDG state folder (docs/gateways.md).'),
     })
     .optional()
     .describe('Storage on disk.'),
@@ -371,7 +371,7 @@ const settingsShape = {
         .enum(['debug', 'info', 'warn', 'error'])
         .default(DEFAULTS.logLevel)
         .optional()
-        .describe('The lowest level that is logged.'),
+        .describe('The lowest level that is logged; `stdio` logs from `warn` on.'),
     })
     .optional()
     .describe('Logging.'),

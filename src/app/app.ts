@@ -13,7 +13,7 @@ import { StoreFollower } from '../registry/store-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import type { Components } from './components.ts';
 import { ConditionWatch } from './condition-watch.ts';
-import { FollowedConfiguration, NEED_RESTART } from './control-planes/followed-configuration.ts';
+import { FollowedConfiguration } from './control-planes/followed-configuration.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { bodyBudgetBytes } from './memory/memory-limit.ts';
@@ -104,7 +104,7 @@ export class App {
     cluster?.listen({
       nodesChanged: () => serverEvents.changed('nodes'),
       serversChanged: () => {
-        gateway.desiredChanged((id) => this.#principal(id));
+        gateway.desiredChanged(this.#principal);
         this.#public?.sync();
       },
     });
@@ -140,6 +140,7 @@ export class App {
   async listen(): Promise<Addresses> {
     const { components, state } = this;
     const listeners = (this.#listeners = new Listeners(components, state, controlPlane(components, this)));
+    this.configuration.listening(state);
     try {
       await listeners.open();
       const { load, restartArgs = null } = components.options;
@@ -308,10 +309,6 @@ export class App {
     if (await this.components.runTime.refresh()) this.components.registry.refresh();
   }
 
-  async #readSecrets(): Promise<void> {
-    if (await this.components.secrets.refresh()) await this.reload();
-  }
-
   /** Another process may write to the store of the data folder: a command, or a gateway that a client started. */
   #watchFolder(): void {
     this.#unwatchFolder = this.components.clock.after(FOLDER_MS, () => {
@@ -338,7 +335,7 @@ export class App {
 
   async #readStore(): Promise<void> {
     const { runTime, registry, runTimeStore, pins, gateway, serverEvents } = this.components;
-    await this.#readSecrets();
+    if (await this.components.secrets.refresh()) await this.reload();
     if (await runTime.refresh()) registry.refresh();
     this.#pinsStale ||= runTimeStore.changedElsewhere?.() === true;
     if (!this.#pinsStale) return;
@@ -349,12 +346,18 @@ export class App {
   }
 
   /** Returns the caller with this id and its current rights; null if the configuration does not admit it. */
-  #principal(id: string): Principal | null {
+  readonly #principal = (id: string): Principal | null => {
     // Without a listener the only caller without a key is the program that started this process, on its pipes.
     const closed = this.#listeners === null && this.#mounted === null;
     const started = closed && id === ANONYMOUS.id ? ANONYMOUS : null;
     if (id === OPERATOR.id) return OPERATOR;
     return this.components.authenticator.principal(id) ?? started;
+  };
+
+  /** Applies the rights that agents have now. `filtered`: servers whose tools are filtered otherwise now. */
+  reauthorize(filtered: Iterable<string> = []): void {
+    this.components.downstream.reauthorize(this.#principal);
+    this.components.gateway.desiredChanged(this.#principal, filtered);
   }
 
   /** Deletes the credentials of removed agents, because another agent may get the same name. */
@@ -372,18 +375,16 @@ export class App {
   }
 
   #apply(change: RegistryChange): void {
-    const { logger, upstreams, cluster, authenticator, downstream, gateway } = this.components;
+    const { logger, upstreams, cluster, authenticator } = this.components;
     const { added, removed, changed, updated } = change.servers;
-    const current = (id: string) => this.#principal(id);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
     this.#forgetAgents(change.state.agents);
-    downstream.reauthorize(current);
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));
     this.components.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);
-    const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEED_RESTART.has(name));
+    const fixed = this.#listeners === null ? [] : this.configuration.needRestart(change);
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;
     upstreams.limit({ maxProcesses, maxTimeoutMs, pool });
@@ -391,6 +392,6 @@ export class App {
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));
     // The new servers are in use already; `apply` resolves when the replaced ones have ended.
-    gateway.desiredChanged(current, updated);
+    this.reauthorize(updated);
   }
 }

@@ -40,17 +40,7 @@ export function controlPlane(
     secretsChanged(): Promise<void>;
   },
 ): ControlPlane {
-  const {
-    allUpstreams: upstreams,
-    clock,
-    serverEvents,
-    serverLogs,
-    calls,
-    downstream,
-    gateway,
-    operator,
-    records,
-  } = components;
+  const { allUpstreams: upstreams, clock, serverEvents, serverLogs, calls, downstream, operator, records } = components;
   return {
     upstreams,
     ownStatuses: () => components.upstreams.statuses(),
@@ -110,8 +100,7 @@ export function controlPlane(
       if (id === null) return false;
       const session = downstream.sessions.get(id);
       if (session !== undefined) downstream.sessions.end(session, 'ended by the operator');
-      records.delete(id);
-      gateway.sessionEnded(id);
+      else downstream.sessions.forget(id);
       return true;
     },
     replay: (jsonl, options, gone) => replay(jsonl, options, components, gone),

@@ -33,10 +33,13 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--port <number>', 'port of the MCP listener (default 4270, or the one it had; 0 selects a free one)')
     .env('TRUNKLINE_PORT')
     .argParser(port),
-  new Option('--control-port <number>', 'port of the control listener (default: the next; 0 selects a free one)')
+  new Option(
+    '--control-port <number>',
+    'port of the control listener (default 4271, or the one it had; 0 selects a free one)',
+  )
     .env('TRUNKLINE_CONTROL_PORT')
     .argParser(port),
-  new Option('--data-dir <folder>', 'data folder (default: one of each file in the XDG state folder)').env(
+  new Option('--data-dir <folder>', 'data folder (default: one per configuration file, in the XDG state folder)').env(
     'TRUNKLINE_DATA_DIR',
   ),
   new Option('--log-level <level>', 'lowest level that is logged to standard error')

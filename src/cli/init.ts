@@ -37,7 +37,7 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     const why = forbidden ? 'this user may not write there' : code === 'ENOENT' ? 'there is no such folder' : message;
     throw usage(`${path} cannot be written: ${why}; go to a folder of yours`);
   }
-  await offer?.storeSecrets().catch((error: unknown) => {
+  await offer?.storeSecrets(path).catch((error: unknown) => {
     // The file would refer to secrets that were not stored.
     rmSync(path);
     throw error;

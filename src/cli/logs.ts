@@ -51,8 +51,17 @@ async function printStoredLogs(input: LogsInput): Promise<ExitCode> {
     throw new CommandError(EXIT.unreachable, `${which}; start it with: trunkline${othersRunning(input)}`.trimEnd());
   terminal.err(`(${which}; the last one left this)\n`);
   for (const line of lines === 0 ? [] : left.slice(-lines))
-    terminal.out(flags.json === true ? `${line}\n` : `${logLine(JSON.parse(line) as ParsedLogLine)}\n`);
+    terminal.out(`${flags.json === true ? line : shownLine(line)}\n`);
   return EXIT.unreachable;
+}
+
+/** A line that a full disk or a loss of power cut is shown as it is. */
+function shownLine(line: string): string {
+  try {
+    return logLine(JSON.parse(line) as ParsedLogLine);
+  } catch {
+    return printable(line);
+  }
 }
 
 async function assertServerExists(client: ControlClient, server: string): Promise<void> {

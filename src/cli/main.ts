@@ -26,7 +26,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 }
 
 /** Asks on the terminal; does not echo a password. */
-const askPerson: InputPrompt = async ({ id, description, password }) => {
+const askPerson: InputPrompt = async ({ id, description, password, signal }) => {
   const { createInterface } = await import('node:readline/promises');
   const { Writable } = await import('node:stream');
   let hidden = false;
@@ -37,10 +37,16 @@ const askPerson: InputPrompt = async ({ id, description, password }) => {
     },
   });
   const terminal = createInterface({ input: process.stdin, output, terminal: true });
+  // Ctrl-C ends the process as it does without a question.
+  terminal.once('SIGINT', () => {
+    terminal.close();
+    process.kill(process.pid, 'SIGINT');
+  });
   try {
-    const answer = terminal.question(`${description} (${id}): `);
+    const answer = terminal.question(`${description} (${id}): `, signal === undefined ? {} : { signal });
     hidden = password;
-    return await answer;
+    // Ctrl-D and the signal end it without an answer.
+    return await answer.catch(() => '');
   } finally {
     terminal.close();
     if (password) process.stderr.write('\n');

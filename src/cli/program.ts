@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
 import { RegistryError } from '../mcp-registry/registry-error.ts';
+import { LINKED_NAME } from '../model/names.ts';
+import { stackOf } from '../model/thrown.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
 import { commandLine } from './command-line.ts';
@@ -130,7 +132,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .command('tools', 'list tools as TypeScript-like signatures')
     .argument('[server]', 'only the tools of this server')
     .option('--as <client>', 'their names and costs as this MCP client has them: claude-code, codex, cursor, …')
-    .option('--name <name>', 'with --as: the name of the gateway in the file of the client', 'trunkline')
+    .option('--name <name>', 'with --as: the name of the gateway in the file of the client', LINKED_NAME)
     .action(
       async (server: string | undefined, flags: GatewayFlags & { readonly as?: string; readonly name: string }) => {
         const input = { ...parts.input(flags), server };
@@ -361,5 +363,5 @@ function isCommon({ long }: Option): boolean {
 }
 
 function stack(error: unknown): string {
-  return `internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`;
+  return `internal error, please report it: ${stackOf(error)}`;
 }

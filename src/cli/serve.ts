@@ -43,8 +43,7 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   const opened = await openApp({ load, logger, state: 'data', follow: true, restartArgs });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   const { app, notPersistedReason } = opened;
-  // On a terminal people read the start screen, so the log stays at `warn` there.
-  if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
+  logger.level = app.state.logLevel;
   const { folder } = app.components;
   const logFile = folder === null ? null : new LogFile(folder.file(LOG_FILE), logger);
   const unused = new AbortController();
@@ -77,7 +76,7 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
       ...openness(app),
       ...app.components.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
-    clients: json ? { linked: [], others: [] } : clientsByLink(input),
+    clients: json ? { linked: [], others: [] } : clientsByLink(input, addresses.mcpUrl),
     key: keyReference(app.state, terminal.env),
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
@@ -100,7 +99,7 @@ function openness({ state }: App): readonly string[] {
   const key = authenticated ? '' : ' Every machine that reaches it may call every tool, without a key.';
   const plain = encrypted ? '' : ' What is sent can be read on the way.';
   const main = key + plain === '' ? [] : [`Listening on ${listen.host} without protection (--insecure).${key}${plain}`];
-  if (isLoopbackHost(control.host)) return main;
+  if (isLoopbackHost(control.host) || control.tls !== null) return main;
   return [
     ...main,
     `The control API listens on ${control.host}, unencrypted (--insecure): its token can be read on the way.`,

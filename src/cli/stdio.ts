@@ -15,11 +15,13 @@ import { loadOptions } from './sources.ts';
  * only.
  */
 export async function stdio(input: CommandInput): Promise<ExitCode> {
-  const { terminal, flags } = input;
+  const { terminal } = input;
+  // Clients keep or show what a server logs, so `log.level` does not count here.
+  const flags = { ...input.flags, logLevel: input.flags.logLevel ?? 'warn' };
   // The MCP client owns standard input, so the command cannot prompt.
   const allowEmpty = hasStoredServers(flags.dataDir, terminal) || (await findRunning(input)) !== null;
-  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } }, allowEmpty);
-  const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
+  const load = loadOptions({ ...input, flags, terminal: { ...terminal, ask: null } }, allowEmpty);
+  const logger = processLogger({ level: flags.logLevel, json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
   const [wanted] = load.files ?? [];
   const file = wanted === undefined ? undefined : resolve(load.cwd, wanted);

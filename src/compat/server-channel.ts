@@ -6,7 +6,7 @@ import type { CallOptions } from '../app/embedding/operator-calls.ts';
 import { ServerError } from '../app/embedding/server-error.ts';
 import { transports } from '../app/transports.ts';
 import { ANONYMOUS } from '../model/client-profile.ts';
-import { systemClock } from '../model/clock.ts';
+import { LONGEST_TIMER_MS, systemClock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { systemRandom } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
@@ -121,9 +121,12 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
       pending.lost(new GatewayError(code, text, { server: name }));
     };
     const abort = (): void => withdraw('CANCELLED', 'the caller cancelled the request');
-    const timer = setTimeout(() => {
-      withdraw('TIMEOUT', `${name} did not answer ${method} within ${timeoutMs} ms`);
-    }, timeoutMs);
+    const timer = setTimeout(
+      () => {
+        withdraw('TIMEOUT', `${name} did not answer ${method} within ${timeoutMs} ms`);
+      },
+      Math.min(timeoutMs, LONGEST_TIMER_MS),
+    );
     signal?.addEventListener('abort', abort, { once: true });
     try {
       const message = await pending.answer;

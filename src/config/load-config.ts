@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import type { DesiredState } from '../model/desired-state.ts';
+import { foldedName } from '../model/names.ts';
 import { secretsOf } from '../model/sanitized-definition.ts';
 import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
@@ -137,6 +138,12 @@ class Load {
     const made = argvServer(words, this.#options.cwd, this.#options.argvEnv);
     if (made === null) {
       this.#problems.error('TL1406', NOWHERE, null, 'there is no command after "--"');
+      return;
+    }
+    const taken = this.#taken.get(foldedName(made.name));
+    if (taken !== undefined) {
+      const message = `the command after "--" is called ${JSON.stringify(made.name)}, as a server of ${taken.source.file} is`;
+      this.#problems.error('TL1404', NOWHERE, null, message, 'rename the server in the file');
       return;
     }
     this.#servers.set(made.name, made);

@@ -148,7 +148,7 @@ function documentText(given: string): string {
   const text = /^\s*(?:```|~~~)/.test(plainText)
     ? plainText.replace(fence, (line) => ' '.repeat(line.length))
     : plainText;
-  const isPart = /^\s*"[^"\n]*"\s*:\s*\{/.test(text) && /,\s*$|\}\s*,\s*"[^"\n]*"\s*:\s*\{/.test(text);
+  const isPart = /^\s*"[^"\n]*"\s*:\s*\{/.test(text) && /[},]\s*$/.test(text);
   return isPart ? `{${text}}` : text;
 }
 

@@ -25,7 +25,7 @@ const OPERATOR = 'operator';
 const DECISION_ERRORS = {
   ...NO_SUCH_SERVER,
   400: 'The body is not what is described.',
-  409: 'The server offers something else by now: look again. Or the nodes of the cluster share no store. Nothing was decided.',
+  409: 'The server offers something else by now: look again. Nothing was decided.',
   503: 'It cannot be stored; nothing was decided.',
 };
 

@@ -31,7 +31,7 @@ const LOOK_MS = 50;
 const BAD_REQUEST = 'The body is not one JSON object, or a parameter is invalid.';
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
-  409: 'The name is taken, the server is not one added at run time, another client has changed it meanwhile, or the nodes of the cluster share no store.',
+  409: 'The name is taken, the server is not one added at run time, or another client has changed it meanwhile.',
   413: 'The definition is too large.',
   415: 'The body is not application/json.',
   422: 'The definition is invalid; `problems` says everything that is wrong, as of a file.',

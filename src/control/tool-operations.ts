@@ -31,7 +31,7 @@ export const TOOL_OPERATIONS: readonly ApiOperation[] = [
     query: {
       client: { description: 'Only this client: claude-code, codex, cursor, gemini, vscode or opencode.' },
       gateway: {
-        description: "The name of the gateway in the client's file; `trunkline` by default.",
+        description: "The name of the gateway in the client's file; `tl`, which `trunkline link` writes, by default.",
         schema: { ...text, description: 'a text of 1 to 64 characters', pattern: '^.{1,64}$' },
       },
       tool: { description: 'Rows of this exposed name only; the figures are of all tools.' },

@@ -1,4 +1,5 @@
-import type { CredentialView } from '../model/credentials.ts';
+import type { AuthSpec, CredentialView } from '../model/credentials.ts';
+import { authOf, type Server } from '../model/server.ts';
 import { ownerOf } from './credential-owner.ts';
 import type { StoredValue } from './credential-store.ts';
 import type { Authority } from './discovery.ts';
@@ -55,5 +56,35 @@ export function unreadableView(key: string): CredentialView {
     refreshable: false,
     program: false,
     changedAt: 0,
+  };
+}
+
+/** Whether the credential is for this definition: from another issuer it would get the secret that is for `auth.issuer`. */
+export function isFor(server: Server, { url, authority }: Credential): boolean {
+  const { issuer } = authOf(server);
+  const { transport } = server;
+  return 'url' in transport && url === transport.url && (issuer === null || issuer === authority.metadata.issuer);
+}
+
+/** Whether a login was revoked or replaced while it was not stored. `before`: the revision known when it ended. */
+export function isReplaced(login: Credential, before: number | null, there: StoredValue<Credential> | null): boolean {
+  if (there === null) return before !== null;
+  return there.revision !== before && there.value.changedAt >= login.changedAt;
+}
+
+/** The client of the definition; null if it names none. */
+export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {
+  if (clientId === null) return null;
+  const secret = clientSecret?.reveal() ?? null;
+  return { id: clientId, secret, privateKey: privateKey?.reveal() ?? null, authMethod: null };
+}
+
+/** The credential with the client of the definition as it is now, and, where no user consents, its scopes as well. */
+export function asDefined(credential: Credential, auth: AuthSpec): Credential {
+  const scopes = auth.grant === 'authorization_code' ? [] : (auth.scopes ?? []);
+  return {
+    ...credential,
+    client: definedClient(auth) ?? credential.client,
+    scopes: [...new Set([...credential.scopes, ...scopes])],
   };
 }

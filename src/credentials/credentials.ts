@@ -1,13 +1,21 @@
 import { type GuardedFetch, isInternalHost } from '../http/client/guarded-fetch.ts';
 import { type Clock, pause, withTimeout } from '../model/clock.ts';
-import type { AuthSpec, CredentialView } from '../model/credentials.ts';
+import type { CredentialView } from '../model/credentials.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import { authOf, type Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type BearerChallenge, bearerChallenge, scopesOf } from './challenge.ts';
-import { type Credential, credentialView, unreadableView } from './credential.ts';
+import {
+  asDefined,
+  type Credential,
+  credentialView,
+  definedClient,
+  isFor,
+  isReplaced,
+  unreadableView,
+} from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt, ownerOf } from './credential-owner.ts';
 import { type Records, SealedRecords, type StoredValue } from './credential-store.ts';
 import { type Authority, discover } from './discovery.ts';
@@ -15,7 +23,7 @@ import type { ExecCredentials } from './exec-credentials.ts';
 import { errorAnswer, loginRefused, toGatewayError } from './login-errors.ts';
 import { RETRY_MS, RenewalRetries } from './retries.ts';
 import type { SignInTrace } from './sign-in-trace.ts';
-import type { OAuthClient, Tokens } from './token-endpoint.ts';
+import type { Tokens } from './token-endpoint.ts';
 
 export interface CredentialsDeps {
   readonly clock: Clock;
@@ -231,7 +239,7 @@ export class ServerCredentials {
         const value = kept !== null && isFor(server, kept.value) ? kept.value : null;
         if (value?.tokens != null && value.tokens.access !== used?.access) return true;
         if (value?.exchangeUntil != null && value.exchangeUntil > clock.wall()) continue;
-        const mine = value ?? (await this.#first(server));
+        const mine = value === null ? await this.#first(server) : asDefined(value, authOf(server));
         if (mine === null || !this.#renewable(server, mine)) return false;
         const exchangeUntil = clock.wall() + EXCHANGE_MS;
         const claimed = await this.#records.put(key, { ...mine, exchangeUntil }, kept?.revision ?? null);
@@ -241,9 +249,17 @@ export class ServerCredentials {
       }
     } catch (error) {
       logger.warn('token_not_renewed', { server: name, reason: toGatewayError(name, error).message });
-      this.#retries.schedule(key, () => this.renew(server, used));
+      this.#retry(server, used);
     }
     return false;
+  }
+
+  /** Renews later, with the definition in force then, unless the server was removed. */
+  #retry(server: Server, used: Tokens | null): void {
+    this.#retries.schedule(keyOf(ownerAt(server)), async () => {
+      const now = this.deps.desired.state.servers.get(server.name);
+      return now !== undefined && this.renew({ ...server, ...now }, used);
+    });
   }
 
   #renewable(server: Server, { tokens }: Credential): boolean {
@@ -273,7 +289,7 @@ export class ServerCredentials {
       await this.#reread(key);
       this.#failedAt.set(key, clock.now());
       logger.warn('token_not_renewed', { server: name, reason: message });
-      if (this.#renewable(server, value)) this.#retries.schedule(key, () => this.renew(server, before.tokens));
+      if (this.#renewable(server, value)) this.#retry(server, before.tokens);
       return false;
     }
   }
@@ -371,24 +387,4 @@ export class ServerCredentials {
     const notify = kept === null || now !== null;
     if (this.#read && notify && before?.access !== now?.access) this.deps.onChange(ownerOf(key), kept === null);
   }
-}
-
-/** Whether the credential is for this definition: from another issuer it would get the secret that is for `auth.issuer`. */
-function isFor(server: Server, { url, authority }: Credential): boolean {
-  const { issuer } = authOf(server);
-  const { transport } = server;
-  return 'url' in transport && url === transport.url && (issuer === null || issuer === authority.metadata.issuer);
-}
-
-/** Whether a login was revoked or replaced while it was not stored. `before`: the revision known when it ended. */
-function isReplaced(login: Credential, before: number | null, there: StoredValue<Credential> | null): boolean {
-  if (there === null) return before !== null;
-  return there.revision !== before && there.value.changedAt >= login.changedAt;
-}
-
-/** The client of the definition; null if it names none. */
-export function definedClient({ clientId, clientSecret, privateKey }: AuthSpec): OAuthClient | null {
-  if (clientId === null) return null;
-  const secret = clientSecret?.reveal() ?? null;
-  return { id: clientId, secret, privateKey: privateKey?.reveal() ?? null, authMethod: null };
 }

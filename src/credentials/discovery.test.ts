@@ -7,6 +7,7 @@ import { Secret } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import type { Credential } from './credential.ts';
 import { discover } from './discovery.ts';
+import { toGatewayError } from './login-errors.ts';
 
 const ORIGIN = 'https://mcp.example';
 const TARGET = `${ORIGIN}/mcp`;
@@ -68,4 +69,24 @@ test('a credential of another issuer is not renewed there once auth.issuer is se
   } satisfies Partial<Credential>);
   assert.equal(await credentials.renew(SERVER, credentials.tokens(SERVER)), true);
   assert.deepEqual([granting, credentials.tokens(SERVER)?.access], [[`${ISSUER}/token`], `of ${ISSUER}`]);
+});
+
+test('places of metadata that answer 503 are a temporary failure of which nothing is stored; 404 means no metadata', async () => {
+  const records = new SharedRecords();
+  const { granting, fetch } = world();
+  let status = 503;
+  const credentials = credentialNode(records, async (url, init) => {
+    const response = await fetch(url, init);
+    return response.status === 404 ? new Response(null, { status }) : response;
+  });
+  const server = { ...SERVER, transport: { ...SERVER.transport, auth: { ...AUTH, issuer: null } } } as Server;
+  const place = `${ORIGIN}/.well-known/oauth-protected-resource/mcp`;
+  const refused = await credentials.discover(server, credentials.fetchFor('web', TARGET)).catch((error) => error);
+  const { code, message } = toGatewayError('web', refused);
+  assert.deepEqual([code, message], ['NOT_SENT', `web: ${place} answers 503; try again later`]);
+  assert.equal(await credentials.renew(server, null), false);
+  assert.deepEqual([await records.list('credentials'), granting], [[], []]);
+  status = 404;
+  assert.equal(await credentials.renew(server, null), true);
+  assert.deepEqual(granting, [`${ORIGIN}/token`]);
 });

@@ -1,5 +1,5 @@
 import type { AuthorizationServer, ResourceServer } from 'oauth4webapi';
-import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { FetchFailed, type GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { loginRefused } from './login-errors.ts';
 
 /** The authorization server of a server, and the parameters of its tokens. */
@@ -96,9 +96,14 @@ async function issuerMetadata(fetch: GuardedFetch, issuer: string): Promise<Auth
   return null;
 }
 
+/** A proxy or server answers so while the document cannot be read, though it may exist. */
+const TEMPORARY = new Set([429, 502, 503, 504]);
+
 /** The JSON object at the URL; null if there is none. */
 async function document(fetch: GuardedFetch, place: string): Promise<object | null> {
   const response = await fetch(place, { headers: { accept: 'application/json' } });
+  if (TEMPORARY.has(response.status))
+    throw new FetchFailed(`${short(place)} answers ${response.status}; try again later`);
   if (!response.ok) return null;
   const value: unknown = await response.json().catch(() => null);
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;

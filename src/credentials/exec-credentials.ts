@@ -31,7 +31,7 @@ const MAX_RETRY_MS = 300_000;
 /** Credentials printed by programs, like the helpers of Git and Docker, so that any vault or cloud can be the source. */
 export class ExecCredentials {
   readonly deps: ExecCredentialsDeps;
-  /** By server, for the definition that was last in force. */
+  /** By server and digest of the definition: while one is replaced, both have connections. */
   readonly #known = new Map<string, ExecCredential>();
 
   constructor(deps: ExecCredentialsDeps) {
@@ -40,11 +40,14 @@ export class ExecCredentials {
 
   /** The lease is shared by all connections of one definition. */
   lease(server: Server, spec: ExecSpec): CredentialLease {
-    let known = this.#known.get(server.name);
-    if (known === undefined || known.digest !== baseConnectionDigest(server)) {
-      known?.close();
+    const key = `${server.name} ${baseConnectionDigest(server)}`;
+    let known = this.#known.get(key);
+    if (known === undefined) {
+      for (const [other, { server: of, isDesired }] of this.#known) {
+        if (of.name === server.name && !isDesired) this.#close(other);
+      }
       known = new ExecCredential(this.deps, server, spec);
-      this.#known.set(server.name, known);
+      this.#known.set(key, known);
     }
     return known;
   }
@@ -54,7 +57,12 @@ export class ExecCredentials {
   }
 
   close(): void {
-    for (const known of this.#known.values()) known.close();
+    for (const key of this.#known.keys()) this.#close(key);
+  }
+
+  #close(key: string): void {
+    this.#known.get(key)!.close();
+    this.#known.delete(key);
   }
 }
 

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import type { ExecSpec } from '../model/credentials.ts';
 import { printable } from '../model/printable.ts';
 import type { ProcessGuard } from '../model/process-guard.ts';
@@ -81,6 +82,12 @@ function outputOf(
       signal.removeEventListener('abort', kill);
       if (child.pid !== undefined) guard.unregister(child.pid);
     };
+    child.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+      over();
+      fail(NOT_STARTED[code ?? '']?.replace('FILE', () => command) ?? `could not be started (${message})`);
+    });
+    // Without a free descriptor the child has no streams, and the error follows.
+    if ((child.stdout as Readable | undefined) === undefined) return;
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes <= MAX_OUTPUT_BYTES) return void out.push(chunk);
@@ -89,10 +96,6 @@ function outputOf(
     });
     child.stderr.on('data', (chunk: Buffer) => {
       stderr = Buffer.concat([stderr, chunk]).subarray(-MAX_STDERR_BYTES);
-    });
-    child.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-      over();
-      fail(NOT_STARTED[code ?? '']?.replace('FILE', () => command) ?? `could not be started (${message})`);
     });
     child.on('close', (code, by) => {
       over();

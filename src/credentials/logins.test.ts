@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { credentialNode, SharedRecords } from '../../test/support/credential-node.ts';
-import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { FetchFailed, type GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { PLAIN_AUTH } from '../model/credentials.ts';
 import type { Server } from '../model/server.ts';
 import { Leases } from './lease.ts';
@@ -30,6 +31,7 @@ function world(token: () => Promise<Response>): GuardedFetch {
           authorization_endpoint: `${ISSUER}/authorize`,
           token_endpoint: `${ISSUER}/token`,
           registration_endpoint: `${ISSUER}/register`,
+          device_authorization_endpoint: `${ISSUER}/device`,
           code_challenge_methods_supported: ['S256'],
           authorization_response_iss_parameter_supported: true,
         });
@@ -38,6 +40,8 @@ function world(token: () => Promise<Response>): GuardedFetch {
           status: 201,
           headers: { 'content-type': 'application/json' },
         });
+      case `${ISSUER}/device`:
+        return json({ device_code: 'd', user_code: 'u', verification_uri: `${ISSUER}/enter`, expires_in: 600 });
       case `${ISSUER}/token`:
         return token();
       default:
@@ -126,6 +130,28 @@ test('an authorization server that cannot be reached leaves the login open; one 
   const ended = assert.rejects(refused.logins.ended(refused.id), /refused, or ten minutes are over/);
   await assert.rejects(refused.logins.finish(refused.back), /invalid_grant/);
   await ended;
+});
+
+test('a login with a code outlasts a poll without an answer, and the next poll comes later', async () => {
+  const clock = new FakeClock();
+  const polls: number[] = [];
+  const token = () => {
+    polls.push(clock.now());
+    return polls.length === 1 ? Promise.reject(new FetchFailed('as.example did not answer in time')) : granted();
+  };
+  const logins = loginsOf(credentialNode(new SharedRecords(), world(token), clock));
+  const { id } = await logins.begin(SERVER, null, null);
+  let state = 'waiting';
+  const ended = logins.ended(id).then((view) => {
+    state = view.state;
+  });
+  for (let second = 0; second < 300 && state === 'waiting'; second++) {
+    await clock.advance(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await ended;
+  assert.deepEqual([state, polls.length], ['connected', 2]);
+  assert.ok(polls[1]! - polls[0]! >= 10_000);
 });
 
 test('proto:D5 a login of a browser ends in that browser alone', async () => {

@@ -7,9 +7,10 @@ import type { CredentialView, StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
 import { requestWithoutToken } from './challenge.ts';
+import { definedClient } from './credential.ts';
 import { type CredentialOwner, keyOf, ownerAt } from './credential-owner.ts';
 import { SealedRecords, type StoredValue } from './credential-store.ts';
-import { definedClient, type ServerCredentials } from './credentials.ts';
+import type { ServerCredentials } from './credentials.ts';
 import type { Authority } from './discovery.ts';
 import { clientDocument } from './endpoints.ts';
 import { errorAnswer, loginRefused, noLogin, toGatewayError } from './login-errors.ts';
@@ -260,7 +261,7 @@ export class OAuthLogins implements Logins {
     return client;
   }
 
-  /** Whether the authorization server requested a longer interval. */
+  /** Whether the interval has to be longer. */
   async #poll(id: string, pending: PendingLogin): Promise<boolean> {
     try {
       await this.#granted(pending, 'urn:ietf:params:oauth:grant-type:device_code', { device_code: pending.deviceCode });
@@ -270,8 +271,10 @@ export class OAuthLogins implements Logins {
     } catch (error) {
       const { code } = errorAnswer(error) ?? { code: '' };
       if (code === 'authorization_pending' || code === 'slow_down') return code === 'slow_down';
-      await this.#pending.delete(id);
       const refused = toGatewayError(pending.server, error);
+      // RFC 8628 §3.5: without an answer, ask less often.
+      if (refused.code === 'NOT_SENT') return true;
+      await this.#pending.delete(id);
       this.#notifyEnd(id, pending, refused.message);
       throw refused;
     }

@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import { credentialNode as node, SharedRecords } from '../../test/support/credential-node.ts';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { type AuthSpec, PLAIN_AUTH } from '../model/credentials.ts';
+import { Secret } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import type { Credential } from './credential.ts';
 import { Leases } from './lease.ts';
@@ -12,6 +14,11 @@ const SERVER = {
   name: 'a',
   transport: { type: 'http', url: URL_OF_SERVER, headers: {}, tls: {} },
 } as unknown as Server;
+
+/** The server with these settings of its `auth`. */
+const withAuth = (auth: Partial<AuthSpec>) =>
+  ({ ...SERVER, transport: { ...SERVER.transport, auth: { ...PLAIN_AUTH, ...auth } } }) as Server;
+
 /** A token endpoint that rotates: a refresh token that was used before is worth nothing. */
 function rotating() {
   let generation = 0;
@@ -152,6 +159,7 @@ test('fault:F20 an authorization server that was away is asked again, later and 
     (url, init) => (++asked <= 2 ? Promise.reject(new TypeError('fetch failed')) : fetch(url, init)),
     clock,
     changes,
+    new Map([['a', SERVER]]),
   );
   await credentials.refresh();
   await credentials.keep({ server: 'a', principal: null }, CREDENTIAL);
@@ -170,6 +178,47 @@ test('fault:F20 an authorization server that was away is asked again, later and 
   await until(() => changes.length > 0);
   assert.deepEqual([changes, counts], [['a'], { exchanges: 1, refused: 0 }]);
   assert.equal(credentials.list()[0]?.state, 'connected');
+});
+
+test('failed renewals are retried with the definition in force, and no longer once the server is removed', async () => {
+  const [clock, servers] = [new FakeClock(), new Map([['a', SERVER]])];
+  const clients: (string | null)[] = [];
+  const away: GuardedFetch = async (_url, init) => {
+    clients.push(new URLSearchParams(String(init?.body)).get('client_id'));
+    throw new TypeError('fetch failed');
+  };
+  const credentials = node(new SharedRecords(), away, clock, [], servers);
+  await credentials.keep({ server: 'a', principal: null }, CREDENTIAL);
+  assert.equal(await new Leases(credentials).lease(SERVER)!.refused(REFUSED), false);
+  servers.set('a', withAuth({ clientId: 'changed' }));
+  await clock.advance(10_000);
+  await until(() => clients.length === 2);
+  servers.delete('a');
+  await clock.advance(600_000);
+  assert.deepEqual(clients, ['c', 'changed']);
+});
+
+test('the next token of a stored credential is requested with the client id and secret that the definition has now', async () => {
+  const headers = { 'content-type': 'application/json' };
+  const clients: (string | null)[] = [];
+  const fetch: GuardedFetch = async (_url, init) => {
+    const basic = new Headers(init?.headers).get('authorization')!;
+    clients.push(Buffer.from(basic.replace('Basic ', ''), 'base64').toString());
+    const tokens = { access_token: `access-${clients.length}`, refresh_token: 'refresh', token_type: 'bearer' };
+    return new Response(JSON.stringify(tokens), { headers });
+  };
+  const credentials = node(new SharedRecords(), fetch);
+  const client = { id: 'old', secret: 'before', privateKey: null, authMethod: null };
+  await credentials.keep({ server: 'a', principal: null }, { ...CREDENTIAL, client });
+  for (const [clientId, secret] of [
+    ['old', 'rotated'],
+    ['new', 'another'],
+  ] as const) {
+    const server = withAuth({ clientId, clientSecret: new Secret(secret) });
+    assert.equal(await credentials.renew(server, credentials.tokens(server)), true);
+  }
+  assert.equal(await credentials.renew(SERVER, credentials.tokens(SERVER)), true);
+  assert.deepEqual(clients, ['old:rotated', 'new:another', 'new:another']);
 });
 
 test('fault:F20 a request that left before its user had signed in is sent again with the token, without an exchange', async () => {

@@ -1,4 +1,5 @@
 import type { RequestContext } from '../http/listener/request-context.ts';
+import { stackOf } from '../model/thrown.ts';
 import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -87,8 +88,7 @@ function acceptsEvents(accept: string | undefined): boolean {
 /** For work that continues after its handler returned: an unexpected error is logged and ends that request only. */
 function guard(context: RequestContext, logger: Logger, work: Promise<void> | undefined): void {
   work?.catch((error: unknown) => {
-    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    logger.error('request_failed', { path: context.path, reason });
+    logger.error('request_failed', { path: context.path, reason: stackOf(error) });
     context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
   });
 }

@@ -85,7 +85,8 @@ function listed(
     const catalog = upstreams.knownCatalog(server.name, reader, true);
     const version = versionIn(catalog?.handshake.serverInfo ?? null);
     const detail = { ...detailOf(server, name, `${base}/servers/${server.name}/mcp`, needsKey), version };
-    const text = JSON.stringify(detail);
+    // Without the addresses, which depend on the `Host` of the request.
+    const text = JSON.stringify([server.description, version, needsKey]);
     const known = changes.get(server.name);
     // A server that an earlier process listed changed no later than its catalogue was listed.
     const updatedAt = known?.text === text ? known.at : (known === undefined && catalog?.listedAt) || Date.now();

@@ -30,7 +30,7 @@ interface AnnouncerDeps extends ListParts {
 export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
-  /** Recent changes that other nodes may not have yet, by server. */
+  /** Recent changes that other nodes may not have yet, by server, oldest first. */
   readonly #recentChanges = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose recent changes are announced once more. */
   readonly #again = new Set<string>();
@@ -57,7 +57,12 @@ export class Announcer {
       const at = this.#deps.clock.now();
       const lately = this.#recentChanges.get(server);
       const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
+      this.#recentChanges.delete(server);
       this.#recentChanges.set(server, { kinds: new Set([...old, ...kinds]), at });
+      for (const [name, change] of this.#recentChanges) {
+        if (at - change.at < SPREAD_MS) break;
+        this.#recentChanges.delete(name);
+      }
     }
     this.#arm();
   }

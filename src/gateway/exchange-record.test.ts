@@ -49,6 +49,15 @@ test('a server that is down fails every call: a few lines in each second, with h
   assert.equal(calls.end, 5_002);
 });
 
+test('names of servers are kept up to a limit; after it, each server begins anew with its lines', () => {
+  const { written, fail } = bench('info');
+  fail('down', 50);
+  for (let i = 0; i <= 10_000; i++) fail(`removed-${i}`, 1);
+  const before = written.length;
+  fail('down', 50);
+  assert.equal(written.length - before, 5);
+});
+
 test('at debug every failed call has a line, and the kept log of its server only a few', () => {
   const { written, fail, kept } = bench('debug');
   fail('down', 50);

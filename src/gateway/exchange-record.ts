@@ -16,6 +16,8 @@ import { OperationDurations } from './operation-durations.ts';
 const LINES_PER_SECOND = 50;
 /** Log lines of failed calls of each server: one that is down fails every call. */
 const FAILURES_PER_SECOND = 5;
+/** Servers whose lines are counted, among them removed ones. */
+const MAX_SERVERS = 10_000;
 const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -113,6 +115,8 @@ export class ExchangeRecord {
 
   #failuresOf(server: string): LineBudget {
     const known = this.#failures.get(server) ?? new LineBudget(FAILURES_PER_SECOND);
+    // Names of servers that were removed.
+    if (this.#failures.size > MAX_SERVERS) this.#failures.clear();
     this.#failures.set(server, known);
     return known;
   }

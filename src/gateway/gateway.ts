@@ -184,6 +184,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
    */
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
     const { sessions, listens, announcer, catalogs, cache, drift } = this.#parts;
+    const names = new Set(this.#deps.upstreams.servers().map(({ name }) => name));
+    for (const name of this.#reportedDrift.keys()) if (!names.has(name)) this.#reportedDrift.delete(name);
     cache.clear();
     drift.desiredChanged();
     catalogs.invalidate();

@@ -28,6 +28,7 @@ import {
 import { openListen } from './subscriptions/server-listen.ts';
 import type { Subscriber } from './subscriptions/shared-listens.ts';
 import { Target } from './target.ts';
+import { unknown } from './tasks/task-ids.ts';
 import { missingExtension } from './tasks/task-views.ts';
 import type { ListenedTasks, Tasks } from './tasks/tasks.ts';
 
@@ -81,7 +82,7 @@ export class Listens {
     this.#open.add(listen);
     listen.onEnd(() => this.#forget(listen, filter));
     if (this.#draining) listen.complete();
-    else if (mirrored) await this.#mirror(listen, filter, resolver);
+    else if (mirrored) await this.#mirror(listen, filter, resolver).catch((cause) => listen.endWith(failureOf(cause)));
     else void this.#start(listen, filter, flags, resolver);
     return listen.ended;
   }
@@ -117,9 +118,12 @@ export class Listens {
    * the policies admit its resources, filter, acknowledgement and notifications pass unchanged. If the server's stream breaks,
    * it is reopened, and the lists are reported as changed, because notifications may be lost.
    */
-  async #mirror(listen: Listen, { uris, flags }: ListenFilter, resolver: Resolver): Promise<void> {
-    const { dispatch, clock, cache } = this.#deps;
+  async #mirror(listen: Listen, { uris, flags, taskIds }: ListenFilter, resolver: Resolver): Promise<void> {
+    const { dispatch, clock, cache, tasks } = this.#deps;
     const { exchange, endpoint } = listen;
+    // The server cannot tell callers apart: it would report another caller's task.
+    const { here, there } = await tasks.listen(listen, taskIds);
+    if (here.length + there.length < taskIds.length) return listen.endWith(failure(unknown()));
     for (const uri of uris) {
       const found = await resolver.resource(exchange, endpoint, uri);
       const refused = found instanceof Target ? await dispatch.admit(found, exchange) : found;
@@ -143,8 +147,7 @@ export class Listens {
     try {
       Object.assign(honoured, membersOf(await this.#relayAll(listen, filter, resolver)));
     } catch (cause) {
-      const error = cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', 'Internal error', { cause });
-      listen.endWith(failure(error));
+      listen.endWith(failureOf(cause));
     }
     listen.acknowledge(JSON.stringify(honoured));
   }
@@ -240,6 +243,10 @@ export class Listens {
     this.#open.delete(listen);
     this.#names.add(listen.client.principal.id, -namedBy(filter));
   }
+}
+
+function failureOf(cause: unknown): Outcome {
+  return failure(cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', 'Internal error', { cause }));
 }
 
 function tooMany(what: string): GatewayError {

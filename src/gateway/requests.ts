@@ -195,11 +195,14 @@ export class Requests {
 
   /** Returns the first result; otherwise the first failure, the first error that is not in `ABSENT`, or the first answer. */
   async #askInOrder(targets: readonly Target[], exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    const { upstreams } = this.#deps;
+    const { upstreams, subscriptions } = this.#deps;
     let worst: Outcome | null = null;
     let rank = -1;
+    const unsubscribes = exchange.request.method === 'resources/unsubscribe';
+    const subscribed = unsubscribes ? targets.filter((one) => subscriptions.has(exchange.client.sessionId, one)) : [];
+    const asked = subscribed.length > 0 ? subscribed : targets;
     // Servers that are down are asked last, so that they do not delay the others.
-    const down = Map.groupBy(targets, ({ server }) => isNotServing(upstreams, server, exchange.client));
+    const down = Map.groupBy(asked, ({ server }) => isNotServing(upstreams, server, exchange.client));
     for (const target of [...(down.get(false) ?? []), ...(down.get(true) ?? [])]) {
       const outcome = await this.#admit(target, exchange, endpoint);
       if (isResult(outcome)) return outcome;

@@ -42,22 +42,30 @@ export class McpRegistry {
     this.source = source;
   }
 
-  /** The latest versions of servers whose name or description contains the words. */
+  /** The latest versions of servers whose name or description contains the words; of a registry the first ones. */
   async search(text: string): Promise<readonly RegistryEntry[]> {
+    return (await this.#search(text)).found;
+  }
+
+  /** `more`: the registry has more than it answers at once. */
+  async #search(text: string): Promise<{ readonly found: readonly RegistryEntry[]; readonly more: boolean }> {
     if (this.#isRemote) {
       const query = new URLSearchParams({
         version: 'latest',
         limit: String(PAGE),
         ...(text === '' ? {} : { search: text }),
       });
-      const { servers } = (await this.#get(`servers?${query}`)) as { servers?: unknown };
-      return listedIn(servers, this.source);
+      const answer = (await this.#get(`servers?${query}`)) as {
+        servers?: unknown;
+        metadata?: { nextCursor?: unknown } | null;
+      };
+      return { found: listedIn(answer.servers, this.source), more: Boolean(answer.metadata?.nextCursor) };
     }
     const words = text.toLowerCase().split(/\s+/);
     const latest = new Map((await this.#all()).map((one) => [one.server.name, one]));
     const has = ({ server: { name, description = '' } }: RegistryEntry): boolean =>
       words.every((word) => `${name} ${description}`.toLowerCase().includes(word));
-    return [...latest.values()].filter(has);
+    return { found: [...latest.values()].filter(has), more: false };
   }
 
   /** `name`: as in the registry, or the part after its `/` if only one server has it. `version`: null for the latest. */
@@ -91,8 +99,10 @@ export class McpRegistry {
   }
 
   async #findFullName(short: string): Promise<string> {
-    const names = (await this.search(short)).map(({ server }) => server.name);
+    const { found, more } = await this.#search(short);
+    const names = found.map(({ server }) => server.name);
     const same = names.filter((name) => name.split('/')[1] === short);
+    if (more) throw unknown(`${this.source} has too many servers that match "${short}": write the whole name`);
     if (same.length === 1) return same[0]!;
     if (same.length > 1) throw unknown(`"${short}" can mean ${same.join(' or ')}: write the whole name`);
     throw this.#noSuch(short, names);

@@ -191,6 +191,9 @@ async function named(inputs: readonly NamedInput[], given: InputValues): Promise
   return found;
 }
 
+/** Members that show that an option without a default takes a value. */
+const VALUE_HINTS = ['format', 'isSecret', 'placeholder'];
+
 async function words(args: readonly Argument[], given: InputValues): Promise<string[]> {
   const found: string[] = [];
   for (const [index, argument] of args.entries()) {
@@ -198,11 +201,13 @@ async function words(args: readonly Argument[], given: InputValues): Promise<str
     const name = literal(argument.name ?? '');
     const key = type === 'named' ? name.replace(/^-+/, '') : (valueHint ?? `argument${index + 1}`);
     const isFlag = type === 'named' && ['value', 'default', 'choices', 'variables'].every((one) => !(one in argument));
-    const values = (await valuesOf(key, isFlag ? { ...argument, choices: ['true', 'false'] } : argument, given)) ?? [];
+    const takesNothing = isFlag && !VALUE_HINTS.some((one) => one in argument);
+    const input = takesNothing ? { ...argument, choices: ['true', 'false'] } : argument;
+    const values = (await valuesOf(key, input, given)) ?? [];
     for (const value of argument.isRepeated === true ? values : values.slice(0, 1)) {
       if (type === 'positional') found.push(value);
-      else if (!isFlag) found.push(name, value);
-      else if (value !== 'false') found.push(name);
+      else if (!isFlag || !/^(?:true|false)$/.test(value)) found.push(name, value);
+      else if (value === 'true') found.push(name);
     }
   }
   return found;

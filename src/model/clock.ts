@@ -68,7 +68,7 @@ export interface Clock {
 }
 
 /** Node runs a timer with a longer delay immediately. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const wall = new SteadyWall();
 

@@ -18,6 +18,7 @@ const LAUNCHERS: Readonly<Record<string, KnownLauncher>> = {
   bunx: { comesWith: 'Bun', fetches: true },
   bun: { comesWith: 'Bun', fetches: ['x'] },
   deno: { comesWith: 'Deno' },
+  dnx: { comesWith: 'the .NET 10 SDK', fetches: true },
   pnpx: { comesWith: 'pnpm', fetches: true },
   pnpm: { comesWith: 'pnpm', fetches: ['dlx'] },
   yarn: { comesWith: 'Yarn', fetches: ['dlx'] },

@@ -30,7 +30,7 @@ export function foldedName(server: string): string {
 }
 
 /** The name that `trunkline link` gives the gateway in configuration files of clients. */
-export const LINKED_NAME = 'trunkline';
+export const LINKED_NAME = 'tl';
 
 /** Names of secrets; they appear in references, and unescaped in paths of the control API. */
 export const SECRET_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;

@@ -195,7 +195,7 @@ function rejectMeta(message: Message, key: string, fault: string): Rejection {
 }
 
 function unsupported(message: Message | null, requested: string, supported: readonly string[]): Rejection {
-  const data = JSON.stringify({ supported, requested: requested.slice(0, MAX_ECHO) });
+  const data = JSON.stringify({ supported, requested: requested.slice(0, MAX_ECHO).toWellFormed() });
   return reject(400, 'UNSUPPORTED_VERSION', message, 'Unsupported protocol version', data);
 }
 

@@ -61,7 +61,8 @@ export function toolFailure(idLexeme: string, error: GatewayError, text: string)
 }
 
 function bounded(words: string): string {
-  return words.length <= MAX_MESSAGE_LENGTH ? words : `${words.slice(0, MAX_MESSAGE_LENGTH)}…`;
+  // A cut can split a surrogate pair, which some parsers of JSON refuse.
+  return (words.length <= MAX_MESSAGE_LENGTH ? words : `${words.slice(0, MAX_MESSAGE_LENGTH)}…`).toWellFormed();
 }
 
 function compose(

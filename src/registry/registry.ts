@@ -149,7 +149,7 @@ function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'setti
 }
 
 /** The value with the texts of its secrets, which `isDeepStrictEqual` ignores. */
-function revealed(value: unknown): unknown {
+export function revealed(value: unknown): unknown {
   if (value instanceof Secret) return value.reveal();
   if (value instanceof Map) return new Map([...value].map(([key, one]) => [key, revealed(one)]));
   if (Array.isArray(value)) return value.map(revealed);

@@ -155,7 +155,7 @@ export class StateFile {
     this.#db.close();
   }
 
-  #schedule(delayMs = WRITE_BEHIND_MS): void {
+  #schedule(delayMs = this.#writable ? WRITE_BEHIND_MS : RETRY_MS): void {
     if (this.#closed) return;
     this.#cancelFlush ??= this.#clock.after(delayMs, () => {
       this.#cancelFlush = null;
@@ -192,7 +192,9 @@ export class StateFile {
       this.#db.exec('COMMIT');
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      const dropped = others.length + this.#keep(records);
+      // A disk that stays full would not take the rest either.
+      const rest = this.#writable ? [] : this.#others.splice(0);
+      const dropped = others.length + rest.length + this.#keep(records);
       // Once per outage: a disk stays full for long, and a log full of this message would not help.
       if (this.#writable) this.#logger.warn('state_not_saved', { waiting: this.#records.size, dropped, error });
       this.#writable = false;

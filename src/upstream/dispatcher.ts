@@ -147,12 +147,16 @@ export class Dispatcher implements CallOwner {
   }
 
   answered(call: Call, message: Message): void {
-    call.mayHaveRun = true;
+    const outdated =
+      message.kind === 'error' &&
+      message.era === 'stateless' &&
+      !call.refreshed &&
+      errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc;
+    if (!outdated) call.mayHaveRun = true;
     this.#parts.health.callAnswered();
     this.#parts.supervisor.markHealthy();
     this.#ejection.answered();
-    if (message.kind === 'error' && !call.refreshed && errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc)
-      this.#refresh(call, message);
+    if (outdated) this.#refresh(call, message);
     else if (needsInput(call, message)) this.#rounds.begin(call, message);
     else call.succeed(message);
   }
@@ -289,7 +293,6 @@ export class Dispatcher implements CallOwner {
   /** The headers were made from an outdated tool definition: fetches the current one and sends the call again (H6). */
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
-    call.mayHaveRun = false;
     this.#failed(call, OUTDATED_HEADERS, null);
     this.#clientCatalogs.refresh(call.client).then(
       () => this.#dispatchAgain(call),

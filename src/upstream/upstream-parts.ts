@@ -5,6 +5,7 @@ import type { ConnectionChange, StateLoss } from '../model/ports.ts';
 import { baseConnectionDigest, isOwnProcess, type Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { loginAdvice, type RecoveryStep, type ServerStatus } from '../model/server-state.ts';
+import { stackOf } from '../model/thrown.ts';
 import { declares } from '../protocol/client-capabilities.ts';
 import { result } from '../protocol/compose.ts';
 import type { Metric, Series } from '../telemetry/metrics.ts';
@@ -33,7 +34,7 @@ import { ServerObserver } from './status/server-observer.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervised, Transition } from './supervision/state-machine.ts';
-import { Supervisor } from './supervision/supervisor.ts';
+import { HEALTHY_AFTER_MS, Supervisor } from './supervision/supervisor.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
 
 /** What all servers of a node share. */
@@ -242,7 +243,10 @@ export class UpstreamParts implements PartEvents, Supervised {
       // For a session that all nodes share, the node that opens the next one reports the loss.
       if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
-    if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
+    // A server that soon drops the replacement too, before it served a call, is started again with back-off.
+    const lasted = connection.use.served || context.deps.clock.wall() - connection.createdAt >= HEALTHY_AFTER_MS;
+    if (reason.kind === 'session_lost' && (want.replacement !== true || lasted))
+      this.#reinitialize({ ...withLevel(want, connection), replacement: true });
     else if (!this.#replaced(want, connection, error)) {
       if (want.tenancy.kind !== 'spare') connections.lost.set(want.key, withLevel(want, connection));
       supervisor.crashed(error, connection.createdAt);
@@ -373,7 +377,7 @@ export class UpstreamParts implements PartEvents, Supervised {
 
   /** Whether the connection was one of several replicas and another one takes over. */
   #replaced(want: WantedConnection, { era, use }: Connection, error: GatewayError): boolean {
-    return this.connections.replicas.crashed(want, era, error, use.requests > use.errors);
+    return this.connections.replicas.crashed(want, era, error, use.served);
   }
 
   #notify(key: string, change: ConnectionChange): void {
@@ -383,15 +387,11 @@ export class UpstreamParts implements PartEvents, Supervised {
   /** F22: replaces a session that the server has dropped; calls that were not sent wait for the new one. */
   #reinitialize(want: WantedConnection): void {
     const { pool } = this.connections;
-    const again = want.tenancy.kind === 'spare' ? pool.openWarm(want.profile, want.era) : pool.acquire(want);
+    const again = want.tenancy.kind === 'spare' ? pool.openWarm(want) : pool.acquire(want);
     again.catch((error: unknown) => {
       if (!(error instanceof EraUnsupported)) this.supervisor.crashed(asGatewayError(error, this.context.name));
     });
   }
-}
-
-function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** The next connection of the session starts with the log level that the session requested on this one. */

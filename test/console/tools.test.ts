@@ -64,8 +64,8 @@ test('a tool has an address, a readable schema, its JSON, and what each client s
   assert.match(page.url(), /#\/tools\/memory\/create_entities$/);
   const detail = page.getByRole('article', { name: 'Tool create_entities' });
   await detail.getByText('entityType').first().waitFor();
-  await detail.getByText('mcp__trunkline__memory__create_entities').first().waitFor();
-  await detail.getByText('39/64').first().waitFor();
+  await detail.getByText('mcp__tl__memory__create_entities').first().waitFor();
+  await detail.getByText('32/64').first().waitFor();
   await detail.getByRole('button', { name: 'As JSON' }).first().click();
   await detail.getByText('"entityType": {').waitFor();
   await detail.getByText('trunkline tools memory').waitFor();
@@ -77,7 +77,7 @@ test('a tool has an address, a readable schema, its JSON, and what each client s
 test('what one client sees is a list with its names and its limit', async () => {
   const { page } = browser;
   await page.getByLabel('As seen by').selectOption('codex');
-  await page.getByText('mcp__trunkline__memory__create_entities').first().waitFor();
+  await page.getByText('mcp__tl__memory__create_entities').first().waitFor();
   await page.getByText('trunkline tools --as codex', { exact: true }).waitFor();
   await page
     .getByLabel('Name of the gateway in the client’s file')

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
+import { until } from '../support/cluster-processes.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -129,6 +130,11 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.deepEqual([unknown.code, /did you mean "good"/.test(unknown.err)], [1, true]);
   });
 
+  test('tools --as has the names of a client whose file `trunkline link` wrote, or of --name', async () => {
+    assert.match((await run('tools', 'good', '--as', 'codex')).out, / mcp__tl__good__echo$/m);
+    assert.match((await run('tools', 'good', '--as', 'codex', '--name', 'gw')).out, / mcp__gw__good__echo$/m);
+  });
+
   test('call: text, JSON, and an exit code for each kind of end', async () => {
     const cases: [string[], number, RegExp][] = [
       [['good.echo', 'text=hi'], 0, /^hi\n\(running at http.*\.mcp\.json\)\n$/],
@@ -246,4 +252,28 @@ test('stdio: alone it serves its own file; beside a running gateway it is a brid
     bridge.process.stdin!.end();
     await bridge.exited;
   }
+});
+
+test('stdio logs warnings and errors only, also after a reload', async (t) => {
+  const good = manySided('good');
+  const cwd = folderOf(t, { mcpServers: { good } });
+  const front = startTrunkline(['stdio', '--data-dir', join(cwd, 'data')], { cwd, input: true });
+  t.after(() => front.process.kill('SIGKILL'));
+  const write = (message: object) => front.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const clientInfo = { name: 'front', version: '1' };
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
+  write({ id: 'init', method: 'initialize', params });
+  await said(front, '"serverInfo"');
+  for (const name of ['second', 'third']) {
+    writeFileSync(join(cwd, '.mcp.json'), JSON.stringify({ mcpServers: { good, [name]: manySided(name) } }));
+    let id = 0;
+    await until(async () => {
+      write({ id: `${name} ${++id}`, method: 'tools/list' });
+      await said(front, `"id":"${name} ${id}"`);
+      return front.out.includes(`"${name}__echo"`);
+    }, `the tools of ${name}`);
+  }
+  front.process.stdin!.end();
+  assert.equal(await front.exited, 0);
+  assert.doesNotMatch(front.err, /\binfo\b|config_applied|process_started/);
 });

@@ -9,7 +9,7 @@ import { TestAuthority } from '../support/certificates.ts';
 import { ClusterProcesses, until } from '../support/cluster-processes.ts';
 import { freePort } from '../support/free-port.ts';
 import { manySided } from '../support/many-sided.ts';
-import { trunkline } from '../support/run-trunkline.ts';
+import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const TOKEN = 'a-control-token-of-the-operator';
@@ -103,6 +103,27 @@ test('a gateway is operated from another machine with TLS and a token of the con
   assert.equal(await statusAt(url, { ...bearer, host: 'ops.example.com' }), 200);
   assert.equal(await statusAt(url, { ...bearer, host: 'rebound.example.com' }), 403);
   assert.equal(await statusAt(url, {}), 401);
+});
+
+test('the start warns of a control API that is open to other machines only if it is unencrypted', async (t) => {
+  const { files, tls } = prepare(t);
+  const cwd = join(files.ca, '..');
+  for (const [name, control, args] of [
+    ['plain', { host: '0.0.0.0' }, ['--insecure']],
+    ['encrypted', { host: '0.0.0.0', token: TOKEN, tls }, []],
+  ] as const) {
+    const file = join(cwd, `${name}.json`);
+    writeFileSync(file, JSON.stringify({ mcpServers: { one: manySided('one') }, control }));
+    const ports = ['--port', '0', '--control-port', '0', '--data-dir', join(cwd, name)];
+    const run = startTrunkline(['--json', ...ports, ...args, file], { cwd });
+    t.after(() => run.process.kill('SIGKILL'));
+    await said(run, /"event":"listening".*\n/);
+    const { warnings = [] } = JSON.parse(run.out.split('\n')[0]!);
+    const found = warnings.filter((text: string) => text.includes('unencrypted'));
+    assert.equal(found.length, name === 'plain' ? 1 : 0, warnings.join('\n'));
+    run.process.kill('SIGTERM');
+    await run.exited;
+  }
 });
 
 test('what is wrong with --server is said with what to do', async (t) => {

@@ -153,6 +153,17 @@ test('--log has the records on the screen, above the rows', async (t) => {
   assert.equal(text.match(/^ {4}crash /gm)?.length, 1, text);
 });
 
+test('--log has the records of `log.level` and above', async (t) => {
+  for (const level of ['info', 'error']) {
+    const config = { mcpServers: { crash: CRASHES, good: manySided('good') }, log: { level } };
+    const options = { args: ['--log'], env: { NO_COLOR: '1' }, columns: 160, rows: 60 };
+    const terminal = await open(t, place(t, config), options);
+    await terminal.sees(/crash +retry[\s\S]*good +ready/);
+    const records = ['process_started', 'server_start_failed'].filter((event) => terminal.raw.includes(event));
+    assert.deepEqual(records, level === 'info' ? ['process_started', 'server_start_failed'] : [], level);
+  }
+});
+
 test('with agents, the command has the key as the shell can get it, and never the key', async (t) => {
   const literal = 'k'.repeat(20);
   const agents = { reader: { key: literal, servers: ['s'] }, writer: { key: '${WRITER_KEY}' } };

@@ -27,6 +27,8 @@ export interface ClientApp {
   readonly container: readonly string[];
   /** The servers are a list of objects with a `name`. */
   readonly isList?: true;
+  /** It starts local servers only, so its entry runs `trunkline stdio`. */
+  readonly localOnly?: true;
   readonly entry: (endpoint: LinkTarget) => object;
 }
 
@@ -88,7 +90,7 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
         args,
         ...(key === null ? {} : { env: { TRUNKLINE_KEY: key } }),
       }),
-      { trace: join(config, 'Claude') },
+      { trace: join(config, 'Claude'), localOnly: true },
     ),
     client(
       'cursor',

@@ -6,7 +6,7 @@ import {
   printParseErrorCode,
 } from 'jsonc-parser';
 import { parse as parseToml, stringify as stringifyToml } from 'smol-toml';
-import { type Document, isMap, isNode, isPair, isSeq, parseDocument, stringify as stringifyYaml } from 'yaml';
+import { type Document, isMap, isNode, isPair, isScalar, isSeq, parseDocument, stringify as stringifyYaml } from 'yaml';
 import type { ClientApp } from './clients.ts';
 
 /** Why a client's file cannot be edited. */
@@ -125,8 +125,11 @@ function inserted(
 ): string {
   const last = object.children?.at(-1);
   if (last === undefined) {
-    const body = `{${eol}${outer}${indent}${property}${eol}${outer}}`;
-    return spliced(text, object.offset, endOf(object), body);
+    const end = endOf(object) - 1;
+    // Comments may be all that is in it.
+    const inner = text.slice(object.offset + 1, end).trimEnd();
+    const body = `${inner}${eol}${outer}${indent}${property}${eol}${outer}`;
+    return spliced(text, object.offset + 1, end, body);
   }
   const first = object.children![0]!;
   const lead = /(?:^|\n)([ \t]*)$/.exec(text.slice(0, first.offset))?.[1];
@@ -215,6 +218,8 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
     return withFinalNewline(text) + stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }));
   if (!isMap(document.contents)) throw new NotEditable('it is no map of keys');
   const node = document.getIn(container, true);
+  if (isScalar(node) && node.value !== null)
+    throw new NotEditable(`${container.join('.')} is no ${isList ? 'list' : 'map'}`);
   const items = isMap(node) || isSeq(node) ? node.items : [];
   const at = items.findIndex(
     (item) => (isPair(item) ? String(item.key) : isMap(item) ? item.get('name') : null) === name,
@@ -233,7 +238,8 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
     }
   }
   if (entry === null) document.deleteIn([...container, isList ? at : name]);
-  else if (!isSeq(node) && isList) document.setIn(container, document.createNode([{ name, ...entry }]));
+  else if (isList ? !isSeq(node) : !isMap(node))
+    document.setIn(container, document.createNode(isList ? [{ name, ...entry }] : { [name]: entry }));
   else
     document.setIn(
       [...container, isList ? items.length : name],

@@ -69,7 +69,12 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
     return;
   }
   if (operation.runsAt === 'this-node') {
-    serving.answer(packed(400, '{"error":{"code":"node_not_allowed","message":"no other node does this for it"}}'));
+    serving.answer(
+      packed(
+        400,
+        '{"error":{"code":"node_not_allowed","message":"this operation runs only at the node that is asked"}}',
+      ),
+    );
     return;
   }
   const gone = new AbortController();

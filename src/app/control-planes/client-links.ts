@@ -1,12 +1,10 @@
 import type { GatewayFacts } from '../../control/schemas.ts';
 import type { ClientLinks } from '../../model/client-links.ts';
+import { LINKED_NAME } from '../../model/names.ts';
 import { type ClientApp, clientsHere, fileOf, isInstalled } from '../clients/clients.ts';
 import { connectCommand, type KeyReference, keyReference, programCommand } from '../clients/connect.ts';
 import { withEntry } from '../clients/edit-file.ts';
 import type { Components } from '../components.ts';
-
-/** The name of the gateway in files of clients, as `trunkline link` writes it. */
-const NAME = 'tl';
 
 /** Returns how to connect each client to this gateway, without keys; null for an unknown agent. */
 export function clientLinks(
@@ -36,7 +34,7 @@ export function clientLinks(
       file: fileOf(client),
       syntax: client.syntax,
       command: connectCommand(client.id, url, key),
-      content: withEntry('', client, NAME, entry(client)),
+      content: withEntry('', client, LINKED_NAME, entry(client)),
       link: `${program} link ${client.id}${key === null ? '' : ` --key "${key.shell}"`}`,
     })),
   };

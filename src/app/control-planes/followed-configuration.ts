@@ -1,20 +1,23 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigurationPlane } from '../../control/control-plane.ts';
 import type { ConfigurationPlan, ConfigurationView, ReloadView } from '../../model/configuration.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { ConfigFollower } from '../../registry/config-follower.ts';
 import { serverChanges } from '../../registry/plan.ts';
+import { type RegistryChange, revealed } from '../../registry/registry.ts';
 import { ReloadHistory } from '../../registry/reload-history.ts';
 import type { Reload } from '../../registry/reload-report.ts';
 import type { Components } from '../components.ts';
 
-/** Settings that are read at the start only. */
-export const NEED_RESTART: ReadonlySet<string> = new Set([
-  'control',
-  'metricsAddress',
-  'telemetry',
-  'cluster',
-  'dataDir',
-]);
+/** Settings that are read at the start only; of `listen` these parts. */
+const READ_AT_START: Readonly<Record<string, (state: DesiredState) => unknown>> = {
+  listen: ({ listen: { host, port, tls } }) => ({ host, port, tls }),
+  control: ({ control }) => control,
+  metricsAddress: ({ metricsAddress }) => metricsAddress,
+  telemetry: ({ telemetry }) => telemetry,
+  cluster: ({ cluster }) => cluster,
+  dataDir: ({ dataDir }) => dataDir,
+};
 
 /** The configuration in the files, what of it is in force, and the history of its changes. */
 export class FollowedConfiguration implements ConfigurationPlane {
@@ -22,6 +25,8 @@ export class FollowedConfiguration implements ConfigurationPlane {
   readonly #follower: ConfigFollower;
   readonly #history: ReloadHistory;
   readonly #unread: () => readonly string[];
+  /** With the settings that were read at the start. */
+  #atStart: DesiredState;
   #warnings: ConfigFollower['warnings'];
 
   constructor(
@@ -32,12 +37,18 @@ export class FollowedConfiguration implements ConfigurationPlane {
     this.#components = components;
     this.#follower = follower;
     this.#unread = unread;
+    this.#atStart = components.registry.state;
     this.#warnings = follower.warnings;
     this.#history = new ReloadHistory(components.clock, components.registry.state, follower.problems);
     components.registry.onChange((change) => {
       this.#history.recordChange(change, follower.problems);
       components.serverEvents.changed('configuration');
     });
+  }
+
+  /** The listeners are opened with these settings, also if they changed since the start. */
+  listening({ listen, control, metricsAddress }: DesiredState): void {
+    this.#atStart = { ...this.#atStart, listen, control, metricsAddress };
   }
 
   /** The files were read. */
@@ -80,9 +91,16 @@ export class FollowedConfiguration implements ConfigurationPlane {
     for (const secret of secrets) this.#components.logger.addSecret(secret);
     if (change === null) return { problems, warnings, servers: [], settings: [], needRestart: [] };
     const { servers, settings, state } = change;
-    const needRestart = settings.filter((name) => NEED_RESTART.has(name));
     const changed = serverChanges(this.#components.registry.state, state, servers);
-    return { problems, warnings, servers: changed, settings, needRestart };
+    return { problems, warnings, servers: changed, settings, needRestart: this.needRestart({ settings, state }) };
+  }
+
+  /** Returns the changed settings whose new value is in force after a restart only. */
+  needRestart({ settings, state }: Pick<RegistryChange, 'settings' | 'state'>): readonly string[] {
+    return settings.filter((name) => {
+      const part = READ_AT_START[name];
+      return part !== undefined && !isDeepStrictEqual(revealed(part(state)), revealed(part(this.#atStart)));
+    });
   }
 
   async reload(): Promise<ReloadView> {

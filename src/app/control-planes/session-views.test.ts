@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Json } from '../../../test/support/raw-http.ts';
+import { textServer } from '../../../test/support/text-server.ts';
+import { WireClient } from '../../../test/support/wire-client.ts';
 import type { SessionRecord } from '../../model/ports.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { CallLog } from '../../telemetry/call-log.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { labelOf } from '../../upstream/connection/session-key.ts';
+import { openGateway } from '../embedding/open-gateway.ts';
 import { sessionViews } from './session-views.ts';
 
 const record = (id: string): SessionRecord =>
@@ -46,4 +50,29 @@ test('the servers are asked once for all sessions, and it is said how many sessi
     view.sessions.slice(2, 6).map(({ servers }) => servers),
     [[], ['one', 'two'], ['two'], []],
   );
+});
+
+test('a session that an operator ends is ended once', async () => {
+  const { gateway, components } = await openGateway({ servers: { s: textServer({}) } });
+  try {
+    const ended: string[] = [];
+    const end = components.gateway.sessionEnded.bind(components.gateway);
+    components.gateway.sessionEnded = (id) => {
+      ended.push(id);
+      end(id);
+    };
+    const { mcpUrl, controlUrl, controlToken } = await gateway.listen({ port: 0, controlPort: 0 });
+    await WireClient.open(mcpUrl);
+    const ask = async (path: string, method: string): Promise<Json> => {
+      const headers = { authorization: `Bearer ${controlToken}` };
+      return (await fetch(new URL(path, controlUrl), { method, headers })).json();
+    };
+    const { sessions } = await ask('/api/v1/sessions', 'GET');
+    assert.equal(sessions.length, 1);
+    await ask(`/api/v1/sessions/${sessions[0].label}`, 'DELETE');
+    assert.equal(ended.length, 1);
+    assert.deepEqual((await ask('/api/v1/sessions', 'GET')).sessions, []);
+  } finally {
+    await gateway.close();
+  }
 });

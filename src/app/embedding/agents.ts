@@ -37,20 +37,35 @@ export class Agents {
       this.#app.components.logger.addSecret(key);
       this.#overlay.agents.set(name, { name, key: new Secret(key), servers: allowed });
     }
+    const { connected } = this.#app.components.authenticator;
+    const { principal } = this.operator(name).profile;
+    if (connected.has(principal.id)) connected.set(principal.id, principal);
     await this.#app.applyOverlay();
+    this.#app.reauthorize();
   }
 
   async unregister(name: string): Promise<boolean> {
     const known = this.#registered.delete(name);
     this.#operators.delete(name);
     this.#overlay.agents.delete(name);
+    if (known) this.#app.components.authenticator.connected.delete(`agent:${name}`);
     await this.#app.applyOverlay();
+    this.#app.reauthorize();
     return known;
   }
 
   allowedServers(name: string): readonly string[] | null {
     const allowed = this.#allowed(name);
     return allowed === null ? null : [...allowed].sort();
+  }
+
+  /** Returns the principal for a connection of the agent; later changes of its rights apply to the connection. */
+  connect(name: string | undefined): Principal {
+    const { principal } = this.operator(name).profile;
+    const { authenticator } = this.#app.components;
+    const hasKey = authenticator.principal(principal.id) !== null;
+    if (name !== undefined && !hasKey) authenticator.connected.set(principal.id, principal);
+    return principal;
   }
 
   /**

@@ -176,7 +176,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
 
     connect({ agent, server } = {}) {
       servers.refuseClosed();
-      const { principal } = agents.operator(agent).profile;
+      const principal = agents.connect(agent);
       if (server !== undefined && servers.client(server) === null) {
         throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
       }

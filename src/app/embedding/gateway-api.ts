@@ -217,9 +217,10 @@ export interface Gateway extends AsyncDisposable {
   /**
    * Sets which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means none.
    * With a key (at least 16 characters), the agent may connect over HTTP too; callers without a key then may not by default.
+   * Open connections of the agent get the new rights.
    */
   registerAgent(name: string, servers: readonly string[], options?: { readonly key?: string }): Promise<void>;
-  /** False if there was none of that name. */
+  /** Ends the agent's connections. False if there was none of that name. */
   unregisterAgent(name: string): Promise<boolean>;
   /** null means all servers (S2.28). */
   allowedServers(agent: string): readonly string[] | null;

@@ -1,5 +1,6 @@
 import { answerMessage, notificationFor } from '../../downstream/session/answer-parts.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { LONGEST_TIMER_MS } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -64,7 +65,7 @@ export async function send(
     exchange.cancel('the deadline ran out');
   };
   const abort = (): void => exchange.cancel('the caller cancelled the call');
-  const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
+  const timer = timeoutMs === undefined ? undefined : setTimeout(expire, Math.min(timeoutMs, LONGEST_TIMER_MS));
   signal?.addEventListener('abort', abort, { once: true });
   try {
     const ended = await outcome;

@@ -5,6 +5,7 @@ import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { McpServer as OldServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { CreateMessageRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { McpServer } from '@modelcontextprotocol/server';
+import { textServer, tool } from '../../../test/support/text-server.ts';
 import { createGateway, inProcess, type SdkTransport } from '../../index.ts';
 
 const old = (transport: SdkTransport) => {
@@ -79,5 +80,27 @@ test('an agent connects with its own rights, and the connection ends with the ga
     client.onclose = resolve;
   });
   await gateway.close();
+  await closed;
+});
+
+test('an open connection of an agent without a key gets each change of its rights, and ends with the agent', async () => {
+  await using gateway = await createGateway({ servers: { modern: inProcess(modern) } });
+  await gateway.ready();
+  await gateway.registerAgent('a', ['modern']);
+  const client = new OldClient({ name: 'c', version: '1' });
+  await client.connect(gateway.connect({ agent: 'a' }));
+  const closed = new Promise<void>((resolve) => {
+    client.onclose = resolve;
+  });
+  const names = async () => (await client.listTools()).tools.map(({ name }) => name);
+  // A change that does not concern the agent.
+  await gateway.registerServer('more', textServer({ tools: () => [tool('x')] }));
+  await gateway.ready();
+  assert.deepEqual(await names(), ['modern__hello']);
+  await gateway.registerAgent('a', ['modern', 'more']);
+  assert.deepEqual(await names(), ['modern__hello', 'more__x']);
+  await gateway.registerAgent('a', []);
+  assert.deepEqual(await names(), []);
+  await gateway.unregisterAgent('a');
   await closed;
 });

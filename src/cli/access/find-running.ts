@@ -30,6 +30,8 @@ export async function findRunning(input: CommandInput): Promise<RunningGateway |
 
 /** The data folder of the gateway that `findRunning` finds, or of the one that would start; the folder may not exist. */
 export async function dataFolderOf(input: CommandInput): Promise<string> {
+  if (input.flags.gatewayUrl !== undefined)
+    throw usage('the data folder of that gateway is on another machine: omit --server');
   return (await findRunning(input))?.dataDir ?? (await targetGateway(input)).folder.path;
 }
 

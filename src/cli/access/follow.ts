@@ -23,5 +23,7 @@ export async function follow(
     return stop.signal.aborted;
   });
   if (wasStopped) return EXIT.ok;
-  throw new CommandError(EXIT.unreachable, `the gateway (pid ${running.instance.pid}) has ended`);
+  const { pid, controlUrl } = running.instance;
+  const which = pid === 0 ? `at ${controlUrl}` : `(pid ${pid})`;
+  throw new CommandError(EXIT.unreachable, `the gateway ${which} has ended`);
 }

@@ -52,14 +52,14 @@ function isWebAddress(url: string): boolean {
 }
 
 function hasBrowser(env: Terminal['env']): boolean {
-  if (env['BROWSER'] !== undefined) return true;
+  if (env['BROWSER']) return true;
   const display = env['DISPLAY'] ?? env['WAYLAND_DISPLAY'];
   return env['SSH_CONNECTION'] === undefined && (process.platform !== 'linux' || display !== undefined);
 }
 
 function open(url: string, env: Terminal['env']): void {
   const named = env['BROWSER'];
-  run([...(named === undefined ? (OPENERS[process.platform] ?? ['xdg-open']) : [named]), url]);
+  run([...(named ? [named] : (OPENERS[process.platform] ?? ['xdg-open'])), url]);
 }
 
 /** Starts a process that outlives this command. */

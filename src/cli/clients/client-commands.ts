@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { LINKED_NAME } from '../../model/names.ts';
 import type { CommandParts } from '../command-input.ts';
 import { type GatewayFlags, KEY_OPTION } from '../flags.ts';
 import type { LinkInput } from './link.ts';
@@ -29,11 +30,11 @@ export function addClientCommands({ command, input, done }: CommandParts): void 
   const shared = (made: Command): Command =>
     made
       .addOption(new Option('--all', 'all clients that are found'))
-      .addOption(new Option('--name <name>', 'name of the gateway in the files').default('tl'))
+      .addOption(new Option('--name <name>', 'name of the gateway in the files').default(LINKED_NAME))
       .addOption(new Option(...YES))
       .argument('[clients...]', 'claude-code, claude-desktop, cursor, vscode, codex, gemini, …');
   shared(command('link', 'make the gateway a server in the files of clients'))
-    .addOption(new Option('--replace', 'take the other servers out of these files (import has them)'))
+    .addOption(new Option('--replace', 'take the other servers out of these files (import them first)'))
     .addOption(new Option('--url <url>', 'MCP endpoint of the gateway (default: the one of this machine)'))
     .addOption(KEY_OPTION)
     .action(async (clients: string[], flags: LinkFlags) => {

@@ -178,8 +178,8 @@ export interface ImportOffer {
   readonly servers: Readonly<Record<string, object>>;
   /** Text that lists the servers that are taken and those that are not. */
   readonly plan: string;
-  /** Stores the secrets that the servers refer to; call it before using the servers. */
-  storeSecrets(): Promise<unknown>;
+  /** Stores the secrets that the servers refer to with the gateway of `file`; call it before using the servers. */
+  storeSecrets(file: string): Promise<unknown>;
 }
 
 /** The servers that `import` would add; null without a file to read. */
@@ -191,7 +191,7 @@ export async function importOffer(input: ImportInput): Promise<ImportOffer | nul
   return {
     servers: Object.fromEntries(take.map(({ name, definition }) => [name, definition])),
     plan: plan(take, found.left, [...secrets.keys()]),
-    storeSecrets: () => storeSecrets(input, secrets, false),
+    storeSecrets: (file) => storeSecrets({ ...input, file }, secrets, false),
   };
 }
 

@@ -1,21 +1,17 @@
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import {
-  type ClientApp,
-  clientsHere,
-  DEFAULT_URL,
-  fileOf,
-  isInstalled,
-  type LinkTarget,
-} from '../../app/clients/clients.ts';
+import { type ClientApp, clientsHere, fileOf, isInstalled, type LinkTarget } from '../../app/clients/clients.ts';
 import { entryIn, NotEditable, namesIn, withEntry } from '../../app/clients/edit-file.ts';
 import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
+import { authority } from '../../app/listener-settings.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
+import { suggest } from '../../config/problem/problem.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
+import { readOnce } from '../check.ts';
 import { type CommandInput, confirm } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
+import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
 import { bytesOf, linksOf, replaceFile } from './links.ts';
 
@@ -43,6 +39,8 @@ export async function link(input: LinkInput): Promise<ExitCode> {
   const links = linksOf(input);
   return each(input, chosen, async (client) => {
     const file = fileOf(client);
+    if (client.localOnly === true && input.url !== null)
+      return ['failed', file, 'it starts local servers only, so that --url cannot be written for it'];
     const before = bytesOf(file);
     const text = before?.toString() ?? '';
     let after = withEntry(text, client, name, client.entry(endpoint));
@@ -50,7 +48,7 @@ export async function link(input: LinkInput): Promise<ExitCode> {
       for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
     if (after === text) return ['nothing to change', file];
     if (!(await confirmChange(input, file, text, after, endpoint.key))) return ['left as it is', file];
-    links.write(client.id, file, before, after, name);
+    links.write(client.id, file, before, after, { name, url: endpoint.url });
     return ['linked', file];
   });
 }
@@ -91,15 +89,22 @@ function choose({ clients: ids, all, terminal }: LinkInput): readonly ClientApp[
     const client = known.find((one) => one.id === id);
     if (client !== undefined) return client;
     const names = known.map((one) => one.id);
-    const short = names.flatMap((name) => [name, name.split('-')[0]!]);
-    throw noSuch(`client "${id}"`, id, short, `; known are ${names.join(', ')}`);
+    const close = suggest(
+      id,
+      names.flatMap((name) => [name, name.split('-')[0]!]),
+    );
+    const meant = close === null ? [] : names.filter((name) => name === close || name.startsWith(`${close}-`));
+    const words = meant.map((name) => `"${name}"`).join(' or ');
+    throw usage(
+      `there is no client "${id}"; ${meant.length === 0 ? `known are ${names.join(', ')}` : `did you mean ${words}?`}`,
+    );
   });
 }
 
 async function each(
   input: LinkInput,
   clients: readonly ClientApp[],
-  change: (client: ClientApp) => Promise<readonly [Done, string]>,
+  change: (client: ClientApp) => Promise<readonly [Done, string, string?]>,
 ): Promise<ExitCode> {
   const { terminal, flags } = input;
   const home = terminal.env['HOME'] ?? homedir();
@@ -107,7 +112,7 @@ async function each(
   const results: { client: string; done: Done; file: string; error: string | null }[] = [];
   for (const client of clients) {
     const [done, file, error] = await change(client).then(
-      ([what, where]) => [what, where, null] as const,
+      ([what, where, why = null]) => [what, where, why] as const,
       (cause: unknown) => ['failed', fileOf(client), reasonOf(cause)] as const,
     );
     results.push({ client: client.id, done, file, error });
@@ -150,8 +155,12 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
 async function urlOfStopped(input: LinkInput, load: LoadOptions): Promise<string> {
   const folder = await folderOfLoad(input, load);
   const usual = await usualPorts(folder, load.env, async () => true);
-  if (input.flags.port === undefined) rememberPorts(folder, usual);
-  return DEFAULT_URL.replace('4270', String(input.flags.port ?? usual.port));
+  const overrides = { ...load.overrides, usual };
+  const read = await readOnce({ ...load, overrides, inputs: async () => null }, input);
+  const unread = { host: '127.0.0.1', port: input.flags.port ?? usual.port, tls: null };
+  const { host, port, tls } = read.ok ? read.state.listen : unread;
+  if (port === usual.port) rememberPorts(folder, usual);
+  return `${tls === null ? 'http' : 'https'}://${authority(host, port)}/mcp`;
 }
 
 async function checkKey(url: string, key: string | null): Promise<void> {

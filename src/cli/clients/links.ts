@@ -22,6 +22,8 @@ interface LinkRecord {
   /** SHA-256 of what `link` wrote. */
   readonly after: string;
   readonly name: string;
+  /** The address that `link` wrote; absent in records of earlier versions. */
+  readonly url?: string;
 }
 
 /** The client files that `link` has changed. Readable by the user alone, since the files may contain keys. */
@@ -42,14 +44,20 @@ export class Links {
   }
 
   /** Writes the file and records its earlier content: that before the first link, unless the file has changed since. */
-  write(client: string, file: string, before: Buffer | null, text: string, name: string): void {
+  write(client: string, file: string, before: Buffer | null, text: string, as: Pick<LinkRecord, 'name' | 'url'>): void {
     const known = this.get(client);
     const continues = known !== null && known.file === file && before !== null && known.after === digestOf(before);
     const first = continues ? known.before : (before?.toString('base64') ?? null);
-    const record: LinkRecord = { file, before: first, after: digestOf(Buffer.from(text)), name };
+    const record: LinkRecord = { file, before: first, after: digestOf(Buffer.from(text)), ...as };
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    writeFileSync(this.#fileOf(client), JSON.stringify(record), { mode: 0o600 });
-    replaceFile(file, Buffer.from(text));
+    this.#put(client, record);
+    try {
+      replaceFile(file, Buffer.from(text));
+    } catch (error) {
+      if (known === null) this.forget(client);
+      else this.#put(client, known);
+      throw error;
+    }
   }
 
   /** Restores the file byte for byte; returns false if the file has changed since. */
@@ -65,6 +73,10 @@ export class Links {
 
   forget(client: string): void {
     rmSync(this.#fileOf(client), { force: true });
+  }
+
+  #put(client: string, record: LinkRecord): void {
+    writeFileSync(this.#fileOf(client), JSON.stringify(record), { mode: 0o600 });
   }
 
   #fileOf(client: string): string {
@@ -94,14 +106,17 @@ export function linksOf({ flags, terminal }: Pick<CommandInput, 'flags' | 'termi
   return new Links(flags.dataDir === undefined ? defaultDataDir(terminal.env) : resolve(terminal.cwd, flags.dataDir));
 }
 
-/** The installed clients, by whether they are linked. */
-export function clientsByLink(input: Pick<CommandInput, 'flags' | 'terminal'>): {
+/** The installed clients, by whether they are linked to the gateway with this endpoint. */
+export function clientsByLink(
+  input: Pick<CommandInput, 'flags' | 'terminal'>,
+  mcpUrl: string,
+): {
   readonly linked: readonly ClientApp[];
   readonly others: readonly ClientApp[];
 } {
   const links = linksOf(input);
   const { linked = [], others = [] } = Object.groupBy(clientsHere(input.terminal.env).filter(isInstalled), ({ id }) =>
-    links.get(id) === null ? 'others' : 'linked',
+    (links.get(id)?.url ?? mcpUrl) === mcpUrl && links.get(id) !== null ? 'linked' : 'others',
   );
   return { linked, others };
 }

@@ -29,7 +29,8 @@ export interface DoctorInput extends CommandInput {
 export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const { terminal, flags, words } = input;
   const [first = ''] = words;
-  const isFile = first !== '' && (existsSync(resolve(terminal.cwd, first)) || /[./\\]/.test(first));
+  const isFile =
+    first !== '' && (existsSync(resolve(terminal.cwd, first)) || /[/\\]|\.(?:jsonc?|ya?ml|toml)$/.test(first));
   const given = isFile ? { ...input, file: first } : input;
   const wanted = isFile ? words.slice(1) : words;
   const tell = flags.json === true ? () => {} : terminal.out;

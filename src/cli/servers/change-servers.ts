@@ -64,7 +64,8 @@ export async function changeServer(
       throw usage(`${name} is still misconfigured: ${server['reason']}`);
     }
     show(input, changes, DONE[change], server);
-    if (change !== 'remove') return;
+    // The files of a bundle are on the machine of its gateway.
+    if (change !== 'remove' || input.flags.gatewayUrl !== undefined) return;
     const { removeBundle } = await import('../registry/mcpb.ts');
     await removeBundle(input, name, await changes.definitions());
   });

@@ -23,7 +23,7 @@ const REGISTRY = () =>
 const CHANGES = {
   remove: 'remove a server that was added at run time',
   restart: 'restart a server; without a name the gateway itself, if it is in the background',
-  suspend: 'stop a server, of a file too, until it is resumed; lasts over restarts',
+  suspend: 'stop a server until it is resumed, across restarts; also one of a file',
   resume: 'start a suspended server again',
 } as const;
 

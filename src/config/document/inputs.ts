@@ -8,6 +8,8 @@ interface InputQuestion {
   readonly id: string;
   readonly description: string;
   readonly password: boolean;
+  /** Ends the question without an answer. */
+  readonly signal?: AbortSignal;
 }
 
 /** Asks the user on a terminal; null without a terminal. */

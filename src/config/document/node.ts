@@ -53,6 +53,14 @@ export function objectAt(node: ObjectNode, key: string): ObjectNode | undefined 
   return value?.kind === 'object' ? value : undefined;
 }
 
+/** The node without members that are null. */
+export function withoutNulls(node: Node): Node {
+  if (node.kind === 'array') return { ...node, items: node.items.map(withoutNulls) };
+  if (node.kind !== 'object') return node;
+  const members = node.members.filter(({ value }) => value.kind !== 'null');
+  return { ...node, members: members.map((one) => ({ ...one, value: withoutNulls(one.value) })) };
+}
+
 export function isString(node: Node | undefined): node is ScalarNode & { readonly kind: 'string' } {
   return node?.kind === 'string';
 }

@@ -6,8 +6,8 @@ import { syntaxFix } from './syntax-fix.ts';
 /** Limit of lines, commas and dots; lower than for other syntaxes, since values and places are separate until the end. */
 const MAX_TOML_PARTS = MAX_PARTS / 4;
 
-/** A dotted key with too many parts: smol-toml takes quadratic time on it. */
-const LONG_KEY = new RegExp(`(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
+/** A dotted key with too many parts: smol-toml takes quadratic time on it. Matches from the start of a run only, in linear time. */
+const LONG_KEY = new RegExp(`(?<![\\w"' -])(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
 
 /** Parses TOML 1.0, as Codex writes it. smol-toml reads the values, `placesIn` finds their places. */
 export function parseToml(source: Source, problems: Problems): Node | null {

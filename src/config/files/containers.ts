@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { CLIENT_KEYS, type ClientFormat, clientOf } from '../client.ts';
-import { child, isString, type Node, type ObjectNode, objectAt } from '../document/node.ts';
+import { child, isString, type Node, type ObjectNode, objectAt, withoutNulls } from '../document/node.ts';
 import { RESERVED_KEYS } from '../document/shape.ts';
 import type { Problems, Source, TextSpan } from '../problem/problem.ts';
 import { configJsonSchema } from '../schema-json.ts';
@@ -76,7 +76,10 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
   const client = clientOf(source.file, containers, clientFromContent(root));
   const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
   if (isRootMap) all.push(...entries(root, '', source, problems));
-  return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
+  const ours = isOurs(root, source, client, all);
+  // Clients write null for a value that is not set.
+  const read = ours ? all : all.map((one) => ({ ...one, node: withoutNulls(one.node) }));
+  return { client, ours, containers, definitions: read, isRootMap, inputsOf };
 }
 
 function entries(node: Node, path: string, source: Source, problems: Problems): RawDefinition[] {
@@ -178,8 +181,14 @@ function isOurs(
   );
 }
 
+/** Settings of Gemini CLI, which no other client has beside `mcpServers`. */
+const GEMINI_SETTINGS = ['security', 'general', 'ui', 'tools', 'context', 'theme', 'selectedAuthType'];
+
 /** The client of a file at any path, if the file has content that only this client writes. */
-function clientFromContent(root: ObjectNode): 'continue' | 'opencode' | null {
+function clientFromContent(root: ObjectNode): 'continue' | 'gemini' | 'librechat' | 'opencode' | null {
+  const has = (key: string): boolean => child(root, key) !== undefined;
+  if (has('mcpServers') && has('endpoints')) return 'librechat';
+  if (has('mcpServers') && GEMINI_SETTINGS.some(has)) return 'gemini';
   const schema = child(root, 'schema');
   // A block has a schema version and a list of servers.
   if (isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array') return 'continue';

@@ -17,7 +17,7 @@ export const PROBLEMS = {
   TL1004: entry('The file is not UTF-8 text.', 'save it as UTF-8'),
   TL1005: entry('The document is empty, or is not a map of keys.', 'begin with {"mcpServers": {}}'),
   TL1101: entry(
-    'The file is not well-formed JSON, YAML or TOML; or a command line has an open quote, an operator of shells, or an option that is not read.',
+    'The file is not well-formed JSON, YAML or TOML; or a command line has an open quote, a shell operator, or an unsupported option.',
     'correct the syntax at the marked place',
   ),
   TL1102: entry('The document is nested too deeply or has too many parts.', 'no configuration needs that: simplify it'),

@@ -5,6 +5,8 @@ import { launcherOf } from '../../model/launchers.ts';
 import { serverNameOf } from './server-names.ts';
 
 const VERBS = new Set(['run', 'exec', 'dlx', 'tool', 'x', '-m']);
+/** Options of `docker run` that take no value, or have it in the same word. */
+const WITHOUT_VALUE = /^(?:-[itdP]+|--(?:rm|init|interactive|tty|detach|privileged|read-only))$|=/;
 /** Second-level labels below the domain of a country, as in `example.co.uk`. */
 const SECOND_LEVEL = new Set(['ac', 'co', 'com', 'edu', 'gov', 'net', 'org']);
 /** Hosting domains that give each customer a host name. */
@@ -28,7 +30,12 @@ export function derivedName(words: readonly string[]): string | null {
 
 /** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. A launcher is named after what it runs. */
 export function commandName([command = '', ...args]: readonly string[]): string {
-  const runs = launcherOf(command) === null ? undefined : args.find((arg) => !arg.startsWith('-') && !VERBS.has(arg));
+  const isContainer = /(?:^|[\\/])(?:docker|podman)(?:\.exe)?$/.test(command);
+  const isValue = (before = ''): boolean => isContainer && before.startsWith('-') && !WITHOUT_VALUE.test(before);
+  const isProgram = (arg: string, at: number): boolean =>
+    !arg.startsWith('-') && !VERBS.has(arg) && !isValue(args[at - 1]);
+  const found = launcherOf(command) === null ? undefined : args.find(isProgram);
+  const runs = isContainer ? found?.replace(/:[\w.-]+$/, '') : found;
   const program = basename((runs ?? command).replace(/(?<=.)@[^@/]*$/, ''));
   return shortName(program.replace(/\.(?:[cm]?[jt]s|py|sh|exe|cmd)$/, ''));
 }

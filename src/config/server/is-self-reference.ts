@@ -14,7 +14,7 @@ interface Address {
 export function isSelfReference(transport: TransportSpec, { host, port }: Address): boolean {
   if (transport.type === 'stdio') {
     const words = [transport.command, ...transport.args];
-    return words.includes('stdio') && words.some((word) => /(?:^|[\\/])(?:trunkline|tl)(?:\.js)?$/.test(word));
+    return words.includes('stdio') && words.some((word) => /(?:^|[\\/])(?:trunkline|tl)(?:\.js|@[^\\/]+)?$/.test(word));
   }
   const url = 'url' in transport ? URL.parse(transport.url) : null;
   if (url === null || !/^\/(?:servers\/[^/]+\/)?(?:mcp|sse)$/.test(url.pathname)) return false;

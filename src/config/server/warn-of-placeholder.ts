@@ -11,7 +11,7 @@ export function warnOfPlaceholder(fields: FieldReader, node: Node, path: string,
   if (text === null || node.kind !== 'string' || node.text !== text) return;
   const [, shown, unix, windows] = SHELL_NAME.exec(text) ?? [];
   if (shown !== undefined) {
-    const message = `${path} is ${JSON.stringify(shown)} to the letter: only a shell would expand it`;
+    const message = `${path} is ${JSON.stringify(shown)} literally: only a shell would expand it`;
     fields.warn('TL1312', node, message, `write \${${unix ?? windows}}`);
   } else if (PLACEHOLDER.test(text)) {
     fields.warn('TL1312', node, `${path} is the placeholder of an example`);

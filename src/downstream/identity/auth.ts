@@ -19,6 +19,8 @@ export class KeyAuthenticator implements Authenticator {
   #keys: ReadonlyMap<string, KnownKey> = new Map();
   #unknown: Principal | null = ANONYMOUS;
   #open = true;
+  /** Agents without a key for which the embedding program has connections, by id. */
+  readonly connected = new Map<string, Principal>();
 
   constructor(state: Pick<DesiredState, 'agents' | 'unknownCallers'>) {
     this.replace(state);
@@ -31,17 +33,18 @@ export class KeyAuthenticator implements Authenticator {
       const digest = hash('sha256', agent.key.reveal(), 'buffer');
       const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers };
       keys.set(digest.toString('latin1'), { digest, principal });
+      this.connected.delete(principal.id);
     }
     this.#keys = keys;
     this.#open = keys.size === 0;
     this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
   }
 
-  /** The current principal with this id; null if no key establishes it any more. */
+  /** The current principal with this id; null if no key and no connection establishes it any more. */
   principal(id: string): Principal | null {
     if (id === this.#unknown?.id) return this.#unknown;
     for (const { principal } of this.#keys.values()) if (principal.id === id) return principal;
-    return null;
+    return this.connected.get(id) ?? null;
   }
 
   authenticate(authorization: string | undefined): Principal | null {

@@ -49,8 +49,10 @@ export class SessionIntake {
     const own = this.#answerLocally(request);
     if (own !== null) exchange.finish(own);
     else {
-      const run = () => this.#core.run(exchange as Exchange, session.endpoint);
-      void settle(exchange, known === null ? run() : known.then(run));
+      const run = (): Promise<Outcome> => this.#core.run(exchange as Exchange, session.endpoint);
+      // The session may have ended while other nodes took the level.
+      const later = () => (session.ended ? failure(new GatewayError('CANCELLED', 'the session has ended')) : run());
+      void settle(exchange, known === null ? run() : known.then(later));
     }
   }
 

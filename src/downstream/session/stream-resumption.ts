@@ -93,11 +93,12 @@ export class StreamResumption {
   }
 
   /** Looks for the answer at the node that runs the call; if there is none, reports the outcome as unknown. */
-  async #answer(sink: EventSink, unanswered: UnansweredRequest, { client, endpoint }: ClientSession): Promise<void> {
+  async #answer(sink: EventSink, unanswered: UnansweredRequest, session: ClientSession): Promise<void> {
+    const { client, endpoint } = session;
     const bytes = Buffer.from(unanswered.request ?? '');
     const message = scanMessage(bytes, 'stateful', 'relaxed');
     let answer: Buffer[] | null = null;
-    if (!isScanFailure(message)) {
+    if (!isScanFailure(message) && !session.ended) {
       const exchange = new ReturnedExchange(`returned ${unanswered.id}`, message, client);
       const outcome = await this.#deps.core.run(exchange, endpoint);
       // Any other failure concerns this search, not the call.

@@ -3,9 +3,13 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
 import { ok } from '../../../test/support/fake-core.ts';
 import type { EventReader } from '../../../test/support/raw-http.ts';
+import { systemClock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
+import type { SessionRecord } from '../../model/ports.ts';
 import { notification } from '../../protocol/compose.ts';
 import { SqliteSessionRecords } from '../../store/remembered.ts';
+import { StateFile } from '../../store/state-file.ts';
+import { Logger } from '../../telemetry/logger.ts';
 
 /** What servers log, and which of it each client hears: what it asked for, and nothing else. */
 
@@ -71,4 +75,32 @@ test('check:B13 check:C5 a session keeps its level when another process continue
   await rig.post(call(1, 'logging/setLevel', { level: 'warning' }), headers);
   const records = new SqliteSessionRecords(rig.store);
   assert.equal((await records.get([...rig.downstream.sessions.values()].at(-1)!.id))?.logLevel, 'warning');
+});
+
+/** Sessions that other nodes know when the test says so. */
+class SharedRecords extends SqliteSessionRecords {
+  readonly asked = Promise.withResolvers<void>();
+  readonly taken = Promise.withResolvers<void>();
+
+  putEverywhere(record: SessionRecord): Promise<void> {
+    this.put(record);
+    this.asked.resolve();
+    return this.taken.promise;
+  }
+}
+
+test('a level is sent to no server if the session ended while other nodes took it', async (t) => {
+  const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
+  t.after(() => state.close());
+  const records = new SharedRecords(state);
+  const node = await DownstreamRig.start({ state, records });
+  t.after(() => node.close());
+  const headers = await node.session();
+  const [session] = node.downstream.sessions.values();
+  const reply = node.post(call(1, 'logging/setLevel', { level: 'error' }), headers);
+  await records.asked.promise;
+  node.downstream.sessions.end(session!, 'ended by the operator');
+  records.taken.resolve();
+  await Promise.allSettled([reply]);
+  assert.deepEqual(node.core.ran, []);
 });

@@ -158,6 +158,31 @@ test('calls in flight are answered after the end of the input', async () => {
   await pipes.handler.closed;
 });
 
+test('a pipe whose session the gateway ends ends its calls in flight, of both eras', async () => {
+  const pipes = new Pipes();
+  await pipes.send(INIT).message();
+  const session = [...rig.downstream.sessions.values()].at(-1)!;
+  const cancelled: string[] = [];
+  const running = Promise.withResolvers<void>();
+  rig.core.on('tools/call', (exchange) => {
+    if (exchange.request.era === 'stateless') running.resolve();
+    return new Promise((resolve) => {
+      exchange.onCancel = (reason) => {
+        cancelled.push(`${exchange.request.era} ${reason}`);
+        resolve(failure(new GatewayError('CANCELLED', reason)));
+      };
+    });
+  });
+  pipes.send(call(1, 'tools/call', { name: 't' }));
+  pipes.send(stateless('tools/call', { name: 't' }, { id: 2 }).body);
+  await running.promise;
+  rig.downstream.sessions.end(session, 'ended by the operator');
+  await pipes.handler.closed;
+  assert.deepEqual(cancelled.sort(), ['stateful ended by the operator', 'stateless the session has ended']);
+  assert.deepEqual(await pipes.rest(), []);
+  assert.equal(pipes.handler.inFlight, 0);
+});
+
 test('a caller whose rights are narrowed uses its pipe with the new ones in both eras', async () => {
   const open = await DownstreamRig.start({ agents: { ada: null } });
   const pipes = new LinePipes();

@@ -123,9 +123,10 @@ export class StdioHandler implements SharedWire {
     for (const exchange of this.#stateless.intake.exchanges.all()) end(exchange);
   }
 
-  /** The session has ended: nothing more is written. */
+  /** The session has ended: nothing more is written, and calls in flight end. */
   end(): void {
     this.#ended = true;
+    this.#stateless.close('the session has ended');
     this.#resolveClosed();
   }
 

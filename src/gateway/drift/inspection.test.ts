@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DriftBench } from '../../../test/support/drift-bench.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { NamesOfServers, OtherNames } from '../../catalog/drift/other-names.ts';
+import { ANONYMOUS } from '../../model/client-profile.ts';
 import { TimeSlicer } from '../../model/time-slicer.ts';
 import { scanCatalog } from './inspection.ts';
 
@@ -126,4 +128,23 @@ test('check:G4 the summary counts what was found in the definitions of every kin
   assert.equal((await bench.drift.report('s')).findings.length, 1);
   await bench.offer('s', { tools: [tool('a')], fingerprint: '{"roots":{}}' });
   assert.equal(bench.drift.summary('s').findings, 0);
+});
+
+test('the drift of a server that was removed is reported again when the server returns', async () => {
+  const bench = await DriftBench.of({ s: 'warn' });
+  const { gateway, upstreams } = bench.bench;
+  const offer = async (name: string) => {
+    await bench.offer('s', { tools: [tool(name)] });
+    await settled();
+    return bench.driftChanges.length;
+  };
+  assert.equal(await offer('a'), 0);
+  assert.equal(await offer('b'), 1);
+  assert.equal(await offer('b'), 1);
+  const { list } = upstreams;
+  for (const now of [[], list]) {
+    upstreams.list = now;
+    gateway.desiredChanged(() => ANONYMOUS);
+  }
+  assert.equal(await offer('b'), 2);
 });

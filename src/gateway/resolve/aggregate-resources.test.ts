@@ -150,6 +150,21 @@ test('check:D5 updates reach only the session that subscribed, under the URI tha
   );
 });
 
+test('an unlisted URI is unsubscribed from at the server where the session is subscribed', async () => {
+  const bench = new GatewayBench(OFFERS);
+  bench.upstreams.respond = ({ server }) =>
+    answer(server === 'b' ? result('9', '{}', 'stateful') : errorAnswer('9', -32002, 'no such', null, 'stateful'));
+  await bench.run('resources/subscribe', '{"uri":"odd://1"}');
+  // A server without such a subscription may answer an unsubscription with a result, too.
+  bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
+  bench.upstreams.calls.length = 0;
+  await bench.run('resources/unsubscribe', '{"uri":"odd://1"}');
+  assert.deepEqual(
+    bench.upstreams.calls.map(({ server, request }) => `${server} ${request.method}`),
+    ['b resources/unsubscribe'],
+  );
+});
+
 test('check:B13 sessions that share a connection share one subscription, which ends with the last of them', async () => {
   const bench = new GatewayBench(OFFERS);
   const one = client('stateful', { sessionId: 'one' });

@@ -206,6 +206,33 @@ test('a client that comes during the first one’s request is not refused by its
   assert.equal(asked().length, 2);
 });
 
+test('check:B8 a client that subscribes before the renewal subscribes for the others, which are notified of an update', async () => {
+  const { bench, asked, listen, subscribe } = shared();
+  const listener = listen('o://1');
+  await settled();
+  bench.gateway.connectionChanged('old', 'shared', 'ended');
+  await subscribe('s', 'o://1');
+  assert.deepEqual(reported(listener), ['o://1']);
+  await bench.clock.advance(5_000);
+  assert.deepEqual([asked().length, reported(listener)], [2, ['o://1']]);
+  assert.deepEqual(bench.streams.delivered, [], 'the new one has missed nothing');
+});
+
+test('concurrent first subscribers get no update, also if the first of them is refused', async () => {
+  const { bench, asked, subscribe } = shared();
+  bench.upstreams.respond = async () => {
+    const refused = asked().length === 1;
+    await settled();
+    return refused ? failure(new GatewayError('CANCELLED', 'gone')) : answer(result('9', '{}', 'stateful'));
+  };
+  const outcomes = await Promise.all(['one', 'two', 'three'].map((session) => subscribe(session, 'o://1')));
+  assert.deepEqual(
+    outcomes.map(({ kind }) => kind),
+    ['failure', 'answer', 'answer'],
+  );
+  assert.deepEqual(bench.streams.delivered, []);
+});
+
 test('check:A13 a client served by another replica since its own ended watches there, and is notified of an update', async () => {
   const { bench, asked, subscribe } = shared();
   const replicas: Record<string, string> = { s: 'replica 1', t: 'replica 2' };

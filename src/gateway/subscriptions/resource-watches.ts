@@ -62,6 +62,8 @@ export class ResourceWatches {
     const key = this.#keyOf(server, watcher.client);
     const group = this.#group(server, key);
     const watch = watchIn(group, uri);
+    // Without a request in flight the others wait for the renewal, and may have missed updates.
+    const waiting = watch.agreed || watch.asking !== null ? [] : [...watch.watchers].filter(([one]) => one !== watcher);
     watch.watchers.set(watcher, exposed);
     if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
     // A later watcher shares the first one's result, but never its failure or cancellation.
@@ -69,6 +71,11 @@ export class ResourceWatches {
     if (before !== null && isResult(before)) return ownAnswer('stateful', '');
     const outcome = await this.#ask(group, watch, ask);
     if (!isResult(outcome)) this.#take(group, uri, watcher);
+    else
+      notifyUpdated(
+        server,
+        waiting.filter(([one]) => watch.watchers.has(one)),
+      );
     return outcome;
   }
 
@@ -197,7 +204,8 @@ export class ResourceWatches {
       const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
       const outcome = await this.#ask(group, watch, ask);
       if (watch.watchers.size === 0) this.#giveUp(group, uri, watch, watcher);
-      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher)) notifyUpdated(group.server, watch);
+      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher))
+        notifyUpdated(group.server, watch.watchers);
       else if (outcome.kind === 'failure') break;
     }
     group.renewing = false;
@@ -236,7 +244,7 @@ export class ResourceWatches {
         const target = this.#group(group.server, key);
         const there = watchIn(target, uri);
         there.watchers.set(watcher, exposed);
-        if (there.agreed) notifyUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
+        if (there.agreed) notifyUpdated(group.server, [[watcher, exposed]]);
         else moved.add(target);
       }
     }
@@ -244,7 +252,7 @@ export class ResourceWatches {
   }
 
   #notifyMissed(group: Group): void {
-    for (const watch of group.watches.values()) if (watch.agreed) notifyUpdated(group.server, watch);
+    for (const watch of group.watches.values()) if (watch.agreed) notifyUpdated(group.server, watch.watchers);
   }
 
   #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
@@ -290,7 +298,7 @@ function watchIn({ watches }: Group, uri: string): Watch {
   return watch;
 }
 
-function notifyUpdated(server: string, { watchers }: Watch): void {
+function notifyUpdated(server: string, watchers: Iterable<readonly [Watcher, string]>): void {
   for (const [watcher, exposed] of watchers) watcher.updated(server, updateOf(exposed, 'stateful'));
 }
 

@@ -163,6 +163,11 @@ export class Subscriptions {
     return new GatewayError('OVERLOADED', text);
   }
 
+  /** Whether the session is subscribed to the resource through this node. */
+  has(sessionId: string | null, { server, name }: Pick<Target, 'server' | 'name'>): boolean {
+    return this.#sessions.get(sessionId ?? '')?.leave.has(`${server}\0${name}`) === true;
+  }
+
   /** The session unsubscribed through another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
     this.#take(this.#sessions.get(sessionId), `${server}\0${uri}`)?.();

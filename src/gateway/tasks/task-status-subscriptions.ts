@@ -52,6 +52,11 @@ export class TaskStatusSubscriptions {
     if (subscriber !== undefined) this.#sharedListens.leave(subscriber);
   }
 
+  /** Its server would start a process for a session that has ended. */
+  sessionEnded(sessionId: string): void {
+    for (const [key, { client }] of [...this.#followed]) if (client.sessionId === sessionId) this.end({ key });
+  }
+
   close(): void {
     for (const key of [...this.#followed.keys()]) this.end({ key });
   }

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import {
   agent,
   type Call,
   client,
   dispatchTo,
   ended,
+  endpointOf,
   GatewayBench,
   MCP,
   NO_RECORDS,
@@ -101,6 +102,51 @@ test('a task’s id is valid for its principal only, and altered ones do not ope
   assert.equal(code(await bench.run('tasks/get', JSON.stringify({ taskId: altered }))), 'INVALID_PARAMS');
   assert.equal(code(await bench.run('tasks/get', '{"taskId":"t-1"}')), 'INVALID_PARAMS');
   assert.equal(bench.upstreams.calls.length, before);
+});
+
+test('a client of a kind that used the server never before gets unknown task for an id without a record', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const other = client('stateful', { fingerprint: '{"roots":{}}' });
+  const jobs = { client: other, endpoint: endpointOf('jobs') };
+  assert.equal(code(await bench.run('tasks/get', '{"taskId":"t-1"}', jobs)), 'INVALID_PARAMS');
+  assert.equal(bench.upstreams.calls.length, 0);
+});
+
+test('a listen with members that only the server knows is refused if it names a task of another caller', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const [ada, eve] = ['ada', 'eve'].map((name) => ({
+    client: client('stateless', { ...TASKS, principal: agent(name, 'young') }),
+    endpoint: endpointOf('young'),
+  }));
+  const task = '{"resultType":"task","taskId":"t-9","status":"working"}';
+  bench.upstreams.respond = () => answer(result('1', task, 'stateless'));
+  await bench.run('tools/call', '{"name":"run"}', ada);
+  const listen = '{"notifications":{"taskIds":["t-9"],"vendorThing":true}}';
+  assert.equal(code(await bench.run('subscriptions/listen', listen, eve)), 'INVALID_PARAMS');
+  const sent = () => bench.upstreams.calls.map(({ request: { method } }) => method);
+  assert.deepEqual(sent(), ['tools/call']);
+  await bench.run('subscriptions/listen', listen, ada);
+  assert.deepEqual(sent(), ['tools/call', 'subscriptions/listen'], 'to its own caller it is relayed');
+});
+
+test('the gateway listens for the status of a session’s task at a stateless server until the session ends', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const task = '"taskId":"t-9","status":"working","ttlMs":60000';
+  bench.upstreams.respond = ({ request: { method } }) =>
+    method === 'subscriptions/listen'
+      ? new Promise(() => {})
+      : answer(result('1', `{"resultType":"task",${task}}`, 'stateless'));
+  const begun = ended(await bench.run('tools/call', CALLS[1]!)) as { task: { taskId: string } };
+  await bench.run('tasks/get', JSON.stringify({ taskId: begun.task.taskId }));
+  const open = () =>
+    bench.upstreams.calls.filter(
+      ({ request: { method }, exchange }) => method === 'subscriptions/listen' && exchange.cancelled === null,
+    ).length;
+  await settled();
+  assert.equal(open(), 1);
+  bench.gateway.sessionEnded('session-1');
+  await settled();
+  assert.equal(open(), 0);
 });
 
 test('messages of the server during a task have the sealed id, and those to the server its own', async () => {

@@ -111,7 +111,9 @@ export class Tasks implements TaskEvents {
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request, client } = exchange;
     const { upstreams } = this.#deps;
-    const known = endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client) : null;
+    const listed = (anyKind: boolean) =>
+      endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client, anyKind) : null;
+    const known = listed(false);
     // On its own endpoint, a server without tasks answers itself.
     if (known !== null && !offersTasks(known))
       return this.#deps.dispatch.callServer(endpoint.server, request, exchange);
@@ -125,7 +127,7 @@ export class Tasks implements TaskEvents {
     const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
     const { table } = this.#parts;
-    const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
+    const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, listed(true) !== null);
     // Another session of the caller may have a task of this id, and that of this session may not be in memory.
     if ((isKnown(found) && found.sessionId === client.sessionId) || !table.shared) return run(found);
     const look = () => table.lookUp(find, isKnown);
@@ -208,6 +210,7 @@ export class Tasks implements TaskEvents {
   }
 
   sessionEnded(sessionId: string): void {
+    this.#parts.statusSubscriptions.sessionEnded(sessionId);
     this.#parts.table.sessionEnded(sessionId);
   }
 

@@ -3,6 +3,7 @@ import type { Server as TlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../../model/pooled-buffers.ts';
+import { stackOf } from '../../model/thrown.ts';
 import { BodyBudget, SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import { destroyLater } from '../context/destroy-later.ts';
 import type { HttpContext } from '../context/http-context.ts';
@@ -375,7 +376,7 @@ export class Listener {
     try {
       handler(context);
     } catch (error) {
-      this.#log.error('request_failed', { path: context.path, reason: (error as Error).stack ?? String(error) });
+      this.#log.error('request_failed', { path: context.path, reason: stackOf(error) });
       context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
     }
   }

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import {
+  type Handler,
+  Refusal,
   ScriptedServer,
   type ScriptedTransport,
   SILENCE,
   statefulScript,
   statefulServer,
+  statelessScript,
 } from '../../../test/support/scripted-server.ts';
 import {
   answerText,
@@ -35,6 +38,22 @@ test('a call that may have run and cannot be sent again is not NOT_SENT', async 
   await bench.clock.advance(60_000);
   const { code, data } = failureOf(await outcome);
   assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
+});
+
+test('a call that may have run stays UNKNOWN although its next attempt had outdated headers and the last was not sent', async () => {
+  const bench = new UpstreamBench();
+  const script = statelessScript();
+  await bench.run([httpServerOf('a', { retry: 'always' }), script]);
+  const lost =
+    (outcome: 'UNKNOWN' | 'NOT_SENT'): Handler =>
+    (_params, link, id) => {
+      link.lose(id, outcome);
+      return SILENCE;
+    };
+  const attempts: Handler[] = [lost('UNKNOWN'), () => new Refusal(-32020, 'no match'), lost('NOT_SENT')];
+  script.handlers['tools/call'] = (params, link, id) => attempts.shift()!(params, link, id);
+  const { data } = failureOf(await bench.call('a', toolCall(clientOf(null))));
+  assert.deepEqual([attempts.length, data.outcome, data.sent, data.retryable], [0, 'UNKNOWN', true, false]);
 });
 
 for (const { how, server, lose } of [

@@ -37,6 +37,11 @@ export class ConnectionUse {
     this.lastUsedAt = clock.now();
   }
 
+  /** Whether a request was answered, or is in flight. */
+  get served(): boolean {
+    return this.requests > this.errors;
+  }
+
   /** Whether a resource is subscribed to: a client that waits for updates makes no calls. */
   get watching(): boolean {
     return this.#watchesMore || (this.#watched !== null && this.#watched.size > 0);

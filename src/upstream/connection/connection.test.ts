@@ -243,3 +243,14 @@ test('on a header mismatch the gateway lists the tools again and sends the call 
   assert.equal(script.last.count('tools/list'), lists + 1);
   assert.match(answerText(outcome), /"content"/);
 });
+
+test('the error -32020 of a stateful server is its answer, and the call is sent once', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({
+    ...statefulServer(),
+    'tools/call': () => new Refusal(-32020, 'its own meaning'),
+  });
+  await bench.run([serverOf('a'), script]);
+  assert.match(answerText(await bench.call('a', toolCall(client))), /"code":-32020,"message":"its own meaning"/);
+  assert.equal(script.last.count('tools/call'), 1);
+});

@@ -275,6 +275,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     this.#pending.remove(id);
     try {
       this.use.failed(pending, error.message);
+      this.transport.abandon(id);
       this.#messages.lost(pending);
     } finally {
       if (this.live && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(id, pending, error);

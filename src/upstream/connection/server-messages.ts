@@ -56,6 +56,8 @@ const MAX_HELD = 64;
 const GRACEFUL_END_MS = 1_000;
 /** Maximum of tasks per connection whose progress is forwarded. */
 const MAX_TASK_TOKENS = 256;
+/** Deadline of the ping after a cancellation; until then the connection is not idle. */
+const CONFIRM_MS = 60_000;
 
 /** The connection that the bytes arrive on. */
 interface MessageSource {
@@ -66,7 +68,7 @@ interface MessageSource {
   /** The handshake is done. */
   readonly ready: boolean;
   answer(parts: readonly Buffer[]): void;
-  post(message: Message): { readonly pending: { readonly answer: Promise<Message> } };
+  ask(message: Message, timeoutMs: number): Promise<Message>;
   lost(id: number, error: GatewayError): void;
   onTruncatedId(id: number): void;
 }
@@ -244,9 +246,8 @@ export class ServerMessages<C extends MessageSource> {
     const { transport, tenancy } = this.#connection;
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
     this.#attribution.withdrawn(id);
-    const ping = this.#connection.post(PING);
     const confirm = (): void => this.#attribution.cancelConfirmed(id);
-    ping.pending.answer.then(confirm, () => {});
+    this.#connection.ask(PING, CONFIRM_MS).then(confirm, () => {});
   }
 
   /** Task progress arrives after the answer that started the task (utilities/tasks §Progress), under the token of its call. */

@@ -86,6 +86,8 @@ export interface WantedConnection {
   readonly key: string;
   readonly tenancy: Tenancy;
   readonly profile: ClientProfile;
+  /** It replaces a connection whose session the server dropped. */
+  readonly replacement?: true;
 }
 
 /** Key of the connection that all clients share, by era: a server may speak both. */

@@ -282,3 +282,25 @@ describe('proto:S4 check:B8 an input request of a stateful server on a pipe that
     assert.ok(line!.includes(`"capabilities":${capabilities}`), line);
   });
 });
+
+test('the ping after a cancelled call ends unanswered after a minute, and the server still counts as running that call', async () => {
+  const { bench: it, script } = await bench();
+  script.handlers['ping'] = () => SILENCE;
+  const gone = call();
+  void it.call('a', gone);
+  await settled();
+  gone.cancel('enough');
+  const link = script.last;
+  const cancelled = () => link.lastOf('notifications/cancelled').params?.['requestId'];
+  const ping = link.lastOf('ping').id as number;
+  await it.clock.advance(59_999);
+  assert.notEqual(cancelled(), ping);
+  await it.clock.advance(1);
+  assert.equal(cancelled(), ping);
+  assert.ok(link.abandoned.includes(ping));
+  void it.call('a', call());
+  await settled();
+  link.deliver(FORM);
+  await settled();
+  assert.equal(codeOf(answerTo(link, 'form')), -32601);
+});

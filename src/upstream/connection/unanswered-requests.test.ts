@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, makeTransport } from '../../../test/fixtures/http/bench.ts';
 import { parseRpc } from '../../../test/fixtures/http/rpc.ts';
+import { eventText, openEvents } from '../../../test/fixtures/http/stage.ts';
 import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
+  failureOf,
   httpServerOf,
   serverOf,
   toolCall,
@@ -49,6 +51,31 @@ test('a list that an HTTP server does not answer in time is cancelled there, and
     assert.deepEqual(cancelled(), asked);
     const params = '{"name":"echo","arguments":{"text":"still there"}}';
     assert.match(answerText(await bench.call('a', toolCall(client, params))), /still there/);
+  } finally {
+    await bench.set.close('interrupt');
+    await server.stop();
+  }
+});
+
+test('the reply stream of a call that is lost because of a bad message is closed', { timeout: 10_000 }, async () => {
+  let open = 0;
+  const server = await StatefulServer.start({
+    intercept: ({ method }, { res }) => {
+      if (method !== 'tools/call') return false;
+      open++;
+      res.on('close', () => open--);
+      openEvents(res);
+      res.write(eventText({ name: 'message', data: '{"half": ' }));
+      return true;
+    },
+  });
+  const bench = new UpstreamBench();
+  const there = { open: () => makeTransport('http', server.url, { clock: bench.clock }) };
+  try {
+    await bench.run([httpServerOf('a'), there as unknown as ScriptedServer]);
+    const { code } = failureOf(await bench.call('a', toolCall(clientOf('s'))));
+    assert.equal(code, 'UPSTREAM_PROTOCOL');
+    await eventually(() => open === 0);
   } finally {
     await bench.set.close('interrupt');
     await server.stop();

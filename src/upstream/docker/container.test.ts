@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { RecordingReceiver } from '../../../test/contracts/recording-receiver.ts';
 import { asSecrets } from '../../../test/support/as-secrets.ts';
 import { IMAGE } from '../../../test/support/docker-engine.ts';
@@ -32,7 +33,7 @@ const SPEC: DockerSpec = {
 };
 
 /** A gateway process with one server in a container. */
-function gateway(engine: FakeDocker, run: string) {
+function gateway(engine: FakeDocker, run: string, target = SPEC.target) {
   const swept: number[] = [];
   const left: string[] = [];
   const logger = new RecordingLog();
@@ -45,7 +46,7 @@ function gateway(engine: FakeDocker, run: string) {
   });
   const transport = new DockerTransport({
     server: 'fake',
-    spec: SPEC,
+    spec: { ...SPEC, target },
     maxMessageBytes: 1 << 20,
     host,
     logger,
@@ -101,4 +102,20 @@ test('S2.8 S1.19 a failed start whose container stays says both, and what to do'
   const words =
     /refused by the test; its container was not removed \(refused by the test\); run "docker rm -f [0-9a-f]{12}"/;
   await assert.rejects(transport.open(new RecordingReceiver()), words);
+});
+
+test('S2.8 a gateway that leaves an attached container ends its request for the exit of that container', {
+  timeout: 10_000,
+}, async () => {
+  await using engine = await FakeDocker.start();
+  const owner = gateway(engine, 'one').transport;
+  await owner.open(new RecordingReceiver());
+  const [container] = await engine.containers();
+  const { transport } = gateway(engine, 'one', { container: container! });
+  await transport.open(new RecordingReceiver());
+  while (engine.waits < 2) await setTimeout(5);
+  await transport.close('remove');
+  while (engine.waits > 1) await setTimeout(5);
+  assert.deepEqual(await engine.containers(), [container]);
+  await owner.close('interrupt');
 });

@@ -24,7 +24,7 @@ export interface AttachedContainer {
 }
 
 /** Attaches to a running container that the user manages (S2.8). */
-async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
+async function attachContainer(engine: Engine, container: string, left: AbortSignal): Promise<AttachedContainer> {
   const path = `/containers/${encodeURIComponent(container)}`;
   const found = (await engine.call('GET', `${path}/json`)) as {
     readonly Id?: string;
@@ -40,7 +40,7 @@ async function attachContainer(engine: Engine, container: string): Promise<Attac
   }
   const id = found.Id ?? container;
   const stream = await attach(engine, id);
-  return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
+  return { engine, id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running', left) };
 }
 
 /** Runs an image as `docker run -i --rm --init` does, attached before its first output. After a failure it removes the container. */
@@ -54,7 +54,7 @@ async function runImage(
   let stream: Duplex | null = null;
   try {
     stream = await attach(engine, id);
-    const exited = exitOf(engine, id, 'next-exit');
+    const exited = exitOf(engine, id, 'next-exit', true);
     await engine.call('POST', `/containers/${id}/start`);
     return { engine, id, stream, tty: false, exited };
   } catch (error) {
@@ -136,9 +136,14 @@ function attach(engine: Engine, id: string): Promise<Duplex> {
   return engine.hijack(`/containers/${encodeURIComponent(id)}/attach?stream=true&stdin=true&stdout=true&stderr=true`);
 }
 
-async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-running'): Promise<number | null> {
+async function exitOf(
+  engine: Engine,
+  id: string,
+  condition: 'next-exit' | 'not-running',
+  patient: true | AbortSignal,
+): Promise<number | null> {
   try {
-    const body = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, true);
+    const body = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, patient);
     const { StatusCode } = (body ?? {}) as { readonly StatusCode?: unknown };
     return typeof StatusCode === 'number' ? StatusCode : null;
   } catch {
@@ -181,8 +186,11 @@ export class ContainerHost {
     this.#deps = deps;
   }
 
-  /** Runs or attaches to the container of the definition. Rejects with Error, with a readable message; the next call retries. */
-  async open(server: string, spec: DockerSpec): Promise<AttachedContainer> {
+  /**
+   * Runs or attaches to the container of the definition; `left` ends the wait for the exit of an attached one. Rejects with Error,
+   * with a readable message; the next call retries.
+   */
+  async open(server: string, spec: DockerSpec, left: AbortSignal): Promise<AttachedContainer> {
     const { target } = spec;
     const key = spec.engine ?? '';
     let begun = this.#engines.get(key);
@@ -192,7 +200,7 @@ export class ContainerHost {
       begun.catch(() => this.#engines.delete(key));
     }
     const engine = await begun;
-    if ('container' in target) return attachContainer(engine, target.container);
+    if ('container' in target) return attachContainer(engine, target.container, left);
     const { owner, run } = this.#deps;
     return runImage(engine, spec, target.image, {
       [SERVER_LABEL]: server,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http';
 import { join } from 'node:path';
-import type { Duplex } from 'node:stream';
+import { addAbortSignal, type Duplex } from 'node:stream';
 import { nodeHttp } from '../../http/node-http.ts';
 
 /** How to reach a container engine's API. */
@@ -89,14 +89,15 @@ export class Engine {
 
   /**
    * Resolves with the parsed body of an answer below 300 or with status 304, null without a body; rejects with EngineError
-   * otherwise. `patient`: no timeout.
+   * otherwise. `patient`: no timeout, but an optional signal that ends the request.
    */
-  call(method: string, path: string, body?: unknown, patient = false): Promise<unknown> {
+  call(method: string, path: string, body?: unknown, patient: boolean | AbortSignal = false): Promise<unknown> {
     const text = body === undefined ? '' : JSON.stringify(body);
     const headers =
       text === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
     return new Promise((resolve, reject) => {
-      const request = this.#open(method, path, headers, patient ? 0 : this.#timeoutMs, reject);
+      const request = this.#open(method, path, headers, patient === false ? this.#timeoutMs : 0, reject);
+      if (patient instanceof AbortSignal) addAbortSignal(patient, request);
       request.once('response', (response) => {
         this.#read(response).then(resolve, reject);
       });
@@ -111,6 +112,8 @@ export class Engine {
       const request = this.#open('POST', path, headers, this.#timeoutMs, reject);
       request.once('upgrade', (_response, socket, head) => {
         socket.setTimeout(0);
+        // The engine may reset the connection before its owner listens.
+        socket.on('error', () => {});
         if (head.length > 0) socket.unshift(head);
         resolve(socket);
       });

@@ -134,7 +134,7 @@ export class ClientConnections {
     // A session may have changed its process, which is not visible to other clients.
     const unused = this.#parts.quota !== null;
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
-    return live ?? this.pool.openWarm(profile, era);
+    return live ?? this.pool.openWarm({ profile, era });
   }
 
   /** The first connection of a start: in this era if the server is known to speak it, else in the server's. */
@@ -148,8 +148,9 @@ export class ClientConnections {
       if (opened) return this.pool.acquire(want);
     }
     const presented = this.#context.server.isolation === 'shared' ? this.#context.placeholderProfile : profile;
-    const connection = await this.pool.openWarm(presented, known ? 'stateful' : null, attempt).catch((error) => {
-      if (error instanceof EraUnsupported) return this.pool.openWarm(presented, null, attempt);
+    const warm = { profile: presented, era: known ? ('stateful' as const) : null };
+    const connection = await this.pool.openWarm(warm, attempt).catch((error) => {
+      if (error instanceof EraUnsupported) return this.pool.openWarm({ ...warm, era: null }, attempt);
       throw error;
     });
     const { era } = connection;

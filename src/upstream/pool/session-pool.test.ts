@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually, makeTransport } from '../../../test/fixtures/http/bench.ts';
+import { parseRpc } from '../../../test/fixtures/http/rpc.ts';
+import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
@@ -259,6 +262,61 @@ test('check:C7 fault:F22 a lost HTTP session is opened anew once; unsent calls f
   assert.equal(script.last.count('initialize'), 1);
   assert.deepEqual(bench.events.lost, ['one']);
   assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
+});
+
+test('check:C7 fault:F22 a session dropped after it served or lasted is replaced at once; if the new one is dropped unused, back-off follows', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  const client = clientOf('one');
+  for (let sessions = 1; sessions <= 3; sessions++) {
+    answerText(await bench.call('a', toolCall(client)));
+    assert.equal(script.links.length, sessions);
+    script.last.end({ kind: 'session_lost' }, 'NOT_SENT');
+    await settled();
+    assert.equal(script.links.length, sessions + 1);
+  }
+  for (const [ms, state, sessions] of [
+    [10_000, 'connected', 5],
+    [9_999, 'failed', 5],
+  ] as const) {
+    await bench.clock.advance(ms);
+    script.last.end({ kind: 'session_lost' }, 'NOT_SENT');
+    await settled();
+    assert.deepEqual([bench.set.status('a')?.state, script.links.length], [state, sessions]);
+  }
+  await bench.clock.advance(30_000);
+  answerText(await bench.call('a', toolCall(client)));
+});
+
+test('check:C7 fault:F22 a server that answers 404 to each new session is asked for one more at once, then with back-off', {
+  timeout: 20_000,
+}, async () => {
+  let dropping = true;
+  const server = await StatefulServer.start({
+    intercept: ({ method }, { res }) => {
+      if (method !== 'notifications/initialized' || !dropping) return false;
+      res.writeHead(404).end();
+      return true;
+    },
+  });
+  const bench = new UpstreamBench();
+  const there = { open: () => makeTransport('http', server.url, { clock: bench.clock }) };
+  const sessions = () => server.stage.of('POST').filter(({ body }) => parseRpc(body).method === 'initialize').length;
+  const state = () => bench.set.status('a')?.state;
+  try {
+    await bench.run([httpServerOf('a', { start: 'eager' }), there as unknown as ScriptedServer]);
+    await eventually(() => state() === 'failed');
+    assert.equal(sessions(), 2);
+    await bench.clock.advance(30_000);
+    await eventually(() => sessions() === 4 && state() === 'failed');
+    dropping = false;
+    await bench.clock.advance(60_000);
+    answerText(await bench.call('a', toolCall(clientOf('one'))));
+  } finally {
+    await bench.set.close('interrupt');
+    await server.stop();
+  }
 });
 
 test('the loss of state that a process kept for a session is reported once after the gateway’s end', async () => {

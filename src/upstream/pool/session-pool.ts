@@ -1,6 +1,4 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Era } from '../../model/message.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { closedError, EraUnsupported } from '../connection/failures.ts';
@@ -47,7 +45,11 @@ export class SessionPool extends PooledConnections {
   }
 
   /** A connection without an owner, for listing. It replaces a warm connection of another era or with other capabilities. */
-  async openWarm(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
+  async openWarm(
+    want: Pick<WantedConnection, 'profile' | 'era' | 'replacement'>,
+    attempt = new Attempt(),
+  ): Promise<Connection> {
+    const { profile, era } = want;
     const present = this.warm;
     const fits = present !== null && !present.attempt.cancelled && mayFit(present, profile, era);
     if (fits && present.connection?.ready === true) return present.connection;
@@ -57,10 +59,10 @@ export class SessionPool extends PooledConnections {
       if (fits) return present.opening;
       // Wait for the other listing: one warm connection after the other.
       await present.opening.catch(() => {});
-      return this.openWarm(profile, era, attempt);
+      return this.openWarm(want, attempt);
     }
     if (present !== null) void this.#endIdle(present);
-    return this.#open({ key: NO_SESSION, era, tenancy: WARM, profile, connection: null, opening: null, attempt });
+    return this.#open({ ...want, key: NO_SESSION, tenancy: WARM, connection: null, opening: null, attempt });
   }
 
   /** The server's era shows that the warm connection is the one that all clients share: assigns it. */

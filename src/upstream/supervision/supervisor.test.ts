@@ -19,8 +19,9 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import { canTransition } from './state-machine.ts';
-import { Supervisor } from './supervisor.ts';
+import { RESTART_GRACE_MS, Supervisor } from './supervisor.ts';
 
 const refused = () => new GatewayError('NOT_SENT', 'spawn nowhere ENOENT');
 const eager = (name: string) => serverOf(name, { start: 'eager' });
@@ -328,4 +329,35 @@ test('a start requested during a stop follows it, unless another stop came later
   halted();
   await Promise.all([refused, stopped]);
   assert.equal(supervisor.state, 'suspended');
+});
+
+test('a start precedes others for the calls that wait for it, and for no call that a failed server refused before', async () => {
+  const clock = new FakeClock();
+  const attempts: Attempt[] = [];
+  const supervisor = new Supervisor(
+    { server: 'a', local: true, clock, random: stillRandom(), times: { startupMs: 1000 } },
+    {
+      launch: async (attempt) => {
+        attempts.push(attempt);
+        throw refused();
+      },
+      halt: async () => {},
+      moved: () => {},
+    },
+  );
+  const call = { done: false, leftMs: 60_000 };
+  await supervisor.start();
+  assert.equal(supervisor.state, 'failed');
+  supervisor.prioritize(call);
+  await clock.advance(1_000);
+  assert.deepEqual(
+    attempts.map(({ calls }) => calls.size),
+    [0, 0],
+  );
+  const restarted = supervisor.restart();
+  supervisor.prioritize(call);
+  await settled();
+  await clock.advance(RESTART_GRACE_MS);
+  await restarted;
+  assert.deepEqual([...attempts[2]!.calls], [call]);
 });

@@ -34,7 +34,7 @@ interface SupervisorDeps {
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;
 /** A server that was up this long was healthy, even if it was not called. */
-const HEALTHY_AFTER_MS = 10_000;
+export const HEALTHY_AFTER_MS = 10_000;
 /** Minimum time between two attempts that calls trigger before the planned one (F01). */
 const EARLY_ATTEMPT_MS = 5_000;
 
@@ -63,7 +63,7 @@ export class Supervisor {
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
-  /** Calls that wait for the current or due start, or for the one at the end of a restart. */
+  /** Calls that wait for the current start, or for the one at the end of a restart. */
   #calls: WaitingCall[] = [];
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
@@ -126,8 +126,9 @@ export class Supervisor {
     return this.#running?.attempt.waiting ?? this.startingSince !== null;
   }
 
-  /** A call waits for its start, which then precedes background starts. */
+  /** If the call waits for a start, that start precedes background starts. */
   prioritize(call: WaitingCall): void {
+    if (this.#running === null && this.#restarting === null) return;
     this.#calls.push(call);
     this.#running?.attempt.prioritize(call);
   }

@@ -80,6 +80,8 @@ export class DockerTransport extends LineTransport {
   #stopped: Promise<void> | null = null;
   /** Resolves when the container must end at once, whatever reason its end began with. */
   readonly #interrupted = Promise.withResolvers<void>();
+  /** Aborted when an attached container is left. */
+  readonly #left = new AbortController();
 
   constructor(options: DockerTransportOptions) {
     super(options);
@@ -89,7 +91,7 @@ export class DockerTransport extends LineTransport {
   protected async start(): Promise<void> {
     const { server, spec, host, logger } = this.#options;
     try {
-      this.#container = await host.open(server, spec);
+      this.#container = await host.open(server, spec, this.#left.signal);
     } catch (cause) {
       const words = messageOf(cause);
       throw startFailure(server, words.replace(/\.$/, ''), cause);
@@ -147,6 +149,7 @@ export class DockerTransport extends LineTransport {
     if (!stream.destroyed && !stream.writableEnded) stream.end();
     if ('container' in spec.target) {
       stream.destroy();
+      this.#left.abort();
       return;
     }
     const { closeMs, terminateMs } = ladder[how];

@@ -105,7 +105,7 @@ async function send(method: string, path: string, body: unknown, options: CallOp
       redirect: 'error',
       headers: {
         ...(csrf.value === null ? {} : { 'Trunkline-Csrf': csrf.value }),
-        ...(execToken.value === null ? {} : { 'Trunkline-Exec': execToken.value }),
+        ...(execToken.value === null || method === 'GET' ? {} : { 'Trunkline-Exec': execToken.value }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
