@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { runProgram } from './program.ts';
 
 /** In an empty folder of a user whose Cursor has a server with a key, and who answers `y`. */
-async function init(t: TestContext, { dataDir = '', name = 'trunkline.json' }) {
+async function init(t: TestContext, { dataDir = '', name = 'trunkline.json', ownData = false }) {
   const cwd = mkdtempSync(join(tmpdir(), 'trunkline-init-'));
   t.after(() => rmSync(cwd, { recursive: true, force: true }));
   mkdirSync(join(cwd, '.cursor'));
@@ -15,7 +15,8 @@ async function init(t: TestContext, { dataDir = '', name = 'trunkline.json' }) {
   const folder = join(cwd, 'project');
   mkdirSync(folder);
   const printed = { out: '', err: '' };
-  const code = await runProgram(['init', name, '--data-dir', dataDir === '' ? join(cwd, 'data') : dataDir], {
+  const data = ownData ? [] : ['--data-dir', dataDir === '' ? join(cwd, 'data') : dataDir];
+  const code = await runProgram(['init', name, ...data], {
     out: (text) => {
       printed.out += text;
     },
@@ -27,7 +28,7 @@ async function init(t: TestContext, { dataDir = '', name = 'trunkline.json' }) {
     version: '1.2.3',
     ask: async () => 'y',
   });
-  return { code, ...printed, file: join(folder, name), truth: join(cwd, 'data/truth.db') };
+  return { code, ...printed, cwd, file: join(folder, name), truth: join(cwd, 'data/truth.db') };
 }
 
 test('init keeps the secrets of clients out of the file', async (t) => {
@@ -49,4 +50,22 @@ test('init keeps no secrets of a file that cannot be written', async (t) => {
   assert.equal(code, 1);
   assert.match(err, /there is no such folder/);
   assert.ok(!existsSync(truth));
+});
+
+test('init stores the secrets with the gateway of the file that it writes, not of another file there', async (t) => {
+  const { code, err, cwd, file } = await init(t, { name: 'other.json', ownData: true });
+  assert.equal(code, 0, err);
+  const terminal = { env: { HOME: cwd }, cwd: join(cwd, 'project'), version: '1.2.3', ask: null };
+  const listed = { out: '', err: '' };
+  const listing = await runProgram(['check', file], {
+    ...terminal,
+    out: (text) => {
+      listed.out += text;
+    },
+    err: (text) => {
+      listed.err += text;
+    },
+  });
+  assert.equal(listing, 0, listed.err);
+  assert.match(listed.out, /other\.json: ok, 1 server/);
 });

@@ -55,6 +55,15 @@ test('S4.2 an abort signal or a deadline ends the wait and notifies the server; 
   assert.equal(got.length, before);
 });
 
+test('a time limit above the longest timer does not expire at once', async () => {
+  const { open } = recorded();
+  await using channel = await open();
+  const stop = new AbortController();
+  const hanging = channel.send('hold', {}, { signal: stop.signal, timeoutMs: 2 ** 31 });
+  setTimeout(() => stop.abort(), 50);
+  await assert.rejects(hanging, { code: 'CANCELLED' });
+});
+
 test('S4.2 notify expects no reply; the program gets the server’s messages, and its ping is answered', async () => {
   const heard: [string, string][] = [];
   const { open, got } = recorded({ onNotification: (method, params) => heard.push([method, params]) });

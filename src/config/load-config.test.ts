@@ -169,6 +169,18 @@ test('several files are read as one, and a key may be in one of them only', asyn
   assert.deepEqual(await codes({ mcpServers: { one }, log: { level: 'info' } }, { files }), ['TL1404', 'TL1103']);
 });
 
+test('a command after "--" has no name of a server in the file', async () => {
+  const argvCommand = ['npx', '-y', 'One@1.0.0'];
+  const result = await load({ mcpServers: { one } }, { argvCommand });
+  assert.ok(!result.ok);
+  assert.match(
+    result.problems.map(({ code, message }) => `${code} ${message}`).join(),
+    /^TL1404 .*"One".*trunkline\.json/,
+  );
+  const { servers } = await state({ mcpServers: { two: one } }, { argvCommand });
+  assert.deepEqual([...servers.keys()], ['two', 'One']);
+});
+
 test('all errors are reported at once, in the order of the file', async () => {
   const text = `{
   "mcpServers": {

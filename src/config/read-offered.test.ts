@@ -66,6 +66,8 @@ const FILES: readonly (readonly [client: string, file: string])[] = [
   ['amp', '.config/amp/settings.json'],
   ['zed-extensions', 'zed/settings.json'],
   ['root-map', 'servers.json'],
+  ['librechat', 'librechat.yaml'],
+  ['gemini', '.gemini/settings.json'],
   ['own', 'trunkline.yaml'],
 ];
 
@@ -186,6 +188,10 @@ test('a document is read with comments, trailing commas and without its braces, 
     '```json\n{ "mcpServers": { "docs": { "command": "node", "args": ["d.js"] } } }\n```\n',
     '```\n"docs": { "command": "node", "args": ["d.js"] },\n```',
   );
+  same.push(
+    '"docs":\t{\n\t"command": "node",\n\t"args": ["d.js"]\n}\n',
+    '\t"docs" : { /* mine */ "command": "node", "args": ["d.js"] // it\n}',
+  );
   for (const document of same) assert.deepEqual(await definitions({ document }), docs, document);
   const nameless = { document: '{ "command": "node", "args": ["d.js"] }', name: 'docs' };
   assert.deepEqual(await definitions(nameless), docs);
@@ -204,6 +210,26 @@ test('a document is read with comments, trailing commas and without its braces, 
   assert.deepEqual({ ...named.servers[0]!.definition }, { command: 'node', timeoutMs: 30_000 });
   assert.equal(named.servers[0]!.server.name, 'My-Docs');
   assert.deepEqual(named.warnings.map(({ code }) => code).sort(), ['TL1301', 'TL1308', 'TL1403']);
+});
+
+test('a pasted file with settings of one client is read as that client reads it, nulls included', async () => {
+  const gemini = { httpUrl: 'https://g.example/mcp', timeout: 5000, cwd: null };
+  const telemetry = { enabled: true, target: 'local' };
+  const settings = { telemetry, security: { auth: {} }, mcpServers: { gemini } };
+  const google = await read({ document: JSON.stringify(settings) });
+  assert.ok(google.ok, JSON.stringify(google));
+  assert.equal(google.servers[0]!.definition['timeoutMs'], 5000);
+  const theirs = { command: 'x', env: { PRICE: '$HOME' } };
+  const claude = { theme: 'dark', projects: {}, mcpServers: { theirs } };
+  assert.deepEqual(await definitions({ document: JSON.stringify(claude) }), { theirs });
+  const chat =
+    'version: 1.2.8\ncache: true\nendpoints:\n  agents: {}\nmcpServers:\n  chat:\n    command: x\n    timeout: 5000\n';
+  const libre = await read({ document: chat });
+  assert.ok(libre.ok, JSON.stringify(libre));
+  assert.equal(libre.servers[0]!.definition['timeoutMs'], 5000);
+  assert.deepEqual(await definitions({ document: '{ "mcpServers": { "a": { "command": "x", "env": null } } }' }), {
+    a: { command: 'x' },
+  });
 });
 
 test('a document without servers says so at its place; what is left out of one is a warning', async () => {

@@ -52,3 +52,23 @@ test('a server that has no latest version is not said to have no version null', 
   await assert.rejects(found('com.example/x'), { message: `com.example/x has no latest version in ${base}` });
   await assert.rejects(found('com.example/x@2'), { message: `com.example/x has no version 2 in ${base}` });
 });
+
+test('a short name is refused when the registry has more pages, since another server may have it too', async (t) => {
+  const servers = [
+    { name: 'com.example/files', version: '1.0.0', remotes: [{ type: 'sse', url: 'https://x.example/' }] },
+  ];
+  let metadata: object | null = { nextCursor: 'com.example/files:1.0.0', count: 1 };
+  const base = await registry(t, (response, path) => {
+    response.end(JSON.stringify(path.includes('/versions/') ? { server: servers[0] } : { servers, metadata }));
+  });
+  const find = (name: string) => new McpRegistry(base).runnable(name, undefined);
+  await assert.rejects(find('files'), {
+    fault: 'unknown',
+    message: `${base} has too many servers that match "files": write the whole name`,
+  });
+  await find('com.example/files');
+  for (const last of [null, {}, { nextCursor: null }, { nextCursor: '' }]) {
+    metadata = last;
+    await find('files');
+  }
+});

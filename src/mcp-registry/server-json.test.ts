@@ -154,3 +154,38 @@ test('what does not run here is no way: HTTP servers to be started, other kinds,
   ];
   assert.deepEqual(waysOf(server({ packages, remotes: [{ type: 'websocket', url: 'wss://example.com' }] })), []);
 });
+
+test('a named argument with a format takes a value, and a flag with true or false stays a flag', async () => {
+  // The types have only the members that are read.
+  const packageArguments: object[] = [
+    { type: 'named', name: '--root', format: 'filepath' },
+    { type: 'named', name: '--token', isSecret: true },
+    { type: 'named', name: '--region', placeholder: 'eu' },
+    { type: 'named', name: '--strict', format: 'boolean' },
+    { type: 'named', name: '--lax', format: 'boolean' },
+    { type: 'named', name: '--verbose' },
+  ];
+  const packages = [
+    { registryType: 'npm', identifier: 'x', version: '1.0.0', transport: STDIO, packageArguments },
+  ] as Package[];
+  const asked: Record<string, readonly string[] | undefined> = {};
+  const values: Record<string, string> = {
+    root: '/data',
+    token: 't',
+    region: 'us',
+    strict: 'true',
+    lax: 'false',
+    verbose: 'true',
+  };
+  const found = await definitionOf(waysOf(server({ packages }))[0]!, undefined, {
+    async value(name, { choices }) {
+      asked[name] = choices;
+      return [values[name]!];
+    },
+  });
+  assert.deepEqual(found, {
+    command: 'npx',
+    args: ['-y', 'x@1.0.0', '--root', '/data', '--token', 't', '--region', 'us', '--strict', '--verbose'],
+  });
+  assert.deepEqual([asked['root'], asked['verbose']], [undefined, ['true', 'false']]);
+});

@@ -142,6 +142,13 @@ describe('requests of 2026-07-28', () => {
     rejected(request('tools/list', { _meta: { ...META, [VERSION]: '2025-11-25' } }), 400, -32022);
   });
 
+  test('a requested version that is cut within a surrogate pair is echoed well formed', () => {
+    const version = `${'x'.repeat(127)}😀`;
+    const params = { _meta: { ...META, [VERSION]: version } };
+    const { error } = rejected(request('server/discover', params, { 'mcp-method': 'server/discover' }), 400, -32022);
+    assert.deepEqual(error.data, { supported: ['2026-07-28'], requested: `${'x'.repeat(127)}\ufffd` });
+  });
+
   test('proto:H1 a missing or differing header is 400 and -32020', () => {
     const call = { name: 'get', arguments: {} };
     const faults: WireHeaders[] = [

@@ -52,6 +52,19 @@ test('S2.1 each standard failure has its code; the gateway’s own have their da
   });
 });
 
+test('an error text that is cut within a surrogate pair is well formed', () => {
+  const long = `${'x'.repeat(999)}${'😀'.repeat(10)}`;
+  const error = new GatewayError('INVALID_PARAMS', long);
+  for (const { bytes } of [
+    errorAnswer('1', -32602, long, null, 'stateful'),
+    failureAnswer('1', error, 'stateful'),
+    toolFailure('1', error, long),
+  ]) {
+    assert.doesNotMatch(bytes.toString(), /\\ud[89a-f]/i);
+    assert.match(bytes.toString(), /x\ufffd…"/);
+  }
+});
+
 test('a tool failure is a result with isError', () => {
   const message = asScanned(toolFailure('"a"', new GatewayError('TIMEOUT', 'late'), 'Error: late'));
   assert.deepEqual(JSON.parse(message.body.toString()), {

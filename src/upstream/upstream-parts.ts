@@ -13,7 +13,8 @@ import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
 import { asGatewayError, closedError, EraUnsupported } from './connection/failures.ts';
-import { keysOfSession, labelOf, sessionOf, type WantedConnection } from './connection/session-key.ts';
+import type { WantedConnection } from './connection/session-key.ts';
+import { keysOfSession, labelOf, replacementOf, sessionOf, withLevel } from './connection/session-key.ts';
 import { SupportedEras } from './connection/supported-eras.ts';
 import { challengeOf } from './health/failure-class.ts';
 import { ServerHealth } from './health/server-health.ts';
@@ -34,7 +35,7 @@ import { ServerObserver } from './status/server-observer.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervised, Transition } from './supervision/state-machine.ts';
-import { HEALTHY_AFTER_MS, Supervisor } from './supervision/supervisor.ts';
+import { Supervisor } from './supervision/supervisor.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
 
 /** What all servers of a node share. */
@@ -243,10 +244,9 @@ export class UpstreamParts implements PartEvents, Supervised {
       // For a session that all nodes share, the node that opens the next one reports the loss.
       if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
-    // A server that soon drops the replacement too, before it served a call, is started again with back-off.
-    const lasted = connection.use.served || context.deps.clock.wall() - connection.createdAt >= HEALTHY_AFTER_MS;
-    if (reason.kind === 'session_lost' && (want.replacement !== true || lasted))
-      this.#reinitialize({ ...withLevel(want, connection), replacement: true });
+    // A server that drops each new session at once is started again with back-off.
+    const next = reason.kind === 'session_lost' ? replacementOf(want, connection, context.deps.clock.wall()) : null;
+    if (next !== null) this.#reinitialize(next);
     else if (!this.#replaced(want, connection, error)) {
       if (want.tenancy.kind !== 'spare') connections.lost.set(want.key, withLevel(want, connection));
       supervisor.crashed(error, connection.createdAt);
@@ -392,9 +392,4 @@ export class UpstreamParts implements PartEvents, Supervised {
       if (!(error instanceof EraUnsupported)) this.supervisor.crashed(asGatewayError(error, this.context.name));
     });
   }
-}
-
-/** The next connection of the session starts with the log level that the session requested on this one. */
-function withLevel(want: WantedConnection, { logLevel }: Connection): WantedConnection {
-  return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
 }

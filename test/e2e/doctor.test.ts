@@ -145,6 +145,13 @@ test('what a server writes to its standard output beside messages is a warning; 
   assert.deepEqual([wrong.code, /did you mean "chatty"/.test(wrong.err)], [1, true], wrong.err);
 });
 
+test('the name of a server may have a dot', async () => {
+  configured('trunkline.json', { 'web.v2': manySided('web'), other: { command: 'no-such-command' } });
+  const { code, servers } = await report(['web.v2']);
+  rmSync(join(folder, 'trunkline.json'));
+  assert.deepEqual([code, servers.map(({ name }) => name)], [0, ['web.v2']]);
+});
+
 test('the machine: files, ports, the data folder', async () => {
   const busy = createServer().listen(0, '127.0.0.1');
   await new Promise((done) => busy.once('listening', done));

@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { clientApps } from '../../src/app/clients/clients.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { TestAuthority } from '../support/certificates.ts';
 import { saidTo } from '../support/consent.ts';
 import { manySided } from '../support/many-sided.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
@@ -203,12 +204,57 @@ test('link shows the change, asks, and leaves a file that it cannot read as it i
   assert.equal(readFileSync(fileOf('gemini'), 'utf8'), '{ "mcpServers": { "a": }');
   for (const [args, words] of [
     [['link', 'curser'], /did you mean "cursor"/],
+    [['link', 'claude'], /there is no client "claude"; did you mean "claude-code" or "claude-desktop"\?/],
     [['link'], /name a client, or --all; found: cursor, gemini/],
     [['link', 'cursor', '--url', 'localhost:1'], /is not an http or https URL/],
     [['link', 'cursor', '--url', 'http://127.0.0.1:9/mcp'], /nothing answers at/],
   ] as const) {
     const { code, err } = await run(...args);
     assert.ok(code !== 0 && words.test(err), `${args.join(' ')}: ${err}`);
+  }
+});
+
+test('link writes no --url for a client that starts local servers only, and says why', async (t) => {
+  const { fileOf, run, home, env } = machine(t, ['claude-desktop', 'cursor']);
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  t.after(() => gateway.dispose());
+  const { code, out } = await run('link', '--all', '--yes', '--url', gateway.mcpUrl);
+  assert.equal(code, 1);
+  assert.match(out, /Claude Desktop +failed .*: it starts local servers only, so that --url cannot be written for it/);
+  assert.match(out, /Cursor +linked/);
+  assert.equal(readFileSync(fileOf('claude-desktop'), 'utf8'), FILES['claude-desktop']);
+  assert.equal((await run('unlink', 'claude-desktop', '--yes', '--json')).out.includes('nothing to change'), true);
+  // The gateway of this folder is another one: its start screen does not call the client linked.
+  const cwd = join(home, 'project');
+  writeFileSync(join(cwd, 'trunkline.json'), '{ "mcpServers": {} }');
+  const own = startTrunkline(['--port', '0', '--control-port', '0'], { cwd, env });
+  t.after(async () => {
+    own.process.kill();
+    await own.exited;
+  });
+  await saidTo(own, /Connect/);
+  assert.doesNotMatch(own.out, /Linked/);
+  assert.match(own.out, /^ {2}Link +trunkline link --all +\(Claude Desktop, Cursor\)$/m);
+});
+
+test('link before the first start writes the address that the file says', async (t) => {
+  const { fileOf, run, home } = machine(t, ['cursor']);
+  const authority = new TestAuthority();
+  const { cert, key } = authority.issue({ name: 'gateway', hosts: ['127.0.0.3'] });
+  const project = join(home, 'project');
+  writeFileSync(join(project, 'cert.pem'), cert);
+  writeFileSync(join(project, 'key.pem'), key, { mode: 0o600 });
+  const tls = { cert: 'cert.pem', key: 'key.pem' };
+  for (const [settings, url] of [
+    [{ listen: { port: 4999 } }, 'http://127.0.0.1:4999/mcp'],
+    [{ listen: { host: '127.0.0.3' } }, 'http://127.0.0.3:4270/mcp'],
+    [{ listen: { host: '127.0.0.3', port: 4998 }, tls }, 'https://127.0.0.3:4998/mcp'],
+  ] as const) {
+    writeFileSync(join(project, 'trunkline.json'), JSON.stringify({ mcpServers: {}, ...settings }));
+    const { code, err } = await run('link', 'cursor', '--yes');
+    assert.equal(code, 0, err);
+    const { transport } = (await serversIn(fileOf('cursor'))).get('tl')!;
+    assert.equal('url' in transport && transport.url, url, err);
   }
 });
 

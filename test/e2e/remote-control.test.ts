@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,18 +38,18 @@ function prepare(t: TestContext) {
   };
   const tls = { cert: file('server.pem', server.cert), key: file('server.key', server.key) };
   const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => trunkline(args, { cwd: folder, env });
-  return { files, tls, run };
+  return { files, tls, run, folder };
 }
 
 /** A gateway whose control listener is open to other machines. */
 async function start(t: TestContext, control: { readonly mutual?: true; readonly [setting: string]: unknown }) {
-  const { files, tls, run } = prepare(t);
+  const { files, tls, run, folder } = prepare(t);
   const { mutual, ...rest } = control;
   const settings = { host: '0.0.0.0', ...rest, tls: { ...tls, ...(mutual === true ? { clientCa: files.ca } : {}) } };
   const config = { mcpServers: { one: manySided('one') }, control: settings };
   const gateway = await RunningGateway.start({ config, env: { CONTROL_TOKEN: TOKEN } });
   t.after(() => gateway.dispose());
-  return { gateway, url: await controlUrl(gateway), files, run };
+  return { gateway, url: await controlUrl(gateway), files, run, folder };
 }
 
 /** For other machines. */
@@ -124,6 +124,20 @@ test('the start warns of a control API that is open to other machines only if it
     run.process.kill('SIGTERM');
     await run.exited;
   }
+});
+
+test('remove with --server touches nothing below the current folder', async (t) => {
+  const { gateway, url, files, run, folder } = await start(t, { token: '${env:CONTROL_TOKEN}' });
+  const good = ['--server', url, '--ca', files.ca, '--token-file', files.token];
+  const data = ['--data-dir', join(gateway.folder, 'data')];
+  const added = await run(['add', 'away', 'http://127.0.0.1:9/mcp', '--no-wait', ...data]);
+  assert.equal(added.code, 0, added.err);
+  const own = join(folder, 'bundles', 'away', 'of-mine');
+  mkdirSync(own, { recursive: true });
+  const removed = await run(['remove', 'away', ...good]);
+  assert.equal(removed.code, 0, removed.err);
+  assert.match(removed.out, /^removed away/);
+  assert.ok(existsSync(own));
 });
 
 test('what is wrong with --server is said with what to do', async (t) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -241,4 +241,18 @@ test('-e passes a variable to the command of the start line; what is withheld is
     const { code, err } = await trunkline([...PORTS, ...other, ...args], { cwd: folder, env });
     assert.deepEqual([code, says.test(err)], [1, true], err);
   }
+});
+
+test('a line of gateway.log that was cut is shown as it is', async (t) => {
+  const { folder, run } = place(t);
+  mkdirSync(join(folder, 'data'), { mode: 0o700 });
+  const whole = '{"time":"2026-01-02T03:04:05.678Z","level":"info","event":"drained"}';
+  const cut = '{"time":"2026-01-02T03:04:06.000Z","lev';
+  writeFileSync(join(folder, 'data', 'gateway.log'), `${cut}\u001b[31m\n${whole}\n`);
+  const { code, out, err } = await run('logs');
+  assert.equal(code, 4, err);
+  const [first, second] = out.split('\n');
+  assert.ok(first?.startsWith(cut) && !first.includes('\u001b'), out);
+  assert.match(second!, /03:04:05\.678 .*drained/);
+  assert.match((await run('logs', '--json')).out, /"lev/);
 });

@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { createGateway } from '../../src/index.ts';
 import { ProtectedServer } from '../fixtures/oauth/protected-server.ts';
 import { addressIn, enterCode, redirectedTo, saidTo, signIn } from '../support/consent.ts';
+import { PersonTerminal } from '../support/person-terminal.ts';
 import type { Json } from '../support/raw-http.ts';
 import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -52,6 +53,20 @@ describe('a user signs in to a server with a real browser and a real authorizati
     assert.equal((await run('logout', 'web')).code, 1);
     const other = await run('logout', 'web', '--principal', 'anonymous');
     assert.match(other.err, /there is no credential for web of anonymous; trunkline connections lists them/);
+  });
+
+  test('login in a terminal ends after the browser has come back, without Enter', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'trunkline-sign-in-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const data = ['--data-dir', join(folder, 'data')];
+    assert.equal((await trunkline(['add', 'web', server.url, ...data], { cwd: folder })).code, 0);
+    const words = ['login', 'web', '--no-browser', ...data];
+    const script = (line: string): string => `${line}; echo "ended with $?"`;
+    const terminal = await PersonTerminal.open(words, { cwd: folder, columns: 2000, rows: 30, script });
+    t.after(() => terminal.end());
+    const seen = await terminal.sees(/^ {2}http\S+$[\s\S]*paste the address/m);
+    await signIn(/^ {2}(http\S+)$/m.exec(seen)![1]!, 'You are signed in to web');
+    assert.match(await terminal.sees(/ended with \d+/), /signed in\n {2}web {2}connected[\s\S]*ended with 0/);
   });
 
   test('fault:F20 proto:T2 a running gateway: 32 calls with an expired token are one renewal, and no token shows', async (t) => {

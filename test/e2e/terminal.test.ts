@@ -238,3 +238,20 @@ test('the end leaves the cursor below one last line', async (t) => {
   await terminal.end();
   assert.match((await terminal.lines()).join('\n'), /\n {2}stopped$/);
 });
+
+test('Ctrl-D at a question is an empty answer, and Ctrl-C ends the process by SIGINT', async (t) => {
+  const inputs = [{ id: 'one', type: 'promptString', description: 'Token one', password: true }];
+  const files = place(t, { inputs, servers: { a: { ...HANGS, start: 'lazy', env: { TOKEN: '${input:one}' } } } });
+  const script = (line: string): string => `${line}; echo "ended with $?"`;
+  const left = await open(t, files, { script });
+  await left.sees(/Token one \(one\):$/);
+  left.type('\x03');
+  const ended = await left.sees(/ended with \d+/);
+  assert.match(ended, /ended with 130/);
+  assert.doesNotMatch(ended, /error|Abort/);
+  const empty = await open(t, files, { script });
+  await empty.sees(/Token one \(one\):$/);
+  empty.type('\x04');
+  const text = await empty.sees(/Servers|ended with/);
+  assert.doesNotMatch(text, /internal error|Abort/);
+});

@@ -49,3 +49,34 @@ test('a TOML file with both kinds of line ends keeps every other line as it is',
   assert.equal(withEntry(text, TOML, 'trunkline', null), 'a = 1\r\n[tui]\ntheme = "dark"\r\n# end');
   assert.throws(() => withEntry('mcp_servers = { trunkline = { url = "u" } }', TOML, 'trunkline', null), NotEditable);
 });
+
+test('an object that has only comments keeps them, and they stay when the entry is removed', () => {
+  const json = { syntax: 'json', container: ['mcpServers'] } as const;
+  for (const comment of ['// mine', '/* mine */']) {
+    for (const text of [`{\n  ${comment}\n}\n`, `{\n  "mcpServers": {\n    ${comment}\n  }\n}\n`]) {
+      const linked = withEntry(text, json, 'trunkline', entry);
+      assert.ok(linked.includes(comment), linked);
+      assert.deepEqual(entryIn(linked, json, 'trunkline'), entry, linked);
+      assert.ok(withEntry(linked, json, 'trunkline', null).includes(comment));
+    }
+  }
+  assert.equal(withEntry('{ "mcpServers": { } }', json, 'a', {}), '{ "mcpServers": {\n    "a": {}\n  } }');
+});
+
+test('a YAML key without a value gets the entry; one with a value of another kind is refused and stays', () => {
+  for (const layout of [YAML, LIST]) {
+    for (const text of ['extensions:\n', '# mine\nextensions: # none yet\nother: 1\n', 'extensions: null\n']) {
+      const linked = withEntry(text, layout, 'trunkline', entry);
+      assert.deepEqual(entryIn(linked, layout, 'trunkline'), entry, linked);
+      assert.ok(!text.includes('other') || /# mine\n[\s\S]*other: 1/.test(linked), linked);
+    }
+    const expected = new RegExp(`extensions is no ${layout === LIST ? 'list' : 'map'}`);
+    const other = layout === LIST ? '{ a: { url: u } }' : '[a, b]';
+    for (const value of ['none', '5', other, '*some'])
+      assert.throws(
+        () => withEntry(`x: &some {}\nextensions: ${value}\n`, layout, 'trunkline', entry),
+        (error: Error) => error instanceof NotEditable && expected.test(error.message),
+        value,
+      );
+  }
+});

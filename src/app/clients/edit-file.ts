@@ -218,7 +218,8 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
     return withFinalNewline(text) + stringifyYaml(nested(container, isList ? [{ name, ...entry }] : { [name]: entry }));
   if (!isMap(document.contents)) throw new NotEditable('it is no map of keys');
   const node = document.getIn(container, true);
-  if (isScalar(node) && node.value !== null)
+  const isFitting = isList ? isSeq(node) : isMap(node);
+  if (node !== undefined && !isFitting && !(isScalar(node) && node.value === null))
     throw new NotEditable(`${container.join('.')} is no ${isList ? 'list' : 'map'}`);
   const items = isMap(node) || isSeq(node) ? node.items : [];
   const at = items.findIndex(
@@ -238,7 +239,7 @@ function yamlWith(text: string, layout: Layout, name: string, entry: object | nu
     }
   }
   if (entry === null) document.deleteIn([...container, isList ? at : name]);
-  else if (isList ? !isSeq(node) : !isMap(node))
+  else if (!isFitting)
     document.setIn(container, document.createNode(isList ? [{ name, ...entry }] : { [name]: entry }));
   else
     document.setIn(

@@ -63,3 +63,11 @@ test('S3.8 S3.10 the program stops, suspends and resumes a server', async () => 
   for (const call of [gateway.stopServer, gateway.suspendServer, gateway.resumeServer])
     await assert.rejects(call.call(gateway, 'nowhere'), { code: 'INVALID_PARAMS' });
 });
+
+test('a call with a time limit above the longest timer does not expire at once', async () => {
+  await using gateway = await opened({ servers: { slow: FOUR_SERVERS.mcpServers.everything } });
+  const options = { timeoutMs: 2 ** 31 };
+  const args = { duration: 0.3, steps: 1 };
+  const { content } = await gateway.callTool('slow__trigger-long-running-operation', args, options);
+  assert.match(JSON.stringify(content), /completed/);
+});

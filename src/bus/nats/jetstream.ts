@@ -175,7 +175,7 @@ const RAISE_AGAIN_MS = 60_000;
 
 /**
  * Raises the replicas of streams with fewer than intended: at the start, JetStream may not know all servers yet. Tries again on
- * each `look`, on each connection and every minute.
+ * each connection and every minute.
  */
 export class StreamReplicas {
   readonly #deps: Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'>;
@@ -199,6 +199,8 @@ export class StreamReplicas {
       this.#few.delete(config.name);
       return;
     }
+    // Of known ones the retry is pending.
+    if (this.#few.has(config.name)) return;
     this.#few.add(config.name);
     void this.#raiseAll();
   }

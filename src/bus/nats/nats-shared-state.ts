@@ -107,10 +107,14 @@ export class NatsBucket implements Bucket {
     this.tombstones = new Tombstones(this.stream, this.subject('>'));
   }
 
-  readIncarnation(): Promise<string> {
-    // Only opening the bucket shows that another node has recreated it; a read does not.
-    this.#opening = null;
-    return this.withStream('read', async () => this.incarnation);
+  /** Only opening the bucket shows that another node has recreated it. Other operations do not wait for that. */
+  async readIncarnation(): Promise<string> {
+    try {
+      await this.#open();
+    } catch (error) {
+      throw stateFailure(error, 'read');
+    }
+    return this.incarnation;
   }
 
   subject(key: string): string {

@@ -98,7 +98,12 @@ export class ControlClient {
       this.#ask ??= tls === undefined ? Promise.resolve(fetch) : fetchWith(tls);
       const ask = await this.#ask;
       // Behind a proxy the control API may have a path prefix.
-      return await ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
+      const send = () => ask(new URL(path.replace(/^\//, ''), instance.controlUrl), { method, headers, body, signal });
+      const response = await send();
+      if (response.status !== 408) return response;
+      // The request met the end of an idle connection, unread (RFC 9110 §15.5.9).
+      await response.body?.cancel();
+      return await send();
     } catch (error) {
       throw this.#connectionError(method, error);
     }

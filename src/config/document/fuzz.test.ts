@@ -109,6 +109,7 @@ const HOSTILE: readonly [name: string, file: string, text: () => string][] = [
   ['too many keys', 'a.toml', () => 'a = 1\n'.repeat(M / 6)],
   ['a dotted key', 'a.toml', () => `a${'.a'.repeat(M / 2 - 10)} = 1`],
   ['blanks', 'a.toml', () => `a${' '.repeat(M - 10)}= 1`],
+  ['long lines', 'a.toml', () => `${'x'.repeat(4095)}\n`.repeat(M / 4096)],
   ['tables', 'a.toml', () => '[[a]]\n'.repeat(49_000)],
   ['nested inline tables', 'a.toml', () => `a = ${'{a='.repeat(100_000)}`],
 ];

@@ -96,3 +96,33 @@ for (const [client, file, cwd] of CASES) {
     assert.deepEqual(shown(result, dir), JSON.parse(readFileSync(golden, 'utf8')));
   });
 }
+
+test('null in a file of a client is a value that is not set, and an error in our own', async () => {
+  const server = { command: 'x', args: null, env: { A: '1', B: null }, cwd: null, timeout: null, url: null };
+  const load = (label: string, content: object) =>
+    loadConfig({ inline: [{ label, text: JSON.stringify(content) }], cwd: '/srv', env: ENV, strict: true });
+  const read = await load('/srv/.cursor/mcp.json', { mcpServers: { one: server } });
+  assert.ok(read.ok, JSON.stringify(read));
+  const { transport } = read.state.servers.get('one')!;
+  assert.ok(transport.type === 'stdio');
+  assert.deepEqual([transport.args, { ...revealed(transport.env) }], [[], { A: '1' }]);
+  const own = await load('/srv/trunkline.json', { mcpServers: { one: { command: 'x', args: null, cwd: null } } });
+  assert.ok(!own.ok);
+  assert.deepEqual(
+    own.problems.map(({ code }) => code),
+    ['TL1302', 'TL1302'],
+  );
+});
+
+test('npx trunkline@1.2.3 stdio is this gateway, and a server with another program is not', async () => {
+  const mcpServers = {
+    versioned: { command: 'npx', args: ['-y', 'trunkline@1.2.3', 'stdio'] },
+    latest: { command: 'npx', args: ['trunkline@latest', 'stdio', 'a.json'] },
+    other: { command: 'npx', args: ['trunkline-tools@1.2.3', 'stdio'] },
+    scoped: { command: 'npx', args: ['@trunkline/x@1', 'stdio'] },
+  };
+  const text = JSON.stringify({ mcpServers });
+  const loaded = await loadConfig({ inline: [{ label: '/srv/.mcp.json', text }], cwd: '/srv', env: ENV });
+  assert.ok(loaded.ok, JSON.stringify(loaded));
+  assert.deepEqual([...loaded.state.servers.keys()], ['other', 'scoped']);
+});

@@ -181,14 +181,14 @@ function isOurs(
   );
 }
 
-/** Settings of Gemini CLI, which no other client has beside `mcpServers`. */
+/** Settings of Gemini CLI, which no client but Claude Code has beside `mcpServers`; that one has `projects` too. */
 const GEMINI_SETTINGS = ['security', 'general', 'ui', 'tools', 'context', 'theme', 'selectedAuthType'];
 
 /** The client of a file at any path, if the file has content that only this client writes. */
 function clientFromContent(root: ObjectNode): 'continue' | 'gemini' | 'librechat' | 'opencode' | null {
   const has = (key: string): boolean => child(root, key) !== undefined;
   if (has('mcpServers') && has('endpoints')) return 'librechat';
-  if (has('mcpServers') && GEMINI_SETTINGS.some(has)) return 'gemini';
+  if (has('mcpServers') && !has('projects') && GEMINI_SETTINGS.some(has)) return 'gemini';
   const schema = child(root, 'schema');
   // A block has a schema version and a list of servers.
   if (isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array') return 'continue';

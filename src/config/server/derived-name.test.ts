@@ -12,6 +12,10 @@ const COMMANDS: readonly [command: string, name: string][] = [
   ['python3 -m my_server', 'my_server'],
   ['/usr/bin/mcp-proxy', 'proxy'],
   ['docker run -i --rm mcp/fetch', 'fetch'],
+  ['docker run -i --rm -e NAME ghcr.io/example/server-github:1.2.3 --flag', 'github'],
+  ['docker run -i -e NAME=value --name=x -v /a:/b --network host example/files:latest', 'files'],
+  ['/usr/bin/podman run --rm -it --env NAME localhost:5000/weather', 'weather'],
+  ['dnx Example.Weather@2.0.0 --yes', 'Example.Weather'],
   ['server', 'server'],
   ['npx', 'npx'],
 ];

@@ -127,7 +127,8 @@ export class Tasks implements TaskEvents {
     const find = () => this.ids.find(taskId.value, client, endpoint);
     const found = find();
     const { table } = this.#parts;
-    const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, listed(true) !== null);
+    const run = (record: ReturnType<typeof find>) =>
+      this.#run(record, taskId, exchange, endpoint, listed(true) !== null);
     // Another session of the caller may have a task of this id, and that of this session may not be in memory.
     if ((isKnown(found) && found.sessionId === client.sessionId) || !table.shared) return run(found);
     const look = () => table.lookUp(find, isKnown);

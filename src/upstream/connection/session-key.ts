@@ -86,8 +86,33 @@ export interface WantedConnection {
   readonly key: string;
   readonly tenancy: Tenancy;
   readonly profile: ClientProfile;
-  /** It replaces a connection whose session the server dropped. */
-  readonly replacement?: true;
+  /** How many connections in a row, up to this one, it replaces whose session the server dropped at once. */
+  readonly dropped?: number;
+}
+
+/** Sessions in a row that a server may drop at once. */
+const MAX_DROPPED = 5;
+const AT_ONCE_MS = 1_000;
+
+interface DroppedConnection {
+  readonly use: { readonly served: boolean };
+  readonly createdAt: number;
+  readonly logLevel: string | null;
+}
+
+/** What replaces a connection whose session was dropped `now` (wall clock); null if the server drops each one unused. */
+export function replacementOf(want: WantedConnection, lost: DroppedConnection, now: number): WantedConnection | null {
+  const isFirst = lost.use.served || now - lost.createdAt >= AT_ONCE_MS;
+  const dropped = isFirst ? 0 : (want.dropped ?? 0) + 1;
+  return dropped > MAX_DROPPED ? null : { ...withLevel(want, lost), dropped };
+}
+
+/** The next connection of the session starts with the log level that the session requested on this one. */
+export function withLevel(
+  want: WantedConnection,
+  { logLevel }: { readonly logLevel: string | null },
+): WantedConnection {
+  return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
 }
 
 /** Key of the connection that all clients share, by era: a server may speak both. */

@@ -46,7 +46,7 @@ export class SessionPool extends PooledConnections {
 
   /** A connection without an owner, for listing. It replaces a warm connection of another era or with other capabilities. */
   async openWarm(
-    want: Pick<WantedConnection, 'profile' | 'era' | 'replacement'>,
+    want: Pick<WantedConnection, 'profile' | 'era' | 'dropped'>,
     attempt = new Attempt(),
   ): Promise<Connection> {
     const { profile, era } = want;

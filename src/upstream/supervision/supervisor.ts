@@ -34,7 +34,7 @@ interface SupervisorDeps {
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;
 /** A server that was up this long was healthy, even if it was not called. */
-export const HEALTHY_AFTER_MS = 10_000;
+const HEALTHY_AFTER_MS = 10_000;
 /** Minimum time between two attempts that calls trigger before the planned one (F01). */
 const EARLY_ATTEMPT_MS = 5_000;
 
