@@ -329,7 +329,7 @@ export class NatsWatch {
         });
         if (live()) this.#running = { consumer, messages, first };
         else messages.stop();
-        void this.#followStream(messages.status(), created, live);
+        this.#followStream(messages.status(), created, live).catch(() => {});
       } finally {
         if (this.#running?.consumer !== consumer) consumer.delete().catch(() => {});
       }
