@@ -115,8 +115,11 @@ export function clientsByLink(
   readonly others: readonly ClientApp[];
 } {
   const links = linksOf(input);
-  const { linked = [], others = [] } = Object.groupBy(clientsHere(input.terminal.env).filter(isInstalled), ({ id }) =>
-    (links.get(id)?.url ?? mcpUrl) === mcpUrl && links.get(id) !== null ? 'linked' : 'others',
-  );
+  const isLinked = ({ id }: ClientApp): boolean => {
+    const known = links.get(id);
+    return known !== null && (known.url ?? mcpUrl) === mcpUrl;
+  };
+  const installed = clientsHere(input.terminal.env).filter(isInstalled);
+  const { linked = [], others = [] } = Object.groupBy(installed, (one) => (isLinked(one) ? 'linked' : 'others'));
   return { linked, others };
 }
