@@ -89,3 +89,13 @@ test('an error of the reader of a stream is not taken for the end of the gateway
   await broken.stream('/api/v1/live', signal, (data) => void seen.push(data));
   assert.deepEqual(seen, ['1']);
 });
+
+test('a request that met the end of an idle connection, unread, is sent once more', async (t) => {
+  const statuses = [408, 200, 408, 408];
+  let received = 0;
+  const client = await clientOf(t, (response) => response.writeHead(statuses[received++]!).end('{}'));
+  assert.equal(await client.post('/api/v1/calls', '{}'), '{}');
+  assert.equal(received, 2);
+  await failure(client.post('/api/v1/calls', '{}'));
+  assert.equal(received, 4);
+});
