@@ -1,4 +1,5 @@
 import type { Bucket } from '../bus/shared-state.ts';
+import { every } from '../model/clock.ts';
 import type { ClusterDeps } from './cluster-deps.ts';
 
 /** How long tombstones are kept at least. */
@@ -16,21 +17,10 @@ export function atFirstNode(
   failed: string,
   task: () => Promise<void>,
 ): () => void {
-  let ended = false;
-  let stop = (): void => {};
-  const run = async (): Promise<void> => {
+  return every(clock, everyMs, async () => {
     const first = [...nodes.others()].every(({ peer }) => peer > bus.peer);
     if (first) await task().catch((error) => logger.debug(failed, { error: String(error) }));
-    if (!ended) later();
-  };
-  const later = (): void => {
-    stop = clock.after(everyMs, () => void run());
-  };
-  later();
-  return () => {
-    ended = true;
-    stop();
-  };
+  });
 }
 
 /** Removes old tombstones from the bucket, on one node. Returns a function to stop. */

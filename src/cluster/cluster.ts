@@ -1,5 +1,4 @@
-import type { Message } from '../model/message.ts';
-import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import { ThrottledTask } from '../model/throttled-task.ts';
 import type { Served } from './calls/attempts.ts';
@@ -48,7 +47,7 @@ export interface ClusterListener {
 
 /** This node's part in the cluster. */
 export class Cluster implements ThisNode, SideReceiver, PublicCalls {
-  readonly upstreams: Upstreams;
+  readonly upstreams: ClusterUpstreams;
   readonly events: UpstreamEvents;
   readonly ownership: ProcessOwnership;
   readonly upstreamSessions: ClusterUpstreamSessions;
@@ -71,7 +70,6 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   readonly #servers: OwnServers;
   readonly #messages: SideMessages;
   readonly #consumers = new ConsumerNodes();
-  readonly #router: ClusterUpstreams;
   readonly #served: ServedCalls;
 
   constructor(parts: ClusterParts) {
@@ -99,7 +97,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#servers = new OwnServers(deps, this.#self, this.known, this.#owned, this.events);
     this.streams = new StreamRouter(this.#messages, this.peers, deps);
     this.clients = new ClientsElsewhere(deps, this.peers, leases, this.streams);
-    this.#router = new ClusterUpstreams({
+    this.upstreams = new ClusterUpstreams({
       deps,
       events: this.events,
       self: this.#self,
@@ -110,8 +108,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       messages: this.#messages,
       consumers: this.#consumers,
     });
-    this.upstreams = this.#router;
-    this.#served = new ServedCalls(deps, this.#self, this.#router.calls, this.#consumers, this);
+    this.#served = new ServedCalls(deps, this.#self, this.upstreams.calls, this.#consumers, this);
     this.ownership = new ProcessOwnership(claims, this.#self, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions(deps, claims, this.#self, this.peers, this.known);
     this.#messages.receive(this.streams, this);
@@ -127,7 +124,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Why load balancers should not send new calls to this node; null if they may. */
   get notReady(): string | null {
-    return this.#self.notReady ?? this.#router.initialSync.notReady;
+    return this.#self.notReady ?? this.upstreams.initialSync.notReady;
   }
 
   /** Why this node serves only calls that need no owner; null if it serves all calls. */
@@ -153,13 +150,13 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lease.start();
     void this.#self.watch(this.peers);
     this.#owned.start();
-    this.#router.initialSync.begin(this.#updating);
+    this.upstreams.initialSync.begin(this.#updating);
   }
 
   /** Waits at most `waitMs` for the lease, then for the first reading, at most until 5 s after the start. */
   async joined(waitMs: number): Promise<void> {
     await this.#self.joined(waitMs);
-    await this.#router.initialSync.started;
+    await this.upstreams.initialSync.started;
   }
 
   /** Accepts no new work. Serves owned processes until they are handed over, or until `close`. */
@@ -193,7 +190,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
       owned: this.#owned.claims.size,
       takenOver: this.#owned.claims.takenOver,
       servedForOthers: this.#served.count,
-      servedByOthers: this.#router.calls.sentElsewhere,
+      servedByOthers: this.upstreams.calls.sentElsewhere,
     };
   }
 
@@ -209,7 +206,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   get view(): NodeView {
     const { node, bus, version, addresses = [] } = this.#deps;
     const crowded = this.#servers.full;
-    const unready = this.#self.unready || this.#router.initialSync.notReady !== null;
+    const unready = this.#self.unready || this.upstreams.initialSync.notReady !== null;
     return {
       id: node,
       peer: bus.peer,
@@ -280,14 +277,14 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
     this.#lost.add(gone, had, left);
     this.known.changed(had?.keys() ?? [], peer);
     // Before the routing table is updated, because it looks up which clients the node served.
-    if (!left) this.#router.nodeSilent(peer);
+    if (!left) this.upstreams.nodeSilent(peer);
     this.#consumers.lost(peer);
     // Perhaps only this node lost it, and the node does not announce its clients again.
     this.#deps.clock.after(left ? 0 : FORGET_MS, () => {
       if (this.peers.get(peer) === null) this.#consumers.forget(peer);
     });
     this.clients.subscriptions.nodeGone(peer);
-    this.#router.calls.gone(peer);
+    this.upstreams.calls.gone(peer);
     this.#servers.look();
     this.upstreamSessions.streams.gone(peer);
     // After a pause this node loses all other nodes in one check: update once for all of them.
@@ -309,7 +306,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   rejoined(): void {
-    this.#router.calls.renew();
+    this.upstreams.calls.renew();
     this.#lost.awaitAllAgain();
   }
 
@@ -336,7 +333,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   #update(): void {
     const { servers, definitionsChanged } = this.known.update();
-    this.#router.refresh(servers);
+    this.upstreams.refresh(servers);
     if (definitionsChanged) for (const listener of this.#listeners) listener.serversChanged?.();
   }
 
@@ -345,11 +342,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
   }
 
   released(sessionId: string): void {
-    this.#router.released(sessionId);
-  }
-
-  clientMessage(sessionId: string, message: Message): void {
-    this.#deps.downstream.fromElsewhere(sessionId, message);
+    this.upstreams.released(sessionId);
   }
 
   drainAsked(): void {
@@ -362,7 +355,7 @@ export class Cluster implements ThisNode, SideReceiver, PublicCalls {
 
   /** Called after the servers of this node have stopped, so that other nodes can take over its claims at once. */
   async close(): Promise<void> {
-    this.#router.initialSync.close();
+    this.upstreams.initialSync.close();
     this.#self.drain();
     await this.#servers.handover.close();
     await this.#lease.close();

@@ -43,9 +43,7 @@ export class LruMap<Value, Key = string> {
   }
 
   deleteWhere(matches: (value: Value, key: Key) => boolean): void {
-    for (const half of [this.#old, this.#recent]) {
-      for (const [key, value] of half) if (matches(value, key)) half.delete(key);
-    }
+    for (const [key, value] of this.entries()) if (matches(value, key)) this.delete(key);
   }
 
   replace(before: Value, after: Value): void {

@@ -100,6 +100,23 @@ export function pause(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => void (clock.waits ?? clock).after(ms, resolve));
 }
 
+/** Runs `task` again and again, `everyMs` after the previous run has ended; it must not reject. Returns a function to stop. */
+export function every(clock: Clock, everyMs: number, task: () => unknown): () => void {
+  let ended = false;
+  let stop = (): void => {};
+  const arm = (): void => {
+    stop = clock.after(everyMs, async () => {
+      await task();
+      if (!ended) arm();
+    });
+  };
+  arm();
+  return () => {
+    ended = true;
+    stop();
+  };
+}
+
 /** Resolves with the result of `work`, or of `late` if `work` takes longer; the result of `work` is ignored then. */
 export async function withTimeout<T, L>(clock: Clock, ms: number, work: Promise<T>, late: () => L): Promise<T | L> {
   let disarm = (): void => {};

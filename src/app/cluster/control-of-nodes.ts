@@ -64,27 +64,18 @@ export function serveNodes(bus: Bus, plane: ControlPlane, logger: Logger): { clo
 async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): Promise<void> {
   const { operation: id, name, query, body } = JSON.parse(serving.payload.toString()) as ForwardedRequest;
   const operation = OPERATIONS.find((one) => one.id === id);
-  if (operation === undefined) {
-    serving.answer(packed(404, '{"error":{"code":"operation_unknown","message":"this node is of an older version"}}'));
-    return;
-  }
-  if (operation.runsAt === 'this-node') {
-    serving.answer(
-      packed(
-        400,
-        '{"error":{"code":"node_not_allowed","message":"this operation runs only at the node that is asked"}}',
-      ),
-    );
-    return;
-  }
+  const refuse = (status: number, code: string, message: string): void =>
+    serving.answer(packed(status, JSON.stringify({ error: { code, message } })));
+  if (operation === undefined) return refuse(404, 'operation_unknown', 'this node is of an older version');
+  if (operation.runsAt === 'this-node')
+    return refuse(400, 'node_not_allowed', 'this operation runs only at the node that is asked');
   const gone = new AbortController();
   serving.onCancel = () => gone.abort();
-  const caller = { exec: false };
   const request = {
     name,
     query: new URLSearchParams(query),
     body: Buffer.from(body),
-    caller,
+    caller: { exec: false },
     lastEventId: null,
     session: null,
     secure: false,

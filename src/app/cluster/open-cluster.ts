@@ -32,17 +32,10 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
  * (F28). Logs the failure, or what the server lacks.
  */
 export async function openNats(
-  {
-    name: cluster,
-    node,
-    servers,
-    credentials,
-    tls,
-    secrets,
-    streamCopiesBytes: maxBytes,
-  }: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
+  settings: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
   logger: Logger,
 ): Promise<Messenger> {
+  const { name: cluster, node, servers, credentials, tls, secrets, streamCopiesBytes: maxBytes } = settings;
   const { core, jetStream } = await loadNats();
   const name = `trunkline ${node ?? hostname()}`;
   const wire = new NatsWire(core, { servers, name, cluster, credentials, tls }, systemClock);

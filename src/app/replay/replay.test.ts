@@ -25,7 +25,7 @@ function serving(result: (method: string) => string): { readonly downstream: Dow
         if (id !== undefined) output.write(`{"jsonrpc":"2.0","id":${id},"result":${result(method)}}\n`);
       }
     });
-    return { closed: new Promise<void>((done) => input.once('end', done)) };
+    return { closed: new Promise<void>((done) => input.once('end', done)), close: () => {} };
   };
   return { downstream: { stdio } as unknown as Downstream };
 }

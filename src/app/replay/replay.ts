@@ -1,10 +1,9 @@
-import { PassThrough } from 'node:stream';
 import type { Downstream } from '../../downstream/downstream.ts';
 import { OPERATOR } from '../../model/client-profile.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import type { Difference, Replay, ReplayOptions } from '../../model/recordings.ts';
 import { PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
-import { MAX_INPUT_ROUNDS } from '../local-client.ts';
+import { type LocalClient, localClient, MAX_INPUT_ROUNDS } from '../local-client.ts';
 import {
   type Conversation,
   inputRequests,
@@ -186,27 +185,20 @@ class ReplayWire {
   /** Recorded requests that the server has made again, and requests that are not in the recording. */
   readonly asked = new Set<RecordedAsk>();
   readonly unknown: { readonly method: string; readonly params: ExactJson }[] = [];
-  readonly #input = new PassThrough();
+  readonly #client: LocalClient;
   readonly #open = new Map<number, (answer: ExactObject) => void>();
   readonly #asks: readonly RecordedAsk[];
   /** Requests that the recorded client got for any of its servers. */
   readonly #elsewhere: readonly RecordedAsk[];
   #changed: { readonly method: string; readonly before: ExactObject; readonly after: ExactObject }[] = [];
   #count = 0;
-  #rest = '';
 
   constructor(downstream: Downstream, server: string, { asks, elsewhere }: Conversation) {
     this.#asks = asks;
     this.#elsewhere = elsewhere;
-    const output = new PassThrough();
-    const handler = downstream.stdio({
-      input: this.#input,
-      output,
-      principal: OPERATOR,
-      endpoint: serverEndpoint(server),
-    });
-    output.setEncoding('utf8').on('data', (text: string) => this.#take(text));
-    void handler.closed.then(() => {
+    const received = (line: string): void => this.#message(readAnswer(line));
+    this.#client = localClient(downstream, OPERATOR, serverEndpoint(server), received);
+    void this.#client.closed.then(() => {
       this.closed = true;
       for (const answered of this.#open.values()) answered(STOPPED);
     });
@@ -221,7 +213,7 @@ class ReplayWire {
   }
 
   send(message: ExactObject): void {
-    this.#input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+    this.#client.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
   }
 
   /** Resolves with the answer after the rounds of input that the server requests; after too many, with its last request. */
@@ -250,13 +242,7 @@ class ReplayWire {
 
   close(): void {
     this.closed = true;
-    this.#input.end();
-  }
-
-  #take(text: string): void {
-    const lines = (this.#rest + text).split('\n');
-    this.#rest = lines.pop()!;
-    for (const line of lines) this.#message(readAnswer(line));
+    this.#client.close();
   }
 
   #message(message: ExactObject | string): void {

@@ -4,26 +4,13 @@ import { type ClientText, clientOf, clientText } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 
-/** The options of `Exchange` that the serving node applies too. */
-export interface ForwardedOptions {
-  readonly takesInputRequired: boolean;
-  readonly sealsInput: boolean;
-  readonly beginsTask: boolean;
-  readonly waitsForTask: boolean;
-}
+const OPTIONS = ['takesInputRequired', 'sealsInput', 'beginsTask', 'waitsForTask'] as const;
 
-export function forwardedOptionsOf({
-  takesInputRequired,
-  sealsInput,
-  beginsTask,
-  waitsForTask,
-}: Exchange): ForwardedOptions {
-  return {
-    takesInputRequired,
-    sealsInput: sealsInput === true,
-    beginsTask: beginsTask === true,
-    waitsForTask: waitsForTask === true,
-  };
+/** The options of `Exchange` that the serving node applies too. */
+export type ForwardedOptions = Readonly<Record<(typeof OPTIONS)[number], boolean>>;
+
+export function forwardedOptionsOf(exchange: Exchange): ForwardedOptions {
+  return Object.fromEntries(OPTIONS.map((option) => [option, exchange[option] === true])) as ForwardedOptions;
 }
 
 /** The fields that are the same in all calls of a client to one server instance. */
@@ -78,10 +65,7 @@ export class OutgoingContexts {
         sent.context.server === server &&
         sent.context.nodeEpoch === nodeEpoch &&
         sent.context.epoch === epoch &&
-        sent.context.takesInputRequired === exchange.takesInputRequired &&
-        sent.context.sealsInput === (exchange.sealsInput === true) &&
-        sent.context.beginsTask === (exchange.beginsTask === true) &&
-        sent.context.waitsForTask === (exchange.waitsForTask === true),
+        OPTIONS.every((option) => sent.context[option] === (exchange[option] === true)),
     );
     if (found !== undefined) return found;
     const sent = this.#make(peer, { server, nodeEpoch, epoch, ...forwardedOptionsOf(exchange) }, client);

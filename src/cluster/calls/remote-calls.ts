@@ -1,4 +1,4 @@
-import type { Bus, BusCall, BusCallOptions, BusOutcome, Payload } from '../../bus/bus.ts';
+import type { Bus, BusOutcome, Payload } from '../../bus/bus.ts';
 import { CALL_ATTEMPT, type CallAttempt } from '../../model/call-record.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts';
@@ -90,46 +90,23 @@ export function runElsewhere<Ended>(
   idleTimeoutMs: number,
   ended: (outcome: BusOutcome) => Ended | Promise<Ended>,
 ): Promise<Ended> {
-  const running = new RunningElsewhere(peer, idleTimeoutMs, exchange);
-  const call = bus.call(name, payload, running);
-  running.call = call;
+  const flow: Flow = { pause: () => call.pause(), resume: () => call.resume() };
+  const call = bus.call(name, payload, {
+    to: peer,
+    deadlineMs: LONGEST_MS,
+    idleTimeoutMs,
+    onEmit: (bytes) => exchange.emit(messageIn(bytes).message, flow),
+    async onAsk(bytes) {
+      const { message, likely } = messageIn(bytes);
+      const reply = await exchange.ask(message, likely);
+      return packFrame({ message: headOf(reply) }, [reply.bytes]);
+    },
+  });
   exchange.onCancel = (reason) => call.cancel(reason);
   return call.outcome.then((outcome) => {
     exchange.onCancel = null;
     return ended(outcome);
   });
-}
-
-class RunningElsewhere implements BusCallOptions, Flow {
-  readonly to: string;
-  readonly deadlineMs = LONGEST_MS;
-  readonly idleTimeoutMs: number;
-  call: BusCall | null = null;
-  readonly #exchange: Exchange;
-
-  constructor(peer: string, idleTimeoutMs: number, exchange: Exchange) {
-    this.to = peer;
-    this.idleTimeoutMs = idleTimeoutMs;
-    this.#exchange = exchange;
-  }
-
-  onEmit(payload: Buffer): void {
-    this.#exchange.emit(messageIn(payload).message, this);
-  }
-
-  async onAsk(payload: Buffer): Promise<Payload> {
-    const { message, likely } = messageIn(payload);
-    const reply = await this.#exchange.ask(message, likely);
-    return packFrame({ message: headOf(reply) }, [reply.bytes]);
-  }
-
-  pause(): void {
-    this.call?.pause();
-  }
-
-  resume(): void {
-    this.call?.resume();
-  }
 }
 
 export class RemoteCalls {

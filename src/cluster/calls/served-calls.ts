@@ -107,9 +107,10 @@ export class ServedCalls {
     const listens = isListen(exchange.request);
     const running = this.#calls.serve(server, exchange.request, exchange, epoch, serving.from);
     this.#calls.relayed.track(server, exchange, running);
-    this.#onStarted(listens);
+    this.count++;
+    this.#running(listens, 1);
     const ended = (outcome: Served): void => {
-      this.#ended(listens);
+      this.#running(listens, -1);
       publicEnd?.(outcome);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
@@ -123,22 +124,16 @@ export class ServedCalls {
       }
     };
     const failed = (error: unknown): never => {
-      this.#ended(listens);
+      this.#running(listens, -1);
       publicEnd?.({ kind: 'failure', error: new GatewayError('INTERNAL', 'the gateway failed', { cause: error }) });
       throw error;
     };
     return running.then(ended, failed);
   }
 
-  #onStarted(listens: boolean): void {
-    this.count++;
-    this.load++;
-    if (listens) this.#listens++;
-  }
-
-  #ended(listens: boolean): void {
-    this.load--;
-    if (listens) this.#listens--;
+  #running(listens: boolean, by: 1 | -1): void {
+    this.load += by;
+    if (listens) this.#listens += by;
   }
 
   /** Returns null if the caller must send the context again. Throws GatewayError for malformed frames. */

@@ -4,7 +4,7 @@ import type { KeyRing } from '../../bus/trust/key-ring.ts';
 import { pause } from '../../model/clock.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { LEASE_MS, LEASES } from '../nodes/lease-record.ts';
-import { compareAndSet } from '../store-records.ts';
+import { compareAndSet, jsonIn } from '../store-records.ts';
 
 const IDENTITY = 'trunkline_identity';
 const KEY = 'identity';
@@ -99,11 +99,7 @@ const ABANDONED =
   'the cluster was last used with another secret, and no node of it runs: this node takes over unless one comes back';
 
 function isSeal(value: Buffer, { key, mac }: Seal): boolean {
-  try {
-    const stored = JSON.parse(value.toString()) as Seal;
-    const found = Buffer.from(stored.mac, 'hex');
-    return stored.key === key && found.length === 32 && timingSafeEqual(found, Buffer.from(mac, 'hex'));
-  } catch {
-    return false;
-  }
+  const stored = jsonIn<Partial<Seal>>(value);
+  const found = Buffer.from(String(stored?.mac), 'hex');
+  return stored?.key === key && found.length === 32 && timingSafeEqual(found, Buffer.from(mac, 'hex'));
 }

@@ -44,13 +44,9 @@ export class Overload {
     const now = this.#deps.clock.now();
     const { level } = this.#deps.memory;
     if (level === 'spent' || (level === 'scarce' && now < this.#fullUntil)) this.#fullUntil = now + CALM_MS;
-    let able = 0;
-    let unable = 1;
-    for (const { state, unready = false } of others) {
-      if (state !== 'ready') continue;
-      if (unready) unable++;
-      else able++;
-    }
+    const ready = [...others].filter(({ state }) => state === 'ready');
+    const able = ready.filter(({ unready = false }) => !unready).length;
+    const unable = ready.length - able + 1;
     this.#relievedSince = this.reason !== null && able >= unable ? (this.#relievedSince ?? now) : null;
   }
 }

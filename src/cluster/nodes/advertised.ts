@@ -4,9 +4,7 @@ import type { ServerText } from './foreign-server.ts';
 
 export interface AdvertisedServer {
   readonly definition: ServerText;
-  /** Digest of the definition with the current key. */
-  readonly digest: string;
-  /** Digests with all accepted keys. */
+  /** Digests of the definition with all accepted keys. */
   readonly digests: readonly string[];
   readonly status: ServerStatus | null;
   /** Number of changes of its lists. */
@@ -49,13 +47,13 @@ export type ServerChange =
   | { readonly server: AdvertisedServer | AdvertisedText }
   | { readonly name: string; readonly members: ChangedMembers };
 
-type ChangedMembers = Partial<Omit<AdvertisedServer, 'definition' | 'digest' | 'digests' | 'status'>> & {
+type ChangedMembers = Partial<Omit<AdvertisedServer, 'definition' | 'digests' | 'status'>> & {
   readonly status?: Partial<ServerStatus>;
 };
 
 /** Null if nothing changed. */
 export function changeOf(before: AdvertisedServer, now: AdvertisedServer): ServerChange | null {
-  const { status, definition, digest: _, digests, ...members } = now;
+  const { status, definition, digests, ...members } = now;
   const complete = (): ServerChange => ({ server: now });
   if (!isDeepStrictEqual([before.definition, before.digests], [definition, digests])) return complete();
   const changed = changedMembers(before, members);
@@ -73,7 +71,6 @@ export type Definition = Pick<AdvertisedServer, 'definition' | 'digests'>;
 /** A server that another node advertises. Changes are applied in place. */
 export class ReceivedServer implements AdvertisedServer {
   readonly definition: ServerText;
-  readonly digest: string;
   readonly digests: readonly string[];
   catalogs: number;
   changes: number | undefined;
@@ -82,9 +79,8 @@ export class ReceivedServer implements AdvertisedServer {
   #status: ServerStatus | string | null;
 
   constructor({ definition, digests }: Definition, advertised: AdvertisedServer | AdvertisedText) {
-    const { digest, status, catalogs, changes, lists, own } = advertised;
+    const { status, catalogs, changes, lists, own } = advertised;
     this.definition = definition;
-    this.digest = digest;
     this.digests = digests;
     this.catalogs = catalogs;
     this.changes = changes;

@@ -105,7 +105,6 @@ test('what a node reads anew of servers changes these, and no others', async () 
     return {
       definition: { name },
       digests: ['d'],
-      digest: 'd',
       status: { name, state: 'running' },
       catalogs: 1,
       ...more,

@@ -57,7 +57,7 @@ test('of lost nodes with different definitions of a name, the majority counts; t
     const facts = { node, left: false, isReturning: false, awaitedSince, seenAt: 0, forgottenAt: 0 };
     const definition = serverText(serverNamed('memory', { timeoutMs }), true);
     const digest = `${timeoutMs}`;
-    return { ...facts, advertised: { definition, digest, digests: [digest], status, catalogs: 1 } };
+    return { ...facts, advertised: { definition, digests: [digest], status, catalogs: 1 } };
   };
   const lost = [instance('b', 1, null, 7), instance('c', 1, running, 3), instance('d', 2, running, 9)];
   for (const order of [lost, lost.toReversed()]) {

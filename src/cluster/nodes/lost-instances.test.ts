@@ -32,7 +32,7 @@ function named(id: string, startedAt = 1): NodeView {
 function advertised(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): AdvertisedServer {
   const definition: ServerText = serverText(serverNamed(name, more), true);
   const digest = `${name} ${more.timeoutMs}`;
-  return { definition, digest, digests: [digest], status, catalogs: 1 };
+  return { definition, digests: [digest], status, catalogs: 1 };
 }
 
 async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'memory'): Promise<string> {

@@ -108,12 +108,10 @@ export class Nodes {
     return now - this.#ownHeartbeatAt < DEAF_MS && now - this.#receivingSince >= LOST_MS;
   }
 
+  /** The node with this name that started last. */
   named(id: string): NodeView | null {
-    let found: NodeView | null = null;
-    for (const { view } of this.#known.values()) {
-      if (view.id === id && (found === null || view.startedAt > found.startedAt)) found = view;
-    }
-    return found;
+    const all = [...this.others()].filter((view) => view.id === id);
+    return all.sort((one, other) => other.startedAt - one.startedAt)[0] ?? null;
   }
 
   /** For work that one node does: this node has the lowest peer id, and all speak at least that protocol. */

@@ -127,7 +127,6 @@ test('a node that missed a change reads what changed since its version; one with
 test('changed members make the earlier record the later one; a lost member or another definition needs the whole', () => {
   const before = {
     definition: { name: 'web' },
-    digest: 'd',
     digests: ['d'],
     catalogs: 1,
   } as unknown as AdvertisedServer;

@@ -164,14 +164,11 @@ export class OwnAdvertisement {
   }
 
   #after(since: number | null): OwnOffer {
-    const version = this.version;
-    if (since !== null) {
-      const changed = this.#recorded.values().filter((one) => one.version > since);
-      const servers = Array.from(changed, ({ advertised }) => advertised);
-      const removed = [...this.#removed].filter(([, at]) => at > since).map(([name]) => name);
-      return { version, since, servers, removed };
-    }
-    return { version, servers: Array.from(this.#recorded.values(), ({ advertised }) => advertised) };
+    const changed = this.#recorded.values().filter((one) => one.version > (since ?? 0));
+    const all = { version: this.version, servers: Array.from(changed, ({ advertised }) => advertised) };
+    if (since === null) return all;
+    const removed = [...this.#removed].filter(([, at]) => at > since).map(([name]) => name);
+    return { ...all, since, removed };
   }
 
   #publishIn(ms: number): void {
@@ -225,7 +222,6 @@ export class OwnAdvertisement {
 
   #advertised(server: Server): AdvertisedServer {
     const { name } = server;
-    const digests = this.digests(server);
     const changes = this.#changes.get(name);
     const { local, openers } = this.#deps;
     const own = local.ownLists(name);
@@ -235,8 +231,7 @@ export class OwnAdvertisement {
     const lists = shared ? local.knownCatalog(name, ANY_SESSION, true)?.digest : undefined;
     return {
       definition: serverText(server, isOwnProcess(server)),
-      digest: digests[0]!,
-      digests,
+      digests: this.digests(server),
       status: status && { ...status, ...SHOWN_THERE },
       catalogs: this.#catalogs.get(name) ?? 0,
       ...(changes === undefined ? {} : { changes }),

@@ -1,4 +1,5 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
+import { every } from '../../model/clock.ts';
 import { CLAIM_FLOOR_PROTOCOL } from '../frames/frame.ts';
 import { leaseKey } from '../nodes/lease-record.ts';
 import { type ClaimContext, raiseFloor, readClaim } from './claim-record.ts';
@@ -26,14 +27,10 @@ export class ClaimSweep {
   }
 
   start(): void {
+    const { clock, logger } = this.#context.deps;
+    const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });
     this.#stop();
-    this.#stop = this.#context.deps.clock.after(EVERY_MS, () => {
-      const { logger } = this.#context.deps;
-      const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });
-      void this.run()
-        .catch(failed)
-        .then(() => this.start());
-    });
+    this.#stop = every(clock, EVERY_MS, () => this.run().catch(failed));
   }
 
   /** Returns the number of deleted claims. Rejects if the store does not answer. */

@@ -1,7 +1,7 @@
 import type { StateRecord } from '../../bus/shared-state.ts';
 import { chunks } from '../../model/chunks.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { pause } from '../../model/clock.ts';
+import { every, pause } from '../../model/clock.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { Regained, ThisNode } from '../cluster-deps.ts';
 import { CoalescedReads, singleFlight } from '../coalesced-reads.ts';
@@ -153,7 +153,9 @@ export class Claims {
   /** Writes the claims again that another node could have taken; a claim that it cannot write is lost. */
   async regained(how: Regained): Promise<void> {
     this.#sweep.start();
-    this.#checkStoreLater();
+    // The stream of the claims alone can be lost or deleted, which the lease does not show.
+    this.#stopChecking();
+    this.#stopChecking = every(this.#context.deps.clock, CHECK_MS, () => this.#checkStore().catch(() => {}));
     if ((await this.#checkStore()) || how === 'in time') return;
     const claims = this.all();
     const keepOrLose = async (claim: Claim): Promise<void> => {
@@ -166,16 +168,6 @@ export class Claims {
       const failed = ended.find(({ status }) => status === 'rejected');
       if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
     }
-  }
-
-  /** The stream of the claims alone can be lost or deleted, which the lease does not show. */
-  #checkStoreLater(): void {
-    this.#stopChecking();
-    this.#stopChecking = this.#context.deps.clock.after(CHECK_MS, () => {
-      void this.#checkStore()
-        .catch(() => {})
-        .then(() => this.#checkStoreLater());
-    });
   }
 
   /** Returns whether the store was made anew since the last check. Rejects if it does not answer. */

@@ -97,13 +97,10 @@ export class OwnServers implements ClaimEnd {
 
   /** Servers at their process limit, and those of them without an idle process. */
   get full(): { readonly full: readonly string[]; readonly inUse: readonly string[] } {
-    const local = this.#deps.local;
-    const capacities = [...this.#desired.values()]
-      .filter(owns)
-      .map(({ name }) => ({ name, capacity: local.capacity(name) }));
-    const full = capacities.filter(({ capacity }) => capacity !== 'free');
-    const inUse = full.filter(({ capacity }) => capacity === 'none');
-    return { full: full.map(({ name }) => name), inUse: inUse.map(({ name }) => name) };
+    const { local } = this.#deps;
+    const names = [...this.#desired.values()].filter(owns).map(({ name }) => name);
+    const full = names.filter((name) => local.capacity(name) !== 'free');
+    return { full, inUse: full.filter((name) => local.capacity(name) === 'none') };
   }
 
   get busy(): number {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, every } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { IntegerMap } from '../../model/integer-map.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
@@ -33,10 +33,7 @@ export class OwnedCalls {
   }
 
   start(): void {
-    this.#clock.after(LOOK_MS, () => {
-      this.#releaseIdle();
-      this.start();
-    });
+    every(this.#clock, LOOK_MS, () => this.#releaseIdle());
   }
 
   /** `stays`: the call is a stream. */

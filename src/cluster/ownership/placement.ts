@@ -48,9 +48,5 @@ export function pickInstance(
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;
-  return busyness(other) < busyness(one) ? other : one;
-}
-
-function busyness({ node }: RemoteInstance): number {
-  return node.busy ?? node.load;
+  return (other.node.busy ?? 0) < (one.node.busy ?? 0) ? other : one;
 }

@@ -13,27 +13,23 @@ function unowned(epoch: string): OwnedProcess {
   return { epoch, isHeld: true, assignTo() {}, ready() {}, ending() {}, release() {} };
 }
 
-/** A warm process, which has a claim of its own and no client yet. */
-interface WarmProcess {
-  taken(): void;
-  claimOf(client: ClientProfile): Claim;
-  ended(): void;
-}
-
 class ClaimedProcess implements OwnedProcess {
   readonly epoch: string;
   readonly #claims: Claims;
-  readonly #warm: WarmProcess | null;
+  readonly #server: Server;
+  /** Of a warm process, which has no client yet: its claim, and the claims of all that wait; null for others. */
+  readonly #warm: { readonly claim: Claim; readonly waiting: Set<Claim> } | null;
   /** Null if all clients share the process. */
   #claim: Claim | null;
   #serving = false;
   #ending = false;
   #gone = false;
 
-  constructor(claims: Claims, claim: Claim, warm: WarmProcess | null = null) {
+  constructor(claims: Claims, server: Server, claim: Claim, waiting: Set<Claim> | null = null) {
     this.#claims = claims;
+    this.#server = server;
     this.#claim = claim;
-    this.#warm = warm;
+    this.#warm = waiting && { claim, waiting: waiting.add(claim) };
     this.epoch = claim.epoch;
     claim.processes++;
   }
@@ -44,8 +40,11 @@ class ClaimedProcess implements OwnedProcess {
 
   assignTo(client: ClientProfile | null): void {
     if (this.#warm === null) return;
-    this.#warm.taken();
-    const claim = client === null ? null : this.#warm.claimOf(client);
+    this.#warm.waiting.delete(this.#warm.claim);
+    const { name } = this.#server;
+    const claim = client && this.#claims.mine(name, ownProcessKey(this.#server, client));
+    if (client !== null && claim === null)
+      throw new Error(`a process of ${name} was given to a client that this node does not own`);
     if (this.#gone) return;
     const serving = this.#serving;
     this.#serve(false);
@@ -69,7 +68,9 @@ class ClaimedProcess implements OwnedProcess {
     this.ending();
     this.#gone = true;
     if (this.#claim !== null) this.#claim.processes--;
-    this.#warm?.ended();
+    if (this.#warm === null) return;
+    this.#warm.waiting.delete(this.#warm.claim);
+    void this.#claims.release(this.#server.name, this.#warm.claim.key, true);
   }
 
   #serve(serving: boolean): void {
@@ -99,26 +100,14 @@ export class ProcessOwnership implements Ownership {
     client: ClientProfile,
     whose: 'spare' | 'shared' | 'session' | 'principal',
   ): Promise<OwnedProcess> {
-    if (isSingleton(server)) return new ClaimedProcess(this.#claims, await this.#claim(server, SINGLETON, null));
+    if (isSingleton(server))
+      return new ClaimedProcess(this.#claims, server, await this.#claim(server, SINGLETON, null));
     if (whose === 'shared' || server.isolation === 'shared') return unowned(this.#self.epoch);
     if (whose !== 'spare')
-      return new ClaimedProcess(this.#claims, await this.#claim(server, ownProcessKey(server, client), client));
+      return new ClaimedProcess(this.#claims, server, await this.#claim(server, ownProcessKey(server, client), client));
     // The epoch of a warm process is older than that of any later owner.
     const warm = await this.#claim(server, `spare ${this.#peer} ${++this.#warmCount}`, null);
-    const taken = (): void => void this.#waiting.delete(warm);
-    this.#waiting.add(warm);
-    return new ClaimedProcess(this.#claims, warm, {
-      taken,
-      claimOf: (its) => {
-        const claim = this.#claims.mine(server.name, ownProcessKey(server, its));
-        if (claim !== null) return claim;
-        throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
-      },
-      ended: () => {
-        taken();
-        void this.#claims.release(server.name, warm.key, true);
-      },
-    });
+    return new ClaimedProcess(this.#claims, server, warm, this.#waiting);
   }
 
   /** Not if this node lost the client's claim, or if an earlier owner of it may be newer than the warm process. */
@@ -142,9 +131,8 @@ export class ProcessOwnership implements Ownership {
   }
 
   #oldestWarm(server: string): number {
-    let oldest = Number.POSITIVE_INFINITY;
-    for (const claim of this.#waiting) if (claim.server === server) oldest = Math.min(oldest, claim.since);
-    return oldest;
+    const ofServer = [...this.#waiting].filter((claim) => claim.server === server);
+    return Math.min(...ofServer.map(({ since }) => since));
   }
 
   async #claim(server: Server, key: string, client: ClientProfile | null): Promise<Claim> {

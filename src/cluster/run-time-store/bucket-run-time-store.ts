@@ -61,8 +61,9 @@ export class BucketRunTimeStore implements RunTimeStore {
     return this.#exclusively(async () => {
       const set = await this.#current();
       const records = new Map(collections.map((name) => [name, new Map<string, StoreRecord>()]));
+      const making = this.#head === null ? [] : [{ key: MAKING, value: this.#head.making, revision: 0 }];
       for (const name of collections) {
-        const rows = name === MAKING ? this.#makingOf() : [...set.of(name).values()];
+        const rows = name === MAKING ? making : [...set.of(name).values()];
         for (const { key, value, revision } of rows.sort(byKey)) records.get(name)!.set(key, { key, value, revision });
       }
       return { revision: set.revision, records };
@@ -199,11 +200,6 @@ export class BucketRunTimeStore implements RunTimeStore {
     if (missing(this.#set).length === 0 || known.revision <= head.base) return;
     logger.warn('run_time_store_completed', { revision: known.revision, records: missing(this.#set).length });
     await this.#apply(missing, known.revision);
-  }
-
-  #makingOf() {
-    const { making } = this.#head ?? { making: null };
-    return making === null ? [] : [{ key: MAKING, value: making, revision: 0 }];
   }
 
   #compactIfLong(set: RecordSet): void {

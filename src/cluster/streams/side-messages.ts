@@ -4,7 +4,7 @@ import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
 import type { AskHeader } from '../calls/remote-calls.ts';
 import { keyAt } from '../calls/shared-instances.ts';
-import type { ClusterDeps } from '../cluster-deps.ts';
+import type { ClusterParts } from '../cluster-deps.ts';
 import {
   type ClientText,
   clientOf,
@@ -54,8 +54,6 @@ interface ClientAskHeader extends AskHeader {
 
 export interface SideReceiver {
   released(sessionId: string): void;
-  /** A client's message for a call or input request that may be here. */
-  clientMessage(sessionId: string, message: Message): void;
   drainAsked(): void;
 }
 
@@ -65,8 +63,6 @@ export interface OpenStreams {
   foundAt(sessionId: string, peer: string): void;
   /** The peer asks which of the sessions have their streams here; an empty list asks for all open streams. */
   answerSearch(peer: string, sessionIds: readonly string[]): void;
-  deliverHere(sessionId: string, message: Message, server?: string): void;
-  askHere(sessionId: string, message: Message, server?: string): Promise<Message>;
 }
 
 const ALL = 'trunkline.side.all';
@@ -79,9 +75,9 @@ const DRAIN_ASKED_MS = 30_000;
 
 /** Messages between nodes that belong to no call; in order between two nodes, except very large ones. */
 export class SideMessages {
-  readonly #deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>;
+  readonly #deps: Pick<ClusterParts, 'bus' | 'logger' | 'local' | 'events' | 'downstream'>;
 
-  constructor(deps: Pick<ClusterDeps, 'bus' | 'logger' | 'local' | 'events'>) {
+  constructor(deps: Pick<ClusterParts, 'bus' | 'logger' | 'local' | 'events' | 'downstream'>) {
     this.#deps = deps;
   }
 
@@ -104,7 +100,7 @@ export class SideMessages {
     bus.serve('trunkline.ask-client', async (serving) => {
       const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
       const message = messageOf(header.message, pieces[0]!);
-      const reply = await streams.askHere(header.sessionId, message, header.server ?? undefined);
+      const reply = await this.#deps.downstream.ask(header.sessionId, message, header.server ?? undefined);
       serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
     });
     bus.serve('trunkline.drain', (serving) => {
@@ -167,7 +163,7 @@ export class SideMessages {
   }
 
   #receive(payload: Buffer, from: string, streams: OpenStreams, receiver: SideReceiver): void {
-    const { events, local, logger } = this.#deps;
+    const { events, local, logger, downstream } = this.#deps;
     try {
       const { header: side, pieces } = unpackFrame<SideMessage>(payload);
       const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
@@ -185,10 +181,10 @@ export class SideMessages {
           for (const sessionId of side.sessionIds) streams.foundAt(sessionId, from);
           return;
         case 'deliver':
-          streams.deliverHere(side.sessionId, message(side.message), side.server ?? undefined);
+          downstream.deliver(side.sessionId, message(side.message), side.server ?? undefined);
           return;
         case 'client':
-          receiver.clientMessage(side.sessionId, message(side.message));
+          downstream.fromElsewhere(side.sessionId, message(side.message));
           return;
         case 'release':
           receiver.released(side.sessionId);
@@ -208,7 +204,6 @@ export class SideMessages {
         case 'changed':
           events.connectionChanged(side.server, side.key, side.change);
           events.connectionChanged(side.server, keyAt(side.key, from), side.change);
-          return;
       }
     } catch (error) {
       logger.warn('side_message_unreadable', { error: String(error) });

@@ -158,12 +158,6 @@ export function numberOf(eventId: string): number {
 /** Strict, because a part of the id becomes a name in the log. */
 const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
 
-interface Read {
-  readonly events: readonly OrphanedEvent[];
-  readonly owed: readonly UnansweredRequest[];
-  readonly next: string | null;
-}
-
 /** Reads what a node that is gone had sent after the event. Returns null if nothing is known. Never rejects. */
 export async function readOrphanedStream(
   log: SharedLog,
@@ -176,9 +170,7 @@ export async function readOrphanedStream(
   try {
     const { entries, position } = await log.read(name);
     const found = read(entries, name, numberOf(eventId), sessionId, principal);
-    if (found === null) return null;
-    const { events, owed: unanswered, next } = found;
-    return { name, sessionId, principal, position, events, unanswered, next };
+    return found && { name, sessionId, principal, position, ...found };
   } catch {
     return null;
   }
@@ -201,7 +193,7 @@ function read(
   after: number,
   sessionId: string,
   principal: string,
-): Read | null {
+): Pick<OrphanedStream, 'events' | 'unanswered' | 'next'> | null {
   const events: OrphanedEvent[] = [];
   let known = false;
   let last = after;
@@ -213,7 +205,7 @@ function read(
     const { header, pieces } = unpackFrame<CopiedEvents | CopyEnds>(entry);
     // Another session or principal must not see the stream.
     if (header.sessionId !== sessionId || header.principal !== principal) return null;
-    if (header.kind === 'next') return { events, owed, next: header.eventId };
+    if (header.kind === 'next') return { events, unanswered: owed, next: header.eventId };
     if (header.kind !== 'events') continue;
     known = true;
     ({ owed } = header);
@@ -237,5 +229,5 @@ function read(
   for (const answers of asked.values()) {
     if (gap && !answered.has(answers.id)) events.push({ eventId: null, message: null, answers });
   }
-  return { events, owed, next: null };
+  return { events, unanswered: owed, next: null };
 }

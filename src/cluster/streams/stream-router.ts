@@ -1,11 +1,11 @@
 import { chunks } from '../../model/chunks.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
 import type { ClusterParts } from '../cluster-deps.ts';
 import { headOf } from '../frames/frame.ts';
 import { LruMap } from '../lru-map.ts';
 import type { Nodes } from '../nodes/nodes.ts';
-import { IdBatcher, MAX_PER_MESSAGE } from './id-batcher.ts';
 import type { OpenStreams, SideMessage, SideMessages } from './side-messages.ts';
 
 const MAX_SESSIONS = 65_536;
@@ -18,6 +18,9 @@ const SEEK_ALL_MS = 10_000;
 /** Limit of held messages; each counts `HELD_BYTES` more than its own bytes. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 const HELD_BYTES = 512;
+const GATHER_MS = 50;
+/** That many ids fit into one message. */
+const MAX_PER_MESSAGE = 1_000;
 /** The place of a stream that no other node has, as far as they answered. */
 const NONE = '-';
 
@@ -127,7 +130,7 @@ export class StreamRouter implements ClientStreams, OpenStreams {
     this.#whenKnown(sessionId, notification, () => {
       const peer = this.#peer(sessionId);
       if (peer === null) {
-        this.deliverHere(sessionId, notification, server);
+        this.#own.downstream.deliver(sessionId, notification, server);
         return;
       }
       const side: SideMessage = { kind: 'deliver', sessionId, message: headOf(notification), server: server ?? null };
@@ -135,22 +138,14 @@ export class StreamRouter implements ClientStreams, OpenStreams {
     });
   }
 
-  deliverHere(sessionId: string, notification: Message, server?: string): void {
-    this.#own.downstream.deliver(sessionId, notification, server);
-  }
-
   ask(sessionId: string, request: Message, server?: string): Promise<Message> {
     return new Promise((resolve) => {
       this.#whenKnown(sessionId, request, () => {
         const peer = this.#peer(sessionId);
-        if (peer === null) resolve(this.askHere(sessionId, request, server));
+        if (peer === null) resolve(this.#own.downstream.ask(sessionId, request, server));
         else resolve(this.#messages.askClient(peer, sessionId, request, server ?? null));
       });
     });
-  }
-
-  askHere(sessionId: string, request: Message, server?: string): Promise<Message> {
-    return this.#own.downstream.ask(sessionId, request, server);
   }
 
   /**
@@ -243,5 +238,34 @@ export class StreamRouter implements ClientStreams, OpenStreams {
     const at = this.#isHere(sessionId) ? NONE : (this.#at.get(sessionId) ?? NONE);
     // The place of a lost node counts again if the node returns.
     return this.#nodes.get(at) === null ? null : at;
+  }
+}
+
+/** Passes on the first id at once, and the ids of each following `gatherMs` in one batch. */
+class IdBatcher {
+  readonly #clock: Clock;
+  readonly #pass: (ids: readonly string[]) => void;
+  readonly #gatherMs: number;
+  readonly #ids = new Set<string>();
+  #pausing = false;
+
+  constructor(clock: Clock, pass: (ids: readonly string[]) => void, gatherMs = GATHER_MS) {
+    this.#gatherMs = gatherMs;
+    this.#clock = clock;
+    this.#pass = pass;
+  }
+
+  add(id: string): void {
+    this.#ids.add(id);
+    if (!this.#pausing) this.#flush();
+  }
+
+  #flush(): void {
+    const ids = [...this.#ids];
+    this.#ids.clear();
+    this.#pausing = ids.length > 0;
+    if (!this.#pausing) return;
+    this.#clock.after(this.#gatherMs, () => this.#flush());
+    for (const some of chunks(ids, MAX_PER_MESSAGE)) this.#pass(some);
   }
 }

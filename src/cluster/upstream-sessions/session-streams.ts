@@ -1,4 +1,5 @@
 import { chunks } from '../../model/chunks.ts';
+import { every } from '../../model/clock.ts';
 import type { SessionMember, UpstreamSessionRef } from '../../model/ports.ts';
 import type { ClusterDeps } from '../cluster-deps.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
@@ -61,7 +62,7 @@ export class SessionStreams {
     deps.bus.subscribe(SUBJECT, (payload, from) => {
       if (from !== deps.bus.peer) this.#onUnattended(unpackFrame<UnattendedStreams>(payload).header, from);
     });
-    deps.clock.after(LEVEL_MS, () => this.#level());
+    every(deps.clock, LEVEL_MS, () => this.#tryAll());
   }
 
   /** May call `member.listen` from now on. */
@@ -191,11 +192,6 @@ export class SessionStreams {
       entry.again = entry.trying;
       void this.#try(entry);
     }
-  }
-
-  #level(): void {
-    this.#deps.clock.after(LEVEL_MS, () => this.#level());
-    this.#tryAll();
   }
 
   #tryAll(): void {

@@ -28,8 +28,6 @@ export interface WrittenSession {
   readonly since: number | null;
   /** Whether the session replaces a lost one. */
   readonly replaces: boolean;
-  /** For nodes of earlier versions, which ignore a record without it; 1 if absent. */
-  readonly blocks?: number;
   /** The sealed session; empty while there is none. */
   readonly sealed: string;
 }
@@ -215,7 +213,6 @@ export class UsedSessions {
       by: '',
       since: known ? Number(since) : null,
       replaces: false,
-      blocks: over?.blocks ?? 1,
       sealed: this.seal(key, record),
     };
     const revision = await this.write(key, written, over);
@@ -244,17 +241,17 @@ export class UsedSessions {
   }
 }
 
-export function textOf({ by, since, replaces, blocks = 1, sealed }: WrittenSession): Buffer {
-  return Buffer.from(JSON.stringify({ blocks, by, since, replaces, sealed }));
+export function textOf({ by, since, replaces, sealed }: WrittenSession): Buffer {
+  return Buffer.from(JSON.stringify({ by, since, replaces, sealed }));
 }
 
 /** An unreadable record counts as empty. */
 function heldIn({ value, revision }: StateRecord): HeldSession {
-  const { by, since, replaces, blocks = 1, sealed } = jsonIn<Partial<WrittenSession>>(value) ?? {};
+  const { by, since, replaces, sealed } = jsonIn<Partial<WrittenSession>>(value) ?? {};
   if (typeof by !== 'string' || typeof sealed !== 'string')
     return { by: '', since: revision, replaces: false, sealed: '', revision };
   const began = typeof since === 'number' ? since : revision;
-  return { by, since: began, replaces: replaces === true, blocks, sealed, revision };
+  return { by, since: began, replaces: replaces === true, sealed, revision };
 }
 
 function contextOf(key: string): string {
