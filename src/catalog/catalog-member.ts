@@ -101,7 +101,7 @@ export function serversWithMethod(
   declared: ReadonlyMap<string, Declared>,
   method: string,
 ): readonly string[] {
-  if (isClientRequest(method, 'stateful') || isClientRequest(method, 'stateless')) return [];
+  if (isClientRequest(method)) return [];
   const having = (has: (id: string, settings: unknown) => boolean): readonly string[] =>
     members.flatMap(({ server }) => {
       const { extensions, experimental } = declared.get(server) ?? {};

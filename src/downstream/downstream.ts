@@ -114,7 +114,7 @@ export class Downstream implements ClientStreams {
     };
     this.#parts = parts;
     const statelessPatience = new DelayQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS);
-    this.#stateless = new StatelessHandler({ ...parts, patience: statelessPatience });
+    this.#stateless = new StatelessHandler({ ...parts, state, patience: statelessPatience });
     this.#stateful = new StatefulHandler({ ...parts, patience: new DelayQueue(clock, deps.patienceMs ?? PATIENCE_MS) });
     this.#http = new StreamableHttp({
       ...parts,
@@ -129,7 +129,7 @@ export class Downstream implements ClientStreams {
   fromElsewhere(sessionId: string, message: Message): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
-    if (message.kind === 'notification') this.#parts.intake.cancelLocal(session, message);
+    if (message.kind === 'notification') this.#parts.intake.findLocal(session, message);
     else this.#parts.intake.answerLocal(session, message);
   }
 

@@ -184,7 +184,7 @@ function lineOf(
     ...(asked === undefined ? {} : { asked: calls.shown(asked, 128) }),
     outcome,
     error,
-    reason,
+    reason: reason === null ? null : calls.shown(reason, 512),
     ms: Math.round(ms * 10) / 10,
     requestBytes: call.requestBytes,
     answerBytes: call.answerBytes,

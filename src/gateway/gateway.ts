@@ -133,14 +133,15 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return this.#parts.dispatch.callServer(server, exchange.request, exchange);
   }
 
-  /** The aggregate's catalog for this client; waits at most `waitMs` for servers that were never listed. */
-  catalog(client: ClientProfile, waitMs: number): Promise<Catalog> {
-    return this.#parts.catalogs.ready(client, waitMs);
+  /** The aggregate's catalog for this client; waits at most `waitMs` for servers that were never listed, or for `only` one of them. */
+  catalog(client: ClientProfile, waitMs: number, only: string | null = null): Promise<Catalog> {
+    return this.#parts.catalogs.ready(client, waitMs, only);
   }
 
   /** Forwards a notification of the client that belongs to no exchange in flight, only to the client's own connections. */
   notify(endpoint: Endpoint, message: Message, client: ClientProfile): void {
-    if (OF_THE_EDGE.has(message.method)) return;
+    // Some servers run anything else as a request, which no policy has seen.
+    if (OF_THE_EDGE.has(message.method) || !message.method.startsWith('notifications/')) return;
     const { upstreams, catalogs } = this.#parts;
     if (endpoint.kind === 'server') {
       if (refuseAccess(client.principal, endpoint.server) === null) upstreams.notify(endpoint.server, message, client);

@@ -35,13 +35,22 @@ export function unavailable(upstreams: KnownServers, name: string, client: Clien
   }
   const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
   const reason = status?.reason == null || status.endpoint?.startsWith('https:') ? '' : `: ${status.reason}`;
-  const retryable = state !== 'misconfigured';
+  const retryable = !NEEDS_OPERATOR.has(status?.state ?? 'unknown');
   return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name, retryable });
 }
 
 export function noServer(name: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', `There is no server '${name}' here`);
 }
+
+/** States that a server leaves only when an operator acts. */
+const NEEDS_OPERATOR: ReadonlySet<ServerState> = new Set([
+  'misconfigured',
+  'defect',
+  'stopped',
+  'disconnected',
+  'suspended',
+]);
 
 /** States in which requests to the server fail. */
 const NOT_SERVING: ReadonlySet<ServerState> = new Set([...DOWN, 'stopped', 'stopping', 'disconnected', 'suspended']);

@@ -12,6 +12,7 @@ export class OwnExchange implements Exchange {
   readonly request: Message;
   readonly client: ClientProfile;
   readonly takesInputRequired: boolean = false;
+  readonly fresh: boolean;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
   sentAt: number | undefined = undefined;
@@ -19,10 +20,17 @@ export class OwnExchange implements Exchange {
   attempts: Exchange['attempts'] = undefined;
   readonly #emitted: ((notification: Message) => void) | undefined;
 
-  constructor(id: string, request: Message, client: ClientProfile, emitted?: (notification: Message) => void) {
+  constructor(
+    id: string,
+    request: Message,
+    client: ClientProfile,
+    emitted?: (notification: Message) => void,
+    fresh = false,
+  ) {
     this.id = id;
     this.request = request;
     this.client = client;
+    this.fresh = fresh;
     this.#emitted = emitted;
   }
 

@@ -76,8 +76,10 @@ export class Requests {
       case 'tasks/list':
         return this.#task(exchange, endpoint, resolver);
       default: {
-        if (request.method === LISTEN && request.era === 'stateless') {
-          return this.#deps.listens.run(exchange, endpoint, resolver);
+        if (request.method === LISTEN) {
+          // A session must not hold a call without a deadline; its revision has no such method.
+          if (request.era === 'stateless') return this.#deps.listens.run(exchange, endpoint, resolver);
+          return Promise.resolve(failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${LISTEN}`)));
         }
         const list = listMethod(request.method);
         return list === null ? resolver.other(exchange, endpoint) : resolver.list(exchange, endpoint, list);

@@ -210,7 +210,7 @@ test('check:B13 on a server’s endpoint the level passes if it concerns only th
   assert.ok(wrong.kind === 'failure' && wrong.error.code === 'INVALID_PARAMS');
 });
 
-test('a client’s notifications go to its own connections; those of the handshake go nowhere', async () => {
+test('a client’s notifications go to its own connections; those of the handshake, and requests without an id, go nowhere', async () => {
   const bench = new GatewayBench(OFFERS);
   const profile = client('stateful');
   const roots = notification('notifications/roots/list_changed', null, 'stateful');
@@ -219,6 +219,11 @@ test('a client’s notifications go to its own connections; those of the handsha
   bench.gateway.notify(MCP, notification('notifications/initialized', null, 'stateful'), profile);
   bench.gateway.notify(endpointOf('a'), roots, profile);
   bench.gateway.notify(endpointOf('a'), roots, client('stateful', { principal: agent('ann', 'b') }));
+  for (const method of ['tools/call', 'acme/run']) {
+    for (const endpoint of [MCP, endpointOf('a')]) {
+      bench.gateway.notify(endpoint, notification(method, null, 'stateful'), profile);
+    }
+  }
   assert.deepEqual(
     bench.upstreams.notified.map(({ server }) => server),
     ['b', 'a'],

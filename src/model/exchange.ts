@@ -48,6 +48,8 @@ export interface Exchange {
   readonly returned?: boolean;
   /** Set with `returned`: a node had the outcome. */
   found?: boolean;
+  /** A list of one server must come from the server itself, not from what the gateway knows of it. */
+  readonly fresh?: boolean;
   /** The call is never sent: policies only say what they would decide, and count nothing. */
   readonly hypothetical?: boolean;
   readonly cancelled: string | null;

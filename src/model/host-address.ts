@@ -12,6 +12,15 @@ export function bareHost(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 
+/** An address or name to bind to or accept: no scheme, no port, no path. */
+export function isHost(host: string): boolean {
+  const bare = bareHost(host);
+  if (isIP(bare) !== 0) return true;
+  // Digits and dots alone are meant as an address, here an invalid one.
+  if (/^[\d.]+$/.test(bare)) return false;
+  return /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}))*\.?$/.test(bare);
+}
+
 /** Whether the address is in 127.0.0.0/8 or is ::1, also in mapped form. False for every name. */
 export function isLoopbackAddress(address: string): boolean {
   const plain = unmapped(bareHost(address));

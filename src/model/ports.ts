@@ -223,6 +223,7 @@ export interface UpstreamSessions {
   get(server: string, sessionKey: string): UpstreamSessionRecord | null;
   put(server: string, sessionKey: string, record: UpstreamSessionRecord): void;
   delete(server: string, sessionKey: string): void;
+  deleteAll(server: string): void;
 }
 
 export interface UpstreamSessionRecord {

@@ -240,6 +240,10 @@ export const DEFINITION = {
   args: list(text),
   env: NAMES,
   headers: NAMES,
+  auth: described(
+    nullable(oneOf(['static', 'oauth', 'program'])),
+    'Its credentials: a header or variable named like one, OAuth as `auth` of the definition says, or a program. null for none.',
+  ),
   timeoutMs: milliseconds,
   description: nullable(text),
 };

@@ -38,7 +38,7 @@ export interface StdioSpec {
   readonly env: Readonly<Record<string, Secret>>;
   /** true: the gateway's whole environment; a list: these variables in addition to those that every process needs. */
   readonly inheritEnv: boolean | readonly string[];
-  /** Absolute path; on another host as its shell interprets it, and empty for the home folder. */
+  /** Absolute path; on another host as written, with `~/` for the home folder there, and empty for that folder. */
   readonly cwd: string;
   /** The host on which it runs; null or absent: this machine. */
   readonly ssh?: SshSpec | null;

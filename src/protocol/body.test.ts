@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Message } from '../model/message.ts';
-import { progressToken, subscriptionId } from './body.ts';
+import { cancellationReason, progressToken, subscriptionId } from './body.ts';
 import { text } from './fields.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
 import { editObject, elementsChange, metaChange, splice, spliceMessage } from './splice.ts';
@@ -81,4 +81,14 @@ test('elements are replaced one by one', () => {
     elementsChange(bytes, whole, 'none', () => Buffer.alloc(0)),
     null,
   );
+});
+
+test('the reason of a cancellation is the client’s, up to a thousand characters; else the gateway’s', () => {
+  const given = (reason: string) =>
+    cancellationReason(
+      message(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":${reason}}}`),
+    );
+  assert.equal(given('"User pressed \\u0045sc"'), 'User pressed Esc');
+  for (const none of ['""', 'null', '7']) assert.equal(given(none), 'the client cancelled the request');
+  assert.equal(given(`"${'x'.repeat(5_000)}"`).length, 1_000);
 });

@@ -19,6 +19,14 @@ export function bodyString(message: Message, key: string): string | null {
   return stringValue(message.bytes, bodyField(message, key));
 }
 
+const MAX_REASON_LENGTH = 1_000;
+
+/** Why the sender of a `notifications/cancelled` cancels, in its own words. */
+export function cancellationReason(cancelled: Message): string {
+  const given = bodyString(cancelled, 'reason')?.slice(0, MAX_REASON_LENGTH).toWellFormed() ?? '';
+  return given === '' ? 'the client cancelled the request' : given;
+}
+
 export function errorCode(message: Message): number {
   return Number(bodyLexeme(message, 'code')) || 0;
 }

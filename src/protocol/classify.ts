@@ -6,6 +6,7 @@
 import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
 import { isRevision, Message, type Revision, STATEFUL_REVISIONS, STATELESS_REVISIONS } from '../model/message.ts';
 import { bodyField } from './body.ts';
+import { isIntroductionTooLong } from './client-capabilities.ts';
 import { errorAnswer } from './compose.ts';
 import { fields, type Range, stringValue, text } from './fields.ts';
 import { decodeHeaderValue, headerValue, type WireHeaders } from './headers.ts';
@@ -131,6 +132,9 @@ function inStateless(
     return rejectMeta(message, CLIENT_CAPABILITIES_KEY, capabilities === null ? 'is missing' : 'is not an object');
   }
   if (info !== null && bytes[info.start] !== 0x7b) return rejectMeta(message, CLIENT_INFO_KEY, 'is not an object');
+  if (isIntroductionTooLong(capabilities, info)) {
+    return rejectMeta(message, CLIENT_CAPABILITIES_KEY, 'and clientInfo are longer than 64 KiB together');
+  }
   const logLevel = stringValue(bytes, level);
   if (level !== null && !isLogLevel(logLevel)) return rejectMeta(message, LOG_LEVEL_KEY, 'is not a log level');
   const fault = standardHeadersFault(headers, message);

@@ -3,6 +3,9 @@ import type { Message } from '../model/message.ts';
 import { errorAnswer } from './compose.ts';
 import { field, type Range } from './fields.ts';
 
+/** Longest capabilities and info of one client: its session keeps them, and so do the lists of servers for its kind. */
+const MAX_INTRODUCTION_BYTES = 64 * 1024;
+
 /** A capability and, where it matters, the required part of it: `['elicitation', 'url']`. */
 type Needed = readonly [capability: string, part?: string];
 
@@ -58,6 +61,10 @@ export function missingCapabilityError(server: string, method: string, missing: 
   return errorAnswer('0', CATALOGUE.MISSING_CAPABILITY.rpc, text, data, 'stateless');
 }
 
+export function isIntroductionTooLong(capabilities: Range | null, info: Range | null): boolean {
+  return length(capabilities) + length(info) > MAX_INTRODUCTION_BYTES;
+}
+
 export function isUrlMode(bytes: Buffer, params: Range | null): boolean {
   const mode = params === null ? null : field(bytes, params.start, params.end, 'mode');
   return mode !== null && bytes.toString('latin1', mode.start, mode.end) === '"url"';
@@ -65,4 +72,8 @@ export function isUrlMode(bytes: Buffer, params: Range | null): boolean {
 
 function has(bytes: Buffer, object: Range | null, key: string): boolean {
   return object !== null && field(bytes, object.start, object.end, key) !== null;
+}
+
+function length(range: Range | null): number {
+  return range === null ? 0 : range.end - range.start;
 }

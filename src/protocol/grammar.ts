@@ -1,7 +1,8 @@
 /**
- * RFC 8259 on bytes: accepts what `JSON.parse` accepts, except for the nesting limit. The caller checks UTF-8. Functions
- * return the index after what they validated, or -1.
+ * RFC 8259 on bytes: accepts what `JSON.parse` accepts, except for the nesting limit. The caller checks UTF-8, except
+ * of `isValidJson`. The other functions return the index after what they validated, or -1.
  */
+import { isUtf8 } from 'node:buffer';
 import { skipSpace } from './skip.ts';
 
 const STRICT_MAX_DEPTH = 512;
@@ -20,6 +21,13 @@ const IN_ARRAY = 0x5d;
 
 /** Shared by all calls: validation is synchronous and never re-entered. */
 const stack = new Uint8Array(STRICT_MAX_DEPTH + 1);
+
+/** Whether the bytes are one well-formed JSON value in UTF-8. */
+export function isValidJson(bytes: Buffer): boolean {
+  if (!isUtf8(bytes)) return false;
+  const end = validValue(bytes, skipSpace(bytes, 0), 0);
+  return end >= 0 && skipSpace(bytes, end) === bytes.length;
+}
 
 /** `at` is on the opening quote. */
 export function validString(bytes: Buffer, at: number): number {

@@ -12,11 +12,11 @@ import {
   fields,
   fullRange,
   isObject,
+  type Range,
   stringValue,
-  text,
 } from './fields.ts';
 import { SERVER_INFO_KEY } from './meta-keys.ts';
-import { type Change, editObject, metaChange } from './splice.ts';
+import { type Change, editObject, metaChange, validMembers } from './splice.ts';
 import { clientMeta } from './stateless/to-stateless.ts';
 import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks.ts';
 
@@ -60,9 +60,12 @@ function handshakeOf(
   result: Message,
   era: HandshakeResult['era'],
   revision: string,
-  serverInfo: ReturnType<typeof field>,
+  serverInfo: Range | null,
 ): HandshakeResult {
   const { bytes, bodyStart, bodyEnd } = result;
+  // Lists join these texts with those of other servers.
+  const sound = (range: Range | null): string | null =>
+    isObject(bytes, range) ? validMembers(bytes.subarray(range.start, range.end)).toString() : null;
   const [capabilities = null, instructions = null] = fields(bytes, bodyStart, bodyEnd, [
     'capabilities',
     'instructions',
@@ -72,8 +75,8 @@ function handshakeOf(
     revision,
     // A copy: the handshake is held as long as the connection, and must not keep the chunk that it arrived in alive.
     result: Buffer.from(result.body),
-    serverInfo: isObject(bytes, serverInfo) ? text(bytes, serverInfo) : null,
-    capabilities: isObject(bytes, capabilities) ? text(bytes, capabilities) : '{}',
+    serverInfo: sound(serverInfo),
+    capabilities: sound(capabilities) ?? '{}',
     instructions: stringValue(bytes, instructions),
   };
 }

@@ -2,10 +2,10 @@ import { isUtf8 } from 'node:buffer';
 import type { Era } from '../model/message.ts';
 import type { InvalidItem, ListKind } from '../model/server-catalog.ts';
 import { duplicateKey, elements, entries, field, keyIs, stringValue } from './fields.ts';
-import { validString, validValue } from './grammar.ts';
+import { isValidJson, validString } from './grammar.ts';
 import { KnownNames } from './known-names.ts';
 import type { ListMethod } from './methods.ts';
-import { skipSpace, skipString, skipValue } from './skip.ts';
+import { skipString, skipValue } from './skip.ts';
 
 type Type = 'string' | 'object' | 'array' | 'number' | 'boolean';
 
@@ -201,13 +201,6 @@ export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): stri
     return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${shape.known.nameOf(found)}"`;
   }
   return faultOfValue(bytes, 0, bytes.length, shape, '');
-}
-
-/** Whether the bytes are well-formed JSON without anything behind it. */
-function isValidJson(bytes: Buffer): boolean {
-  if (!isUtf8(bytes)) return false;
-  const end = validValue(bytes, skipSpace(bytes, 0), 0);
-  return end >= 0 && skipSpace(bytes, end) === bytes.length;
 }
 
 /** A member that other readers take for the list itself could show the removed items. */

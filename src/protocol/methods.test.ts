@@ -15,6 +15,8 @@ test('methods belong to their eras', () => {
   assert.ok(isClientRequest('initialize', 'stateful') && !isClientRequest('initialize', 'stateless'));
   assert.ok(!isClientRequest('server/discover', 'stateful') && isClientRequest('server/discover', 'stateless'));
   for (const method of ['initialize', 'ping', 'logging/setLevel', 'resources/subscribe']) assert.ok(isRemoved(method));
+  for (const method of ['ping', 'server/discover', 'tools/call']) assert.ok(isClientRequest(method));
+  for (const method of ['roots/list', 'skills/list', 'constructor']) assert.ok(!isClientRequest(method));
   assert.ok(!isRemoved('tools/call'));
 });
 

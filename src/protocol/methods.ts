@@ -83,8 +83,10 @@ export const LIST_METHODS: readonly ListMethod[] = [
 const LIST_BY_METHOD: ReadonlyMap<string, ListMethod> = new Map(LIST_METHODS.map((list) => [list.method, list]));
 const LIST_BY_KIND: ReadonlyMap<ListKind, ListMethod> = new Map(LIST_METHODS.map((list) => [list.kind, list]));
 
-export function isClientRequest(method: string, era: Era): boolean {
-  return METHODS.get(method)?.eras?.includes(era) === true;
+/** Whether clients send this request in the era; without one, in any era. */
+export function isClientRequest(method: string, era?: Era): boolean {
+  const eras = METHODS.get(method)?.eras;
+  return eras !== undefined && (era === undefined || eras.includes(era));
 }
 
 export function isRemoved(method: string): boolean {

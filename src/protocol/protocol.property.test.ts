@@ -61,12 +61,13 @@ const object = fc
 
 const id = fc.oneof(fc.constantFrom('0', '-0', '7', '1.0', '9007199254740993'), string);
 const method = fc.constantFrom('"prompts/get"', '"tools\\/list"', '"\\u0061"', '"m"');
+const notice = fc.constantFrom('"notifications\\/progress"', '"\\u0061"', '"m"');
 /** The members of each kind of message, in any order, between any spaces, with unknown ones. */
 const message = fc
   .tuple(
     fc.oneof(
       fc.tuple(id, method, object).map(([i, m, p]) => [`"id":${i}`, `"method":${m}`, `"params" : ${p}`]),
-      fc.tuple(method, object).map(([m, p]) => [`"method":${m}`, `"params":${p}`]),
+      fc.tuple(notice, object).map(([m, p]) => [`"method":${m}`, `"params":${p}`]),
       fc.tuple(id, value).map(([i, r]) => [`"id":${i}`, `"result":${r}`]),
       fc.tuple(id, object).map(([i, e]) => [`"i\\u0064":${i}`, `"error":${e}`]),
     ),

@@ -325,7 +325,12 @@ describe('bytes from clients', () => {
     refused(nested(511), 'PARSE_ERROR');
   });
 
-  test('answers of clients need an id', () => {
+  test('S2.1 requests and answers of clients need an id', () => {
+    for (const method of ['tools/call', 'initialize', 'subscriptions/listen']) {
+      const { id, reason } = refused(`{"jsonrpc":"2.0","method":"${method}","params":{"name":"x"}}`, 'INVALID_REQUEST');
+      assert.deepEqual([id, reason], ['', `"id" is missing: ${method} is a request`]);
+    }
+    assert.equal(accepted('{"jsonrpc":"2.0","method":"acme/told"}').kind, 'notification');
     refused('{"jsonrpc":"2.0","result":{}}', 'INVALID_REQUEST');
     refused('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}', 'INVALID_REQUEST');
   });

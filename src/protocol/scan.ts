@@ -3,6 +3,7 @@ import { type Era, Message, type MessageKind } from '../model/message.ts';
 import { decodeString, elements, keyIs } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
 import { confusableKeyMessage, KnownNames } from './known-names.ts';
+import { isClientRequest } from './methods.ts';
 import { confusedParams, lastParams, validParams } from './params-grammar.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
@@ -157,6 +158,7 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   if (methodEnd - methodStart - 2 > MAX_METHOD_BYTES) return invalid('"method" is too long', id);
   const method = decodeString(bytes, methodStart, methodEnd);
   if (method === null || method === '') return invalid('"method" names nothing', id);
+  if (strict && idStart < 0 && isClientRequest(method)) return invalid(`"id" is missing: ${method} is a request`, id);
   if (strict && method === TOOL_CALL && idStart >= 0 && paramsStart >= 0) {
     const wrong = faultOfCall();
     if (wrong !== '') return { code: 'INVALID_PARAMS', reason: wrong, id };

@@ -3,6 +3,7 @@
 import { type Era, Message } from '../model/message.ts';
 import { claimAndReturn, reframed, takeBuffer } from '../model/pooled-buffers.ts';
 import { elements, entries, field, fullRange, isObject, keyIs, type Range } from './fields.ts';
+import { isValidJson } from './grammar.ts';
 import { scanMessage } from './scan.ts';
 import { skipSpace } from './skip.ts';
 
@@ -240,6 +241,17 @@ export type Change = readonly [key: string, json: string | Buffer | null];
 export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
   const own = bytes.subarray(object.start, object.end);
   return splice(own, editMembers(own, fullRange(own), changes));
+}
+
+/** A server's object without the members that are no valid JSON; the same bytes if it is valid. */
+export function validMembers(object: Buffer): Buffer {
+  if (isValidJson(object)) return object;
+  const kept: string[] = [];
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(object, 0, object.length)) {
+    const [key, value] = [object.subarray(keyStart, keyEnd), object.subarray(valueStart, valueEnd)];
+    if (isValidJson(key) && isValidJson(value)) kept.push(`${key}:${value}`);
+  }
+  return Buffer.from(`{${kept.join(',')}}`);
 }
 
 /** The message with the changes in its body, which is an object; `era` and `own` as in `spliceMessage`. */

@@ -30,4 +30,6 @@ test('a span is named after what is called', () => {
     'prompts/get n',
     'tools/list',
   ]);
+  const long = request('resources/read', '1', JSON.stringify({ uri: 'x'.repeat(10_000) }), 'stateful');
+  assert.equal(spanOf(long).attributes['mcp.resource.uri'], 'x'.repeat(1_024));
 });

@@ -12,6 +12,8 @@ const CLOSE_BRACE = 0x7d;
 const NAMES = { traceparent: Buffer.from('traceparent'), tracestate: Buffer.from('tracestate') };
 const OF_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe']);
 const NAMED: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
+/** Characters of a text of the client in a span. */
+const MAX_ATTRIBUTE = 1_024;
 
 /** `_meta.traceparent` of a request (SEP-414), or its `tracestate`; null if it has none. */
 export function traceOf(request: Message, key: 'traceparent' | 'tracestate' = 'traceparent'): string | null {
@@ -42,13 +44,19 @@ function withFirst(request: Message, object: number, member: string): Message {
 export function spanOf(request: Message): { readonly name: string; readonly attributes: Record<string, string> } {
   const { method } = request;
   const attributes: Record<string, string> = { 'mcp.method.name': method };
-  const uri = OF_RESOURCE.has(method) ? bodyString(request, 'uri') : null;
+  const uri = OF_RESOURCE.has(method) ? attribute(request, 'uri') : null;
   if (uri !== null) attributes['mcp.resource.uri'] = uri;
-  const name = NAMED.has(method) ? bodyString(request, 'name') : null;
+  const name = NAMED.has(method) ? attribute(request, 'name') : null;
   if (name === null) return { name: method, attributes };
   attributes[method === 'tools/call' ? 'gen_ai.tool.name' : 'gen_ai.prompt.name'] = name;
   if (method === 'tools/call') attributes['gen_ai.operation.name'] = 'execute_tool';
   return { name: `${method} ${name}`, attributes };
+}
+
+/** A copy of the beginning of a long text: a substring would keep the whole text in memory. */
+function attribute(request: Message, key: string): string | null {
+  const text = bodyString(request, key);
+  return text === null || text.length <= MAX_ATTRIBUTE ? text : Buffer.from(text.slice(0, MAX_ATTRIBUTE)).toString();
 }
 
 /** All other codes of servers have the same type. */

@@ -9,6 +9,8 @@ import type {
 import type { Sealing } from '../model/sealing.ts';
 import type { StateFile } from './state-file.ts';
 
+const MAX_KEPT = 10_000;
+
 /** A small bucket held completely in memory, for synchronous look-ups; written behind, and sealed if there is a key. */
 class WriteBehindTable<V> {
   readonly #state: StateFile;
@@ -36,9 +38,11 @@ class WriteBehindTable<V> {
     return this.#values.get(key) ?? null;
   }
 
+  /** Beyond `MAX_KEPT`, drops the value that was set longest ago. */
   set(key: string, value: V): void {
-    const isNew = !this.#values.has(key);
+    const isNew = !this.#values.delete(key);
     this.#values.set(key, value);
+    if (isNew && this.#values.size > MAX_KEPT) this.forget(this.#values.keys().next().value!);
     const bytes = (): Buffer => {
       const text = JSON.stringify(value);
       return Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text);
@@ -49,6 +53,10 @@ class WriteBehindTable<V> {
 
   forget(key: string): void {
     if (this.#values.delete(key)) this.#state.delete(this.#bucket, key);
+  }
+
+  forgetAll(prefix: string): void {
+    for (const key of this.#values.keys()) if (key.startsWith(prefix)) this.forget(key);
   }
 }
 
@@ -76,6 +84,10 @@ export class SqliteUpstreamSessions implements UpstreamSessions {
 
   delete(server: string, sessionKey: string): void {
     this.#table.forget(`${server}\n${sessionKey}`);
+  }
+
+  deleteAll(server: string): void {
+    this.#table.forgetAll(`${server}\n`);
   }
 }
 

@@ -8,7 +8,7 @@ import type { StateFile } from './state-file.ts';
  * of its record, or what may be in it, changes; older records are then deleted.
  */
 
-const CATALOGS = { bucket: 'catalog', format: 3 };
+const CATALOGS = { bucket: 'catalog', format: 4 };
 const TASKS = { bucket: 'task', format: 1 };
 /** Maximum number of stored catalogues per server: its definition and its kinds of client may change without end. */
 const MAX_OF_SERVER = 128;

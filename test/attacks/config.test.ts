@@ -300,7 +300,7 @@ test('config: beyond loopback without agents and TLS the gateway does not start,
     const common = ['--port', '0', '--control-port', '0', '--data-dir', join(place, 'data')];
     const { code, text, ms } = await trunkline([...common, ...args, file]);
     assert.equal(code, 1, `${what}: ${text}`);
-    assert.match(text, /TL160[12]|agents|tls/i, what);
+    assert.match(text, /TL160[12]|agents|tls|--host/i, what);
     assert.ok(ms < LIMIT_MS, what);
   });
 });

@@ -92,6 +92,7 @@ const REQUEST: Readonly<Record<string, string>> = {
   'a number for jsonrpc': good.replace('"2.0"', '2.0'),
   'no jsonrpc': good.replace('"jsonrpc":"2.0",', ''),
   'an array for jsonrpc': good.replace('"2.0"', '["2.0"]'),
+  'no id': good.replace('"id":1,', ''),
   'id null': good.replace('"id":1', '"id":null'),
   'id true': good.replace('"id":1', '"id":true'),
   'id an array': good.replace('"id":1', '"id":[1]'),
@@ -156,6 +157,23 @@ test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on ever
   await arena.alive();
 });
 
+test('jsonrpc: an unknown method without an id is taken for a notification and reaches no server', async () => {
+  const body = `{"jsonrpc":"2.0","method":"acme/run","params":{"mark":"${MARK}"}}`;
+  for (const { path, headers, name } of ways.slice(0, 2)) {
+    const echo = rpc('tools/call', { name: path === '/mcp' ? 'probe__echo' : 'echo' });
+    // After the first call the session owns a connection. When the second is answered, what was sent before has arrived.
+    for (const [sent, status] of [
+      [echo, 200],
+      [body, 202],
+      [echo, 200],
+    ] as const) {
+      const reply = await arena.post(sent, headers, path);
+      assert.equal(reply.status, status, `${name}: ${reply.text}`);
+    }
+  }
+  assert.ok(!arena.reached().includes(MARK));
+});
+
 async function each(attacks: Readonly<Record<string, string | Buffer>>, code: number): Promise<void> {
   for (const way of ways) {
     for (const [name, body] of Object.entries(attacks)) {
@@ -178,13 +196,18 @@ test('jsonrpc: batches where the revision has none', async () => {
     '20 000': `[${Array(20_000).fill(good).join()}]`,
     nested: `[[${good}]]`,
   };
-  for (const way of ways.slice(0, 4)) {
+  const sse = await arena.events('/sse');
+  const path = (await sse.next())!.data;
+  await arena.post(rpc('initialize', { protocolVersion: '2025-06-18', capabilities: {} }), {}, path);
+  await sse.message();
+  for (const way of [...ways.slice(0, 4), { name: '2025-06-18 over HTTP+SSE', path, headers: {} }]) {
     for (const [name, body] of Object.entries(batches)) {
       const reply = await arena.post(body, way.headers, way.path);
       assert.equal(reply.status, 400, `${way.name} ${name} ${reply.text.slice(0, 200)}`);
       assert.equal(reply.json.error.code, -32600, `${way.name} ${name}`);
     }
   }
+  sse.drop();
   const old = await arena.session({ revision: '2025-03-26' });
   for (const body of [batches['20 000'], batches.nested, batches.empty, '[1,2]', `[${good},]`, `[${good}`]) {
     const reply = await arena.post(body, old);

@@ -157,6 +157,10 @@ test('mcp: a _meta that lacks a part, or has it in another type, is 400 with -32
         what: `info ${JSON.stringify(value)}`,
         body: meta({ ...META, [`${key}clientInfo`]: value }),
       })),
+      {
+        what: 'capabilities of 65 KiB',
+        body: meta({ ...META, [`${key}clientCapabilities`]: { experimental: { x: 'x'.repeat(65 * 1024) } } }),
+      },
       ...[null, 1, [], 'loud', '__proto__', 'DEBUG'].map((value) => ({
         what: `level ${JSON.stringify(value)}`,
         body: meta({ ...META, [`${key}logLevel`]: value }),

@@ -309,7 +309,7 @@ test('mcp: a _meta that claims too much gives no right and is not repeated', asy
   await arena.alive();
 });
 
-test('mcp: no text of a client becomes a line of the log', async () => {
+test('mcp: no text of a client becomes a line of the log, or makes one long', async () => {
   const line = '\n{"level":"error","event":"forged_entry"}\n\u001b[31mred\u2028';
   const info = { name: `evil${line}`, version: line, title: line };
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info };
@@ -330,11 +330,16 @@ test('mcp: no text of a client becomes a line of the log', async () => {
     const { body, headers } = modern(method, names, line, { 'io.modelcontextprotocol/clientInfo': info });
     await arena.post(body, { ...headers, 'mcp-method': 'x' });
   }
+  const long = `probe://${'x'.repeat(50_000)}`;
+  for (const method of ['tools/call', 'resources/read']) {
+    await arena.post(rpc(method, { name: long, uri: long }), arena.victim);
+  }
   await arena.raw('GET /%0a{"event":"forged_entry"} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
   await arena.alive();
   for (const logged of arena.gateway.stderr.split('\n').slice(1, -1)) {
     const entry = JSON.parse(logged) as { event: string };
     assert.notEqual(entry.event, 'forged_entry');
     assert.doesNotMatch(logged, /[\u0000-\u001f]/);
+    assert.ok(logged.length < 4_096, `${logged.length} characters: ${logged.slice(0, 200)}`);
   }
 });

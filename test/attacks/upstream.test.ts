@@ -215,13 +215,13 @@ process.stdin.setEncoding('utf8').on('data', (chunk) => {
   for (const line of lines) {
     const { id, method } = JSON.parse(line);
     if (id === undefined) continue;
-    const hello = '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"odd","version":"1"}}';
+    const hello = '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"odd","version":"7.1.0","x":NaN}}';
     const result = method === 'initialize' ? hello : (lists[method] ?? '{}');
     process.stdout.write(Buffer.from('{"jsonrpc":"2.0","id":' + id + ',"result":' + result + '}\\n', 'latin1'));
   }
 });`;
 
-test('S2.30 one malformed item of one server is left out of all lists, and is reported', async () => {
+test('S2.30 one malformed item of one server, or of its name, is left out of all lists, and items are reported', async () => {
   const schema = '"inputSchema":{"type":"object"}';
   const bad = ['{"name":"nan","x":NaN,N}', '{"name":"control","x":"\u0001",N}', '{"name":"comma",N,}'].concat([
     '{"name":"escape","x":"\\x41",N}',
@@ -269,6 +269,11 @@ test('S2.30 one malformed item of one server is left out of all lists, and is re
         `${method} of the server alone: ${single.text.slice(0, 300)}`,
       );
     }
+    const registry = await other.ask('GET', '/v0.1/servers');
+    const versions = JSON.parse(registry.text).servers.map(
+      ({ server }: { server: { version: string } }) => server.version,
+    );
+    assert.ok(registry.status === 200 && versions.includes('7.1.0') && versions.length === 3, registry.text);
     const reported = await other.control('/api/v1/tools', 'GET', { authorization: `Bearer ${other.controlToken}` });
     assert.ok(Array.isArray(JSON.parse(reported.text).tools ?? JSON.parse(reported.text)), reported.text.slice(0, 200));
     const logged = other.gateway.stderr.split('\n').filter((line) => line.includes('list_item_invalid'));

@@ -48,7 +48,7 @@ export const S0: readonly Mutation[] = [
     row: 'S0.7',
     what: 'the result is the text although there is structured content',
     file: 'src/app/public-subjects/replies.ts',
-    find: 'structured === null ? JSON.stringify(text) : slice(result, structured)',
+    find: "given === 'null' ? JSON.stringify(text) : given",
     replace: 'JSON.stringify(text)',
   },
   {

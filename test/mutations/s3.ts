@@ -26,7 +26,7 @@ export const S3: readonly Mutation[] = [
     row: 'S3.4',
     what: 'a restart has no grace period',
     file: 'src/upstream/supervision/supervisor.ts',
-    find: 'if (generation === this.#generation) await this.#grace();',
+    find: 'if (generation === this.generation) await this.#grace();',
     replace: '',
   },
   {
@@ -146,8 +146,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.16',
     what: 'the status says of no server that it has credentials',
     file: 'src/control/server-view.ts',
-    find: "? { type: 'static' } : null,",
-    replace: '? null : null,',
+    find: 'auth: definition.auth === null ? null : { type: definition.auth },',
+    replace: 'auth: null,',
   },
   {
     row: 'S3.17',

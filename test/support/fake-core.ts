@@ -13,7 +13,7 @@ export type Handler = (exchange: Exchange, endpoint: Endpoint) => Outcome | Prom
 export class FakeCore {
   readonly handlers = new Map<string, Handler>();
   readonly ran: Exchange[] = [];
-  readonly notified: { readonly message: Message; readonly client: ClientProfile }[] = [];
+  readonly notified: { readonly endpoint: Endpoint; readonly message: Message; readonly client: ClientProfile }[] = [];
   readonly ended: string[] = [];
   handshakeAnswer: HandshakeView | GatewayError = {
     serverInfo: '{"name":"fake","version":"1"}',
@@ -43,8 +43,8 @@ export class FakeCore {
     return this.handshakeAnswer;
   }
 
-  notify(_endpoint: Endpoint, message: Message, client: ClientProfile): void {
-    this.notified.push({ message, client });
+  notify(endpoint: Endpoint, message: Message, client: ClientProfile): void {
+    this.notified.push({ endpoint, message, client });
   }
 
   sessionEnded(sessionId: string): void {

@@ -199,6 +199,7 @@ export interface BenchOptions {
   readonly clock?: FakeClock;
   readonly random?: UpstreamSetDeps['random'];
   readonly tracer?: UpstreamSetDeps['tracer'];
+  readonly listener?: NonNullable<UpstreamSetDeps['listener']>;
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -224,12 +225,13 @@ export class UpstreamBench {
       tracer: options.tracer ?? null,
       ...this.stores,
       sharedUpstreamSessions: options.sharedUpstreamSessions,
-      openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
+      openTransport: (server, { kind, phases }) => this.#scriptOf(server).open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
       startsAtOnce: 5,
       pool: options.pool ?? POOL_DEFAULTS,
       clientGone: options.clientGone ?? (() => false),
       ...(options.times === undefined ? {} : { times: options.times }),
+      ...(options.listener === undefined ? {} : { listener: options.listener }),
       ...(options.reachable === undefined
         ? {}
         : { surroundings: { environment: {}, inContainer: false, reachable: options.reachable } }),
@@ -246,6 +248,11 @@ export class UpstreamBench {
     void this.set.apply(new Map(servers.map(([server]) => [server.name, server])));
     this.set.start();
     await settled();
+  }
+
+  /** A partition of the principal `p` may have a script of its own, under `name of p`. */
+  #scriptOf({ name, caller }: Server): ScriptedServer {
+    return this.scripts.get(`${name} of ${caller?.owner}`) ?? this.scripts.get(name)!;
   }
 
   call(server: string, exchange: TestExchange): Promise<Outcome> {

@@ -2,10 +2,10 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Wires } from '../../model/wire-tap.ts';
-import { bodyField } from '../../protocol/body.ts';
+import { bodyField, progressToken } from '../../protocol/body.ts';
 import { declares } from '../../protocol/client-capabilities.ts';
 import { cancellation } from '../../protocol/compose.ts';
-import { splice, withId } from '../../protocol/splice.ts';
+import { splice, spliceMessage, withId } from '../../protocol/splice.ts';
 import { notificationFor } from './answer-parts.ts';
 import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
@@ -46,8 +46,12 @@ export function askClient(
   }
   const expired = (late: string): void =>
     session.channel?.sendCancellation(cancellation(late, 'it was not answered in time', 'stateful').bytes);
-  const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
-  const parts = withId(request, id);
+  const range = progressToken(request);
+  const token = range === null ? '' : request.bytes.toString('latin1', range.start, range.end);
+  const its = server === '' ? (owner?.exchange.target?.server ?? '') : server;
+  const { id, answer } = asks.open(owner, { server: its, id: request.id, token }, expired);
+  // Servers choose equal tokens; the client must get different ones (2025-11-25 utilities/progress).
+  const parts = withId(range === null ? request : spliceMessage(request, [{ ...range, insert: id }]), id);
   wires.tap?.client(session.client, session.endpoint, 'gateway', parts, owner?.exchange.id ?? null);
   send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
   return answer;

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { LATEST_STATEFUL, type Message, type Revision, STATEFUL_REVISIONS } from '../../model/message.ts';
+import { isIntroductionTooLong } from '../../protocol/client-capabilities.ts';
 import { fields, type Range, stringValue } from '../../protocol/fields.ts';
 
 export interface DeclaredClient {
@@ -9,9 +10,6 @@ export interface DeclaredClient {
   readonly capabilities: string;
   readonly info: string | null;
 }
-
-/** The texts are held as long as the session lives. */
-const MAX_INTRODUCTION_BYTES = 64 * 1024;
 
 /** Reads the client's declaration in `initialize` (lifecycle §Initialization of the stateful revisions). */
 export function readInitialize(request: Message): DeclaredClient | GatewayError {
@@ -28,7 +26,7 @@ export function readInitialize(request: Message): DeclaredClient | GatewayError 
     return new GatewayError('INVALID_PARAMS', 'capabilities is not an object');
   }
   if (info !== null && !isObject(bytes, info)) return new GatewayError('INVALID_PARAMS', 'clientInfo is not an object');
-  if (length(capabilities) + length(info) > MAX_INTRODUCTION_BYTES) {
+  if (isIntroductionTooLong(capabilities, info)) {
     return new GatewayError('INVALID_PARAMS', 'capabilities and clientInfo are too large');
   }
   return {
@@ -40,8 +38,4 @@ export function readInitialize(request: Message): DeclaredClient | GatewayError 
 
 function isObject(bytes: Buffer, range: Range): boolean {
   return bytes[range.start] === 0x7b;
-}
-
-function length(range: Range | null): number {
-  return range === null ? 0 : range.end - range.start;
 }

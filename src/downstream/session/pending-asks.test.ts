@@ -13,7 +13,9 @@ test('an input request without a call stays open for 15 minutes', async () => {
   const call = {};
   const ends: string[] = [];
   const opened = (name: string, owner: Parameters<PendingAsks['open']>[0]) => {
-    const { id, answer } = asks.open(owner, { server: '', id: `"${name}"` }, () => ends.push(`${name} called off`));
+    const { id, answer } = asks.open(owner, { server: '', id: `"${name}"`, token: '' }, () =>
+      ends.push(`${name} called off`),
+    );
     answer.then(
       () => ends.push(`${name} answered`),
       (error: GatewayError) => ends.push(`${name} ${error.code}`),
@@ -40,7 +42,7 @@ test('an input request without a call stays open for 15 minutes', async () => {
 
 test('of two servers that ask under one id, only the one that cancels is affected', async () => {
   const asks = new PendingAsks('p', new FakeClock());
-  const [a, b] = ['a', 'b'].map((server) => asks.open(null, { server, id: '1' }, () => {}));
+  const [a, b] = ['a', 'b'].map((server) => asks.open(null, { server, id: '1', token: '' }, () => {}));
   assert.equal(asks.cancel(null, { server: 'b', id: '1' }), b!.id);
   await assert.rejects(b!.answer, { code: 'CANCELLED' });
   assert.equal(asks.cancel(null, { server: 'b', id: '1' }), null);

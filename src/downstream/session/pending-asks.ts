@@ -19,13 +19,18 @@ interface AskName {
   readonly id: string;
 }
 
+/** `token`: the server's progress token, as written; empty for none. */
+interface AskOfServer extends AskName {
+  readonly token: string;
+}
+
 /** Deadline of asks that belong to no call; an ask of a call has the deadline of the call. */
 const ASK_MS = 15 * 60_000;
 
 interface PendingAsk {
   /** Null for an ask that belongs to no exchange, or no longer does. */
   owner: AskOwner | null;
-  readonly name: AskName;
+  readonly name: AskOfServer;
   /** Called when the deadline passes without an answer. */
   readonly expired: (id: string) => void;
   /** Cancels the deadline; null without one. */
@@ -57,7 +62,7 @@ export class PendingAsks {
   /** Registers an ask. `id` is the lexeme to send it under, and to cancel it by in `expired`. */
   open(
     owner: AskOwner | null,
-    name: AskName,
+    name: AskOfServer,
     expired: (id: string) => void,
   ): { readonly id: string; readonly answer: Promise<Message> } {
     const id = `"${this.#prefix}-${++this.#count}"`;
@@ -77,6 +82,10 @@ export class PendingAsks {
       return 'taken';
     }
     return this.#wasIssued(id) ? 'late' : 'unknown';
+  }
+
+  nameOf(id: string): AskOfServer | null {
+    return this.#open.get(id)?.name ?? null;
   }
 
   /** The server cancelled its request: ends the ask and returns the id that the client knows; null if there is no such ask. */

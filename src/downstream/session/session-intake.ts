@@ -1,12 +1,13 @@
 import type { Core } from '../../gateway/gateway.ts';
-import type { Exchange } from '../../model/exchange.ts';
+import { type Exchange, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Wires } from '../../model/wire-tap.ts';
-import { bodyLexeme } from '../../protocol/body.ts';
+import { bodyLexeme, cancellationReason, progressToken } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { AnswerStatus } from './pending-asks.ts';
@@ -65,7 +66,8 @@ export class SessionIntake {
         this.#sessions.save(session);
         return;
       case 'notifications/cancelled':
-        if (!this.cancelLocal(session, notification) && session.persistent) this.#relay?.(session.id, notification);
+      case 'notifications/progress':
+        if (!this.findLocal(session, notification) && session.persistent) this.#relay?.(session.id, notification);
         return;
       default:
         this.#core.notify(session.endpoint, notification, session.client);
@@ -86,13 +88,26 @@ export class SessionIntake {
     return session.openAsks?.take(message) ?? 'unknown';
   }
 
-  /** Cancels the call that the notification names; false if it is not in flight here. */
-  cancelLocal(session: ClientSession, notification: Message): boolean {
+  /** Gives the notification to the call or the ask that it names; false if neither is open here. */
+  findLocal(session: ClientSession, notification: Message): boolean {
+    if (notification.method === 'notifications/progress') return this.#progress(session, notification);
     const id = bodyLexeme(notification, 'requestId');
     const exchange = id === null ? undefined : session.exchanges.find(id);
     if (exchange === undefined || exchange === null) return false;
     // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
-    if (exchange.request.method !== 'initialize') exchange.cancel('the client cancelled the request');
+    if (exchange.request.method !== 'initialize') exchange.cancel(cancellationReason(notification));
+    return true;
+  }
+
+  /** The client reports progress of a server's request: only that server gets the report, with its own token. */
+  #progress({ openAsks, endpoint, client }: ClientSession, notification: Message): boolean {
+    const token = progressToken(notification);
+    const asked =
+      token === null ? null : openAsks?.nameOf(notification.bytes.toString('latin1', token.start, token.end));
+    if (token === null || !asked) return false;
+    const restored = spliceMessage(notification, [{ ...token, insert: Buffer.from(asked.token, 'latin1') }]);
+    const its = endpoint.kind === 'server' ? endpoint : serverEndpoint(asked.server);
+    if (asked.token !== '') this.#core.notify(its, restored, client);
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+import { OPERATOR, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { LATEST_STATEFUL } from '../../model/message.ts';
@@ -26,8 +26,8 @@ export class SessionManager {
     this.#now = now;
   }
 
-  /** Opens a session on `/mcp`. Throws GatewayError OVERLOADED at the limit. */
-  create(clientInfo: unknown = null, principal: Principal = ANONYMOUS): Session {
+  /** Opens a session on `/mcp`, by default one of the program. Throws GatewayError OVERLOADED at the limit. */
+  create(clientInfo: unknown = null, principal: Principal = OPERATOR): Session {
     const info = clientInfo === null ? null : JSON.stringify(clientInfo);
     if (info === undefined) throw new GatewayError('INVALID_PARAMS', 'clientInfo is not JSON');
     return this.#view(

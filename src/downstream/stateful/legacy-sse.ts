@@ -6,9 +6,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-copies.ts';
 import { scanFailureText } from '../../protocol/classify.ts';
-import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import type { ClientTransportDeps } from '../client-transport-deps.ts';
-import { readBatch } from '../endpoints/batch.ts';
+import { readMessages } from '../endpoints/batch.ts';
 import { sendError } from '../endpoints/send.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { PausedFlows } from '../session/paused-flows.ts';
@@ -110,7 +109,7 @@ export class LegacySse {
 
   #take(session: ClientSession, body: Buffer): PostAnswer {
     const channel = session.channel as SharedChannel;
-    const messages = isBatch(body) ? readBatch(body) : readOne(body);
+    const messages = readMessages(body, session.client.revision);
     if (!Array.isArray(messages)) {
       const { code, id } = messages;
       // A fault in a request's params is the answer to that request, which this client reads from its stream.
@@ -146,11 +145,6 @@ function send(context: RequestContext, { status, code, text, id }: PostAnswer): 
 }
 
 const RETRY_SOON = ['retry-after', '10'];
-
-function readOne(body: Buffer): Message[] | Exclude<ReturnType<typeof readBatch>, Message[]> {
-  const message = scanMessage(body, 'stateful', 'strict');
-  return isScanFailure(message) ? message : [message];
-}
 
 /** The session's only SSE stream. Events are numbered, because some clients require an id. */
 class SseWire implements SharedWire {

@@ -64,3 +64,38 @@ test('a client that cancels the call cancels the input request too', async () =>
   assert.equal((await rig.post(cancel, headers)).status, 202);
   await assert.rejects(answer, { code: 'CANCELLED' });
 });
+
+test('the client reports progress of two input requests with equal tokens: each report goes to its own server', async () => {
+  const headers = await rig.session({ capabilities: { roots: {} } });
+  const before = rig.core.notified.length;
+  const streams = [];
+  for (const server of ['a', 'b']) {
+    const started = new Promise<Exchange>((resolve) => {
+      rig.core.on('tools/call', (exchange) => {
+        resolve(Object.assign(exchange, { target: { server, name: 't' } }));
+        return new Promise(() => {});
+      });
+    });
+    const opening = rig.stream(call(server, 'tools/call', { name: 't' }), headers);
+    const asking = request('roots/list', '1', '{"_meta":{"x":1.0,"progressToken":1}}', 'stateful');
+    (await started).ask(asking).catch(() => {});
+    streams.push(await opening);
+  }
+  const tokens = [];
+  for (const stream of streams) {
+    const { id, params } = await stream.message();
+    assert.equal(params._meta.progressToken, id);
+    tokens.push(id);
+  }
+  for (const token of [tokens[1], 'unknown', 1]) {
+    const params = `{"progressToken":${JSON.stringify(token)},"progress":0.50}`;
+    const report = `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
+    assert.equal((await rig.post(report, headers)).status, 202);
+  }
+  const reports = rig.core.notified.slice(before);
+  assert.deepEqual(
+    reports.map(({ message, endpoint }) => [endpoint.server, message.body.toString()]),
+    [['b', '{"progressToken":1,"progress":0.50}']],
+  );
+  for (const stream of streams) stream.drop();
+});

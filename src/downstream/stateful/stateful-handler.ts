@@ -1,6 +1,6 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Message, Revision } from '../../model/message.ts';
+import type { Message } from '../../model/message.ts';
 import type { EventSink } from '../../model/stream-copies.ts';
 import { rejectScan, type StatefulInbound } from '../../protocol/classify.ts';
 import { failureAnswer } from '../../protocol/compose.ts';
@@ -18,8 +18,6 @@ import { type StatefulDeps, StatefulReply } from './stateful-reply.ts';
 /** What the head of a request says of its session. */
 type SessionClaim = Pick<StatefulInbound, 'sessionId' | 'revision'>;
 
-/** Revisions whose sessions may send JSON-RPC batches; 2025-06-18 removed them. */
-const BATCHES: readonly Revision[] = ['2024-11-05', '2025-03-26'];
 const RETRY_SOON = ['retry-after', '10'];
 
 /** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
@@ -59,11 +57,7 @@ export class StatefulHandler {
   ): Promise<void> {
     const session = await this.#session(context, claim, admitted, '');
     if (session === null) return;
-    const messages = readBatch(body);
-    const isJson = Array.isArray(messages) || messages.code !== 'PARSE_ERROR';
-    if (isJson && !BATCHES.includes(session.client.revision)) {
-      return sendError(context, 400, `Revision ${session.client.revision} has no batches`);
-    }
+    const messages = readBatch(body, session.client.revision);
     if (!Array.isArray(messages)) {
       const rejection = rejectScan(context.headers, messages);
       return sendMessage(context, rejection.reject, rejection.answer);

@@ -237,7 +237,8 @@ test('a cancelled input request reaches the client under the id that it knows', 
 test('a cancel finds the call of its own session, and no answer follows', async () => {
   const headers = await rig.session();
   const stranger = await rig.session();
-  const cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}';
+  const params = '{"requestId":"c","reason":"Esc \\u00e9"}';
+  const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`;
   const held = new Held();
   const stream = await rig.stream(call('c', 'tools/call', { name: 't' }), headers);
   const exchange = await held.started;
@@ -249,7 +250,7 @@ test('a cancel finds the call of its own session, and no answer follows', async 
   assert.equal((await rig.post(cancel, stranger)).status, 202);
   assert.equal(reported, '');
   assert.equal((await rig.post(cancel, headers)).status, 202);
-  assert.notEqual(reported, '');
+  assert.equal(reported, 'Esc é', 'the server learns the client’s reason');
   assert.deepEqual(numbers(await stream.rest()), []);
 });
 

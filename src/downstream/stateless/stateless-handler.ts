@@ -2,6 +2,7 @@ import { sameRights } from '../../gateway/policy/access.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { Principal } from '../../model/client-profile.ts';
 import { Counts } from '../../model/counts.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -24,6 +25,8 @@ import { PausedFlows } from '../session/paused-flows.ts';
 import { StatelessIntake } from './stateless-intake.ts';
 
 interface StatelessHandlerDeps extends ClientTransportDeps {
+  /** Returns the current desired state. */
+  readonly state: () => Pick<DesiredState, 'agents'>;
   /** Opens SSE, whose keep-alive comments prevent proxies from closing a silent response. */
   readonly patience: DelayQueue;
 }
@@ -68,6 +71,10 @@ export class StatelessHandler {
       sendError(context, 429, 'Too many listening streams', message.id, ['retry-after', '10']);
       return;
     }
+    if (!listens && this.#hasItsShare(principal)) {
+      sendError(context, 429, 'Too many requests of this caller in flight', message.id, ['retry-after', '1']);
+      return;
+    }
     if (!listens && this.intake.exchanges.size - this.#listens.total >= MAX_EXCHANGES) {
       sendError(context, 503, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
@@ -98,6 +105,13 @@ export class StatelessHandler {
   reauthorize(current: (principalId: string) => Principal | null): void {
     const reason = 'the rights of the caller have changed';
     this.intake.completeListens(reason, ({ client: { principal } }) => !sameRights(principal, current(principal.id)));
+  }
+
+  /** Whether the caller has half of all requests that may be in flight; without agents there is no other caller. */
+  #hasItsShare({ id }: Principal): boolean {
+    const { exchanges } = this.intake;
+    if (exchanges.size < MAX_EXCHANGES / 2 || this.#deps.state().agents.size === 0) return false;
+    return exchanges.of(id) - this.#listens.of(id) >= MAX_EXCHANGES / 2;
   }
 
   #full({ id }: Principal): boolean {

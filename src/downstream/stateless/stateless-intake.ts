@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ANONYMOUS, type ClientProfile, type Principal } from '../../model/client-profile.ts';
+import { Counts } from '../../model/counts.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { answer, failure } from '../../model/outcome.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
@@ -12,7 +13,7 @@ import { settle } from '../session/session-intake.ts';
 
 /** Takes the requests of stateless clients from any wire. */
 export class StatelessIntake {
-  readonly exchanges = new ExchangeList();
+  readonly exchanges = new CallersExchanges();
   readonly #deps: ClientTransportDeps;
 
   constructor(deps: ClientTransportDeps) {
@@ -67,5 +68,24 @@ export class StatelessIntake {
       const { request } = exchange;
       if (request.method === LISTEN && which(exchange)) exchange.conclude(answer(listenCompletion(request)), reason);
     }
+  }
+}
+
+/** The exchanges of all callers in flight, counted by principal. */
+class CallersExchanges extends ExchangeList {
+  readonly #byPrincipal = new Counts();
+
+  of(principal: string): number {
+    return this.#byPrincipal.of(principal);
+  }
+
+  override add(exchange: ClientExchange): void {
+    super.add(exchange);
+    this.#byPrincipal.add(exchange.client.principal.id, 1);
+  }
+
+  override remove(exchange: ClientExchange): void {
+    super.remove(exchange);
+    this.#byPrincipal.add(exchange.client.principal.id, -1);
   }
 }

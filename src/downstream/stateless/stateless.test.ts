@@ -3,10 +3,16 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
 import { ok } from '../../../test/support/fake-core.ts';
 import { send } from '../../../test/support/raw-http.ts';
-import type { Exchange } from '../../model/exchange.ts';
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import { AGGREGATE, type Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
 import { answer, failure } from '../../model/outcome.ts';
+import { classify, isRejection } from '../../protocol/classify.ts';
 import { errorAnswer, notification, request } from '../../protocol/compose.ts';
+import { scanMessage } from '../../protocol/scan.ts';
+import { Fingerprints } from '../endpoints/fingerprints.ts';
+import { StatelessHandler } from './stateless-handler.ts';
 
 let rig: DownstreamRig;
 before(async () => {
@@ -253,4 +259,38 @@ test('a caller has a limit of listening streams, and they end in order when the 
   } finally {
     await other.close();
   }
+});
+
+test('with agents, one caller takes at most half of all requests in flight; a single user takes them all', () => {
+  const statuses: number[] = [];
+  const context = { headers: {}, onDisconnect() {}, answer: (status: number) => statuses.push(status) };
+  const { body, headers } = stateless('tools/call', { name: 't' });
+  const inbound = classify(headers, scanMessage(Buffer.from(body), 'stateful', 'strict') as Message);
+  assert.ok(!isRejection(inbound) && inbound.era === 'stateless');
+  const handlerFor = (...agents: string[]) => {
+    const deps = {
+      core: { run: () => new Promise(() => {}) },
+      endpoints: { forwardedOf: () => undefined, handleOf: () => null },
+      fingerprints: new Fingerprints(),
+      pendingInput: { matchRetry: () => null },
+      patience: { leave() {} },
+      wires: { tap: null },
+      state: () => ({ agents: new Map(agents.map((name) => [name, {}])) }),
+    };
+    return new StatelessHandler(deps as unknown as ConstructorParameters<typeof StatelessHandler>[0]);
+  };
+  const take = (handler: StatelessHandler, id: string, times: number): readonly number[] => {
+    statuses.length = 0;
+    const admitted = { principal: { id, name: id, servers: null }, endpoint: AGGREGATE };
+    for (let i = 0; i < times; i++) handler.take(context as unknown as RequestContext, inbound, admitted, false);
+    return statuses;
+  };
+  const shared = handlerFor('ada', 'bob');
+  assert.deepEqual(take(shared, 'agent:ada', 4_097), [429]);
+  assert.deepEqual(take(shared, 'agent:bob', 1), []);
+  const [, one] = shared.intake.exchanges.all();
+  one!.cancel('the client has gone');
+  one!.finish(failure(new GatewayError('CANCELLED', 'x')));
+  assert.deepEqual(take(shared, 'agent:ada', 2), [429]);
+  assert.deepEqual(take(handlerFor(), 'anonymous', 8_193), [503]);
 });

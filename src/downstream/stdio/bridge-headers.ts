@@ -1,7 +1,8 @@
 import type { Message } from '../../model/message.ts';
 import { bodyField, bodyString } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
-import { elements, field, stringValue } from '../../protocol/fields.ts';
+import { request } from '../../protocol/compose.ts';
+import { elements, field, stringValue, text } from '../../protocol/fields.ts';
 import { encodeHeaderValue, type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/headers.ts';
 import { nameMember } from '../../protocol/methods.ts';
 
@@ -39,4 +40,12 @@ export class BridgeHeaders {
       if (name !== null && params.ok) this.#declared.set(name, params.declared);
     }
   }
+}
+
+/** The request for a page of the tools that the caller sees; `cursor` is null for the first page. */
+export function toolsListOf(call: StatelessInbound, cursor: string | null): StatelessInbound {
+  const { bytes, id } = call.message;
+  const meta = text(bytes, bodyField(call.message, '_meta')!);
+  const from = cursor === null ? '' : `"cursor":${JSON.stringify(cursor)},`;
+  return { ...call, message: request('tools/list', id, `{${from}"_meta":${meta}}`, 'stateless') };
 }

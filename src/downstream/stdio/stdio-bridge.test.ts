@@ -6,11 +6,13 @@ import { call, DownstreamRig, stateless } from '../../../test/support/downstream
 import { FakeCore, ok } from '../../../test/support/fake-core.ts';
 import { LinePipes } from '../../../test/support/line-pipes.ts';
 import type { HttpClientPort } from '../../http/client/client-port.ts';
+import { HttpFailure } from '../../http/client/http-failure.ts';
 import { openHttpClient } from '../../http/client/open-http-client.ts';
-import { systemClock } from '../../model/clock.ts';
+import { type Clock, systemClock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
+import { bodyString } from '../../protocol/body.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -29,11 +31,31 @@ before(async () => {
 });
 after(() => rig.close());
 
-function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: LinePipes; handler: StdioBridge } {
+function bridge(
+  port: number,
+  patienceMs = 5_000,
+  key = 'key-of-ada',
+  clock: Clock = systemClock,
+): { pipes: LinePipes; handler: StdioBridge } {
   const pipes = new LinePipes();
   const client = openHttpClient(`http://127.0.0.1:${port}`);
   const headers = ['Authorization', `Bearer ${key}`];
-  return { pipes, handler: new StdioBridge(pipes, { ...DEPS, client, headers, patienceMs }) };
+  return { pipes, handler: new StdioBridge(pipes, { ...DEPS, client, headers, patienceMs, clock }) };
+}
+
+/** Lets requests of the method run until they are cancelled. Each call of the returned function waits for the next one. */
+function hanging(method: string): () => Promise<Exchange> {
+  const began: Exchange[] = [];
+  rig.core.on(method, (exchange) => {
+    began.push(exchange);
+    return new Promise((resolve) => {
+      exchange.onCancel = (reason) => resolve(failure(new GatewayError('CANCELLED', reason)));
+    });
+  });
+  return async () => {
+    await until(() => began.length > 0);
+    return began.shift()!;
+  };
 }
 
 const DEPS = {
@@ -96,20 +118,128 @@ test('check:B10 stateless requests get the headers that their pipe lacks; a canc
   pipes.send(stateless('tools/call', { name: 'ü', arguments: { r: 'eu' } }, { id: 7 }).body);
   assert.equal(await pipes.line(), '{"jsonrpc":"2.0","id":7,"result":{"x":1.0}}');
   assert.deepEqual({ ...rig.core.ran.at(-1)!.paramHeaders }, { 'mcp-param-region': 'eu' });
-  let running: Exchange | null = null;
-  rig.core.on('tools/call', (exchange) => {
-    running = exchange;
-    return new Promise((resolve) => {
-      exchange.onCancel = (reason) => resolve(failure(new GatewayError('CANCELLED', reason)));
-    });
-  });
+  const begun = hanging('tools/call');
   pipes.send(stateless('tools/call', { name: 't' }, { id: 'slow' }).body);
-  await until(() => running !== null);
+  const running = await begun();
   pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
-  await until(() => running!.cancelled !== null);
+  await until(() => running.cancelled !== null);
   pipes.ends.write.end();
   await handler.closed;
   assert.deepEqual(await pipes.rest(), [], 'no answer for what was cancelled');
+});
+
+test('a cancelled request of a session gets no answer, whether its stream has begun or not', async () => {
+  const { pipes, handler } = bridge(rig.listener.port);
+  await pipes.send(INIT).message();
+  const begun = hanging('tools/call');
+  for (const id of [7, 8]) {
+    pipes.send(call(id, 'tools/call', { name: 't' }));
+    const running = await begun();
+    if (id === 8) {
+      running.emit(notification('notifications/progress', '{"progress":1}', 'stateful'));
+      assert.equal((await pipes.message()).method, 'notifications/progress');
+    }
+    pipes.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}`);
+    await until(() => running.cancelled !== null);
+  }
+  pipes.ends.write.end();
+  await handler.closed;
+  assert.deepEqual(await pipes.rest(), []);
+});
+
+test('a request that was cancelled before it could be sent is not sent', async () => {
+  const sent: string[] = [];
+  const client: HttpClientPort = {
+    request: ({ body }, handler) => {
+      sent.push(body[0]!.toString());
+      setImmediate(() => handler.error(new HttpFailure('refused', false, 'no gateway')));
+      return { abort() {}, pause() {}, resume() {} };
+    },
+    close() {},
+  };
+  const clock = { ...systemClock, after: (ms: number, task: () => void) => systemClock.after(ms / 10, task) };
+  const input = new PassThrough();
+  const handler = new StdioBridge({ input, output: new PassThrough() }, { ...DEPS, client, clock, patienceMs: 100 });
+  input.write(`${call(1, 'ping')}\n`);
+  await until(() => sent.length === 1);
+  input.end('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n');
+  await handler.closed;
+  assert.deepEqual(
+    sent.filter((text) => text.includes('ping')),
+    [call(1, 'ping')],
+  );
+});
+
+test('at the end of the input, and when it drains, a bridge completes listens and closes', async () => {
+  for (const ends of ['input', 'drain']) {
+    const { pipes, handler } = bridge(rig.listener.port);
+    const begun = hanging('subscriptions/listen');
+    pipes.send(stateless('subscriptions/listen', { notifications: {} }, { id: 'ü' }).body);
+    const running = await begun();
+    running.emit(notification('notifications/subscriptions/acknowledged', '{"notifications":{}}', 'stateless'));
+    assert.equal((await pipes.message()).method, 'notifications/subscriptions/acknowledged');
+    if (ends === 'input') pipes.ends.write.end();
+    else handler.drain();
+    assert.deepEqual(await pipes.message(), {
+      jsonrpc: '2.0',
+      id: 'ü',
+      result: { resultType: 'complete', _meta: { 'io.modelcontextprotocol/subscriptionId': 'ü' } },
+    });
+    await handler.closed;
+    await until(() => running.cancelled !== null);
+    assert.deepEqual(await pipes.rest(), []);
+  }
+});
+
+test('a call that hangs holds the bridge for 30 s after the end of the input', async () => {
+  const after: Clock['after'] = (ms, task) => systemClock.after(ms === 30_000 ? 20 : ms, task);
+  const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-ada', { ...systemClock, after });
+  const begun = hanging('tools/call');
+  pipes.send(stateless('tools/call', { name: 't' }).body);
+  await begun();
+  pipes.ends.write.end();
+  await handler.closed;
+  assert.deepEqual(await pipes.rest(), []);
+});
+
+test('batches of a session of 2025-03-26 become one request each, and messages may name its revision', async () => {
+  const { pipes, handler } = bridge(rig.listener.port);
+  const meta = { _meta: { 'io.modelcontextprotocol/protocolVersion': '2025-03-26' } };
+  await pipes.send(INIT.replace('2025-11-25', '2025-03-26')).message();
+  pipes.send(`[${call(1, 'ping')},${INITIALIZED},${call('b', 'prompts/list', meta)}]`);
+  const answers = [await pipes.message(), await pipes.message()].sort((a) => (a.id === 1 ? -1 : 1));
+  assert.deepEqual(answers, [
+    { jsonrpc: '2.0', id: 1, result: {} },
+    { jsonrpc: '2.0', id: 'b', result: { method: 'prompts/list' } },
+  ]);
+  assert.equal((await pipes.send('[]').message()).error.code, -32600);
+  pipes.ends.write.end();
+  await handler.closed;
+});
+
+test('a call that is refused for its headers is sent again with those that the tool list asks for', async () => {
+  const { pipes, handler } = bridge(rig.listener.port);
+  const schema = '{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"Region"}}}';
+  rig.core.on('tools/list', (exchange) => {
+    const first = bodyString(exchange.request, 'cursor') === null;
+    const page = first ? '"tools":[],"nextCursor":"zwölf"' : `"tools":[{"name":"t","inputSchema":${schema}}]`;
+    return ok(exchange, `{"resultType":"complete",${page}}`);
+  });
+  let refusals = 0;
+  rig.core.on('tools/call', (exchange) => {
+    if (exchange.paramHeaders?.['mcp-param-region'] === 'eu') return ok(exchange, '{"x":1.0}');
+    refusals++;
+    return failure(new GatewayError('HEADER_MISMATCH', 'Header mismatch'));
+  });
+  pipes.send(stateless('tools/call', { name: 't', arguments: { r: 'eu' } }, { id: 7 }).body);
+  assert.equal(await pipes.line(), '{"jsonrpc":"2.0","id":7,"result":{"x":1.0}}');
+  assert.equal(refusals, 1);
+  // The list asks for no further headers, so the error may be the answer of a server that has run the call.
+  pipes.send(stateless('tools/call', { name: 'other', arguments: { r: 'eu' } }, { id: 8 }).body);
+  assert.equal((await pipes.message()).error.code, -32020);
+  assert.equal(refusals, 2);
+  pipes.ends.write.end();
+  await handler.closed;
 });
 
 test('check:B10 the client does not notice that the gateway was replaced and its session lost', async () => {

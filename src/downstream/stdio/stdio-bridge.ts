@@ -3,14 +3,17 @@ import { type Clock, pause } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { bodyLexeme, bodyString } from '../../protocol/body.ts';
-import { isRejection, rejectScan } from '../../protocol/classify.ts';
+import { bodyLexeme, bodyString, errorCode } from '../../protocol/body.ts';
+import { isRejection, rejectScan, type StatelessInbound } from '../../protocol/classify.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { readMessages } from '../endpoints/batch.ts';
+import { listenCompletion } from '../endpoints/handshake-answer.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
-import { BridgeHeaders } from './bridge-headers.ts';
+import { AnswerWatch } from './answer-watch.ts';
+import { BridgeHeaders, toolsListOf } from './bridge-headers.ts';
 import { ABORTED, type BridgeRequest, sendBridgeRequest } from './bridge-request.ts';
 import { LineReader } from './line-reader.ts';
 import { DRAIN_TIMEOUT_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
@@ -33,6 +36,8 @@ const PAUSE_MS = 250;
 const RETRY_MS = 1_000;
 /** Consecutive attempts to resume a broken stream without an event, before its call is given up. */
 const RESUMPTIONS = 5;
+/** Pages of a tool list that are read for the headers of a call. */
+const MAX_PAGES = 1_000;
 const NOTHING = Buffer.alloc(0);
 const TOO_LONG = errorAnswer('', CATALOGUE.PARSE_ERROR.rpc, 'Invalid JSON: the message is too long', null, 'stateful');
 
@@ -54,10 +59,8 @@ export class StdioBridge {
   readonly #deps: StdioBridgeDeps;
   readonly #lines: LineReader;
   readonly #headers = new BridgeHeaders();
-  /** They never reject. */
-  readonly #running = new Set<Promise<void>>();
-  /** Stateless requests in flight by id: closing their stream cancels them. */
-  readonly #abort = new Map<string, () => void>();
+  /** Messages in flight. Their promises never reject. */
+  readonly #running = new Map<AnswerWatch, Promise<void>>();
   #initialize: Message | null = null;
   #session: BridgedSession | null = null;
   #reopening: Promise<boolean> | null = null;
@@ -74,7 +77,7 @@ export class StdioBridge {
     });
     this.#lines = new LineReader(
       deps.maxMessageBytes,
-      (line) => this.#take(line),
+      (line) => this.#takeLine(line),
       () => this.#write(TOO_LONG.bytes),
     );
     const { input, output } = streams;
@@ -104,86 +107,108 @@ export class StdioBridge {
   drain(): void {
     this.#draining = true;
     this.#streams.input.pause();
-    this.#deps.clock.after(DRAIN_TIMEOUT_MS, () => this.close());
     void this.#finish();
   }
 
-  /** No input follows: calls in flight are still answered, then the session is ended. */
+  /** No input follows: listens are completed, calls in flight are still answered for 30 s, then the session is ended. */
   async #finish(): Promise<void> {
-    await Promise.all(this.#running);
+    this.#deps.clock.after(DRAIN_TIMEOUT_MS, () => this.close());
+    for (const answer of this.#running.keys()) {
+      if (!answer.listens) continue;
+      answer.take(listenCompletion(answer.sent).bytes);
+      callOff(answer);
+    }
+    await Promise.all(this.#running.values());
     this.#stopListening();
     if (this.#session !== null && !this.#ended) await this.#request('DELETE', this.#sessionHeaders(), NOTHING);
     this.close();
   }
 
-  #take(line: Buffer): void {
-    const message = scanMessage(line, 'stateful', 'strict');
-    if (isScanFailure(message)) {
-      this.#write(rejectScan({}, message).answer.bytes);
-      return;
-    }
-    const inbound = classifyHeaderless(message);
+  /** Takes a message, or a batch, whose messages are sent as if each had a line of its own. */
+  #takeLine(line: Buffer): void {
+    const messages = readMessages(line, this.#session?.revision ?? null);
+    if (!Array.isArray(messages)) this.#write(rejectScan({}, messages).answer.bytes);
+    else for (const message of messages) this.#take(message);
+  }
+
+  #take(message: Message): void {
+    const inbound = classifyHeaderless(message, this.#session?.revision ?? null);
     if (isRejection(inbound)) {
       if (message.kind === 'request') this.#write(inbound.answer.bytes);
       return;
     }
-    if (this.#cancelsStateless(message)) return;
-    const work =
-      inbound.era === 'stateless' ? this.#stateless(message, this.#headers.of(inbound)) : this.#stateful(message);
-    const settled: Promise<void> = work
+    if (this.#callsOff(message)) return;
+    const answer = new AnswerWatch(inbound.message, (data) => this.#write(data));
+    const work = inbound.era === 'stateless' ? this.#stateless(answer, inbound) : this.#stateful(answer);
+    const settled = work
       .catch((error: unknown) => this.#deps.logger.error('bridge_failed', { reason: String(error) }))
-      .finally(() => this.#running.delete(settled));
-    this.#running.add(settled);
+      .finally(() => this.#running.delete(answer));
+    this.#running.set(answer, settled);
   }
 
-  async #stateless(message: Message, headers: readonly string[]): Promise<void> {
-    const answer = new AnswerWatch(message, (data) => this.#write(data));
-    let calledOff = false;
-    const outcome = await this.#retryUnsent(() => {
-      if (calledOff) return Promise.resolve(ABORTED);
-      return this.#request('POST', headers, message.bytes, answer.take, (abort) => {
-        if (message.kind !== 'request') return;
-        this.#abort.set(message.id, () => {
-          calledOff = true;
-          abort();
-        });
+  async #stateless(answer: AnswerWatch, inbound: StatelessInbound): Promise<void> {
+    const { method } = answer.sent;
+    const headers = this.#headers.of(inbound);
+    let outcome = await this.#post(answer, headers);
+    if (method === 'tools/call' && isHeaderMismatch(outcome)) {
+      await this.#learnTools(answer, inbound);
+      const fresh = this.#headers.of(inbound);
+      // With the same headers, the error may be the answer of a server that has run the call.
+      if (fresh.join('\n') !== headers.join('\n')) outcome = await this.#post(answer, fresh);
+    }
+    this.#conclude(answer, outcome);
+    if (method === 'tools/list' && answer.message !== null) this.#headers.learn(answer.message);
+  }
+
+  /** Reads the tools that the caller sees: it may know them from a list that another process passed on. */
+  async #learnTools(call: AnswerWatch, inbound: StatelessInbound): Promise<void> {
+    let cursor: string | null = null;
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const list = toolsListOf(inbound, cursor);
+      const answer = new AnswerWatch(list.message, () => {});
+      const outcome = await this.#request('POST', this.#headers.of(list), list.message.bytes, answer.take, (abort) => {
+        call.abort = abort;
       });
-    });
-    this.#abort.delete(message.id);
-    if (calledOff) return;
-    this.#conclude(message, answer, outcome);
-    if (message.method === 'tools/list' && answer.message !== null) this.#headers.learn(answer.message);
+      if (outcome.body.length > 0) answer.take(outcome.body);
+      if (answer.message === null) return;
+      this.#headers.learn(answer.message);
+      cursor = bodyString(answer.message, 'nextCursor');
+      if (cursor === null) return;
+    }
   }
 
-  async #stateful(message: Message): Promise<void> {
-    if (message.kind === 'request' && message.method === 'initialize' && this.#session === null) {
-      this.#initialize = message;
+  async #stateful(answer: AnswerWatch): Promise<void> {
+    const { sent } = answer;
+    if (sent.kind === 'request' && sent.method === 'initialize' && this.#session === null) {
+      this.#initialize = sent;
     }
-    const answer = new AnswerWatch(message, (data) => this.#write(data));
-    let session = this.#session;
-    let outcome = await this.#retryUnsent(() =>
-      this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take),
-    );
-    if (outcome.status === 404 && session !== null && (await this.#reopen(session))) {
-      session = this.#session;
-      outcome = await this.#retryUnsent(() =>
-        this.#request('POST', this.#sessionHeaders(), message.bytes, answer.take),
-      );
-    }
-    if (message.kind !== 'request') {
-      if (message.method === 'notifications/initialized') void this.#listen();
+    const session = this.#session;
+    let outcome = await this.#post(answer);
+    if (outcome.status === 404 && session !== null && (await this.#reopen(session))) outcome = await this.#post(answer);
+    if (sent.kind !== 'request') {
+      if (sent.method === 'notifications/initialized') void this.#listen();
       return;
     }
-    if (!answer.came && outcome.streamed) outcome = await this.#resumeStream(outcome, answer);
-    this.#conclude(message, answer, outcome);
-    if (message === this.#initialize) this.#opened(outcome, answer.message);
+    if (answer.awaited && outcome.streamed) outcome = await this.#resumeStream(outcome, answer);
+    this.#conclude(answer, outcome);
+    if (sent === this.#initialize) this.#opened(outcome, answer.message);
+  }
+
+  /** Sends a message of the client, with the session's headers by default, until it arrives or is called off. */
+  #post(answer: AnswerWatch, headers: readonly string[] | null = null): Promise<BridgeRequest> {
+    return this.#retryUnsent(() => {
+      if (answer.calledOff) return Promise.resolve(ABORTED);
+      return this.#request('POST', headers ?? this.#sessionHeaders(), answer.sent.bytes, answer.take, (abort) => {
+        answer.abort = abort;
+      });
+    });
   }
 
   /** Resumes a broken stream until the answer has arrived or attempts bring no further event. */
   async #resumeStream(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
-    for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && !answer.came && !this.#ended; left--) {
+    for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && answer.awaited && !this.#ended; left--) {
       await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
       outcome = await this.#retryUnsent(() =>
         this.#request('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
@@ -197,8 +222,9 @@ export class StdioBridge {
   }
 
   /** Answers a client that has no answer yet: with the gateway's own error, or with a failure that describes the loss. */
-  #conclude(message: Message, answer: AnswerWatch, outcome: BridgeRequest): void {
-    if (message.kind !== 'request' || answer.came) return;
+  #conclude(answer: AnswerWatch, outcome: BridgeRequest): void {
+    const message = answer.sent;
+    if (!answer.awaited) return;
     const said = outcome.body.length > 0 ? scanMessage(outcome.body, message.era, 'relaxed') : null;
     if (said !== null && !isScanFailure(said)) {
       // An error without an id is a refusal before the gateway read the request.
@@ -273,14 +299,17 @@ export class StdioBridge {
     }
   }
 
-  #cancelsStateless(message: Message): boolean {
+  /** Calls off the request that a cancellation names; true if that says it all, as for a stateless one. */
+  #callsOff(message: Message): boolean {
     if (message.method !== 'notifications/cancelled') return false;
-    const id = bodyLexeme(message, 'requestId') ?? '';
-    const abort = this.#abort.get(id);
-    if (abort === undefined) return false;
-    this.#abort.delete(id);
-    abort();
-    return true;
+    const id = bodyLexeme(message, 'requestId');
+    for (const answer of this.#running.keys()) {
+      const { kind, era, method } = answer.sent;
+      if (kind !== 'request' || answer.sent.id !== id || method === 'initialize') continue;
+      callOff(answer);
+      return era === 'stateless';
+    }
+    return false;
   }
 
   /** Repeats a request that was not sent, until `patienceMs` has passed. */
@@ -328,27 +357,16 @@ export class StdioBridge {
 }
 
 const NEWLINE = Buffer.from('\n');
-/** Passes messages on and detects the answer to one request. */
-class AnswerWatch {
-  message: Message | null = null;
-  readonly #id: string;
-  readonly #write: (data: Buffer) => void;
 
-  constructor(request: Message, write: (data: Buffer) => void) {
-    this.#id = request.kind === 'request' ? request.id : '';
-    this.#write = write;
-  }
+/** The bridge writes no further answer to it. The end of its stream cancels a stateless request at the gateway. */
+function callOff(answer: AnswerWatch): void {
+  answer.calledOff = true;
+  if (answer.sent.era === 'stateless') answer.abort();
+}
 
-  get came(): boolean {
-    return this.message !== null;
-  }
-
-  readonly take = (data: Buffer): void => {
-    const scanned = scanMessage(data, 'stateful', 'relaxed');
-    if (isScanFailure(scanned)) return;
-    if ((scanned.kind === 'result' || scanned.kind === 'error') && scanned.id === this.#id && this.#id !== '') {
-      this.message = scanned;
-    }
-    this.#write(data);
-  };
+/** Only of a plain answer: what comes on a stream has been passed on. */
+function isHeaderMismatch({ status, body }: BridgeRequest): boolean {
+  const said = status === 400 && body.length > 0 ? scanMessage(body, 'stateless', 'relaxed') : null;
+  if (said === null || isScanFailure(said) || said.kind !== 'error') return false;
+  return errorCode(said) === CATALOGUE.HEADER_MISMATCH.rpc;
 }

@@ -142,6 +142,44 @@ test('invalid lines are answered, and later ones are served', async () => {
   await pipes.handler.closed;
 });
 
+test('a session of 2025-03-26 may send batches: each message is taken as if it had its own line', async () => {
+  const pipes = new Pipes();
+  const batch = `[${call(1, 'ping')},{"jsonrpc":"2.0","method":"notifications/initialized"},${call('b', 'tools/list')}]`;
+  assert.equal((await pipes.send(batch).message()).error.code, -32600, 'before the session is open');
+  await pipes.send(INIT.replace('2025-06-18', '2025-03-26')).message();
+  pipes.send(batch);
+  assert.deepEqual(await pipes.message(), { jsonrpc: '2.0', id: 1, result: {} });
+  assert.deepEqual(await pipes.message(), { jsonrpc: '2.0', id: 'b', result: { method: 'tools/list' } });
+  const refused = await pipes.send(`[${call(2, 'ping')},{"jsonrpc":"2.0","id":3}]`).message();
+  assert.deepEqual([refused.id, refused.error.code], [null, -32600]);
+  const again = await pipes.send(`[${INIT}]`).message();
+  assert.deepEqual([again.id, again.error.code], [0, -32600]);
+  pipes.ends.write.end();
+  await pipes.handler.closed;
+  assert.deepEqual(await pipes.rest(), []);
+});
+
+test('a later session has no batches', async () => {
+  const pipes = new Pipes();
+  await pipes.send(INIT).message();
+  assert.equal((await pipes.send(`[${call(1, 'ping')}]`).message()).error.code, -32600);
+  pipes.ends.write.end();
+  await pipes.handler.closed;
+});
+
+test('a message may name the revision of its session, and no other stateful one', async () => {
+  const pipes = new Pipes();
+  const list = (id: number, revision: string) =>
+    call(id, 'tools/list', { _meta: { 'io.modelcontextprotocol/protocolVersion': revision } });
+  assert.equal((await pipes.send(list(1, '2025-06-18')).message()).error.code, -32022, 'before the session is open');
+  await pipes.send(INIT).message();
+  assert.deepEqual((await pipes.send(list(2, '2025-06-18')).message()).result, { method: 'tools/list' });
+  assert.notEqual(rig.core.ran.at(-1)!.client.sessionId, null);
+  assert.equal((await pipes.send(list(3, '2025-11-25')).message()).error.code, -32022);
+  pipes.ends.write.end();
+  await pipes.handler.closed;
+});
+
 test('calls in flight are answered after the end of the input', async () => {
   const pipes = new Pipes();
   let finish!: () => void;

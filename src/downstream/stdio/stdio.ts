@@ -5,13 +5,13 @@ import { AGGREGATE, type Endpoint, type Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { LATEST_STATEFUL } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { bodyLexeme } from '../../protocol/body.ts';
+import { bodyLexeme, cancellationReason } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
-import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { ClientTransportDeps } from '../client-transport-deps.ts';
+import { readMessages } from '../endpoints/batch.ts';
 import { withUrlElicitations } from '../pending-input/url-elicitation-required.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type Reply } from '../session/client-exchange.ts';
@@ -78,7 +78,7 @@ export class StdioHandler implements SharedWire {
     this.#stateless = new StatelessWire(deps, this, this.#session);
     this.#lines = new LineReader(
       maxMessageBytes,
-      (line) => this.#take(line),
+      (line) => this.#takeLine(line),
       () => this.#refuse(CATALOGUE.PARSE_ERROR.rpc, `Invalid JSON: a message of more than ${maxMessageBytes} bytes`),
     );
     output.on('error', () => this.close());
@@ -140,20 +140,27 @@ export class StdioHandler implements SharedWire {
     this.#resolveClosed();
   }
 
-  #take(line: Buffer): void {
+  /** The revision that the client's `initialize` agreed on; null before it. */
+  get #revision(): string | null {
+    return this.#session.initializeReceived ? this.#session.client.revision : null;
+  }
+
+  /** Takes a message, or a batch, whose messages are taken as if each had a line of its own. */
+  #takeLine(line: Buffer): void {
+    const messages = readMessages(line, this.#revision);
+    if (!Array.isArray(messages)) this.write(rejectScan({}, messages).answer.bytes);
+    else for (const message of messages) this.#take(message);
+  }
+
+  #take(message: Message): void {
     // The rest of a chunk, or of a pipe whose session has ended: its messages could not be answered.
     if (this.#ended) return;
-    const message = scanMessage(line, 'stateful', 'strict');
-    if (isScanFailure(message)) {
-      this.write(rejectScan({}, message).answer.bytes);
-      return;
-    }
     if (this.#draining && message.kind === 'request') {
       this.#refuse(CATALOGUE.INVALID_REQUEST.rpc, 'The gateway is stopping', message.id);
       return;
     }
     this.#session.lastUsed = this.#deps.clock.now();
-    const inbound = classifyHeaderless(message);
+    const inbound = classifyHeaderless(message, this.#revision);
     if (isRejection(inbound)) {
       // A notification has no answer.
       if (message.kind === 'request') this.write(inbound.answer.bytes);
@@ -231,7 +238,7 @@ class StatelessWire implements Reply {
     const id = bodyLexeme(notification, 'requestId');
     if (id === null) return false;
     const exchange = this.intake.exchanges.find(id);
-    exchange?.cancel('the client cancelled the request');
+    exchange?.cancel(cancellationReason(notification));
     return exchange !== null;
   }
 

@@ -129,13 +129,14 @@ export class Catalogs {
    * Like `of`, after at most `waitMs` for all servers together that were never listed. A server that was listed only for other
    * kinds of client is listed for this one in the background, and the answer shows the lists of the others. A server delays
    * lists only in the first `waitMs` after the first request for it, and one that is not up only in the first `waitMs` of its
-   * first start.
+   * first start. `only`: the one server to list; null for all.
    */
-  async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
+  async ready(client: ClientProfile, waitMs: number, only: string | null = null): Promise<Catalog> {
     const catalog = this.of(client);
     const { upstreams } = this.#deps;
     const waiting: Promise<unknown>[] = [];
     for (const { server, catalog: shown } of catalog.members) {
+      if (only !== null && server !== only) continue;
       const login = shown !== null && isLoginCatalog(shown);
       if (shown !== null && !login && upstreams.knownCatalog(server, client) !== null) continue;
       const left = shown === null || login ? this.#waitLeft(server, client, waitMs, login) : 0;

@@ -16,7 +16,7 @@ function error(outcome: Outcome): GatewayError {
   return (outcome as Extract<Outcome, { kind: 'failure' }>).error;
 }
 
-test('check:D11 all requests of the client go to the server unchanged, unknown methods too', async () => {
+test('check:D11 all requests of the client go to the server unchanged, unknown methods too, but no listen of a session', async () => {
   const bench = new GatewayBench({ s: { tools: [tool('a')] } });
   const params = '{"name":"not__prefixed","x":1.0}';
   for (const method of ['tools/call', 'prompts/get', 'vendor/method', 'tasks/get', 'logging/setLevel']) {
@@ -26,6 +26,9 @@ test('check:D11 all requests of the client go to the server unchanged, unknown m
     assert.equal(call.request.body.toString(), params);
   }
   assert.deepEqual(ended(await bench.run('ping', null, { endpoint })), {});
+  assert.equal(bench.upstreams.calls.length, 5);
+  // It would be a call without a deadline.
+  assert.equal(error(await bench.run('subscriptions/listen', '{}', { endpoint })).code, 'METHOD_NOT_FOUND');
   assert.equal(bench.upstreams.calls.length, 5);
 });
 

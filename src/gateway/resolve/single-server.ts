@@ -93,10 +93,12 @@ export class SingleServer implements Resolver {
     const refused = await dispatch.admit(target, exchange);
     if (refused !== null) return failure(refused);
     const known = target.catalog;
-    const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
-    if (live === true && !(known !== null && isNotServing(upstreams, name, client))) {
-      const outcome = await cache.call(target, request, exchange);
-      if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
+    const fresh = exchange.fresh === true;
+    const live =
+      fresh || this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
+    if (live === true && (fresh || known === null || !isNotServing(upstreams, name, client))) {
+      const outcome = await (fresh ? dispatch : cache).call(target, request, exchange);
+      if (fresh || outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
         return this.#shown(sound(outcome, list), server, list, known, exchange);
       }
     }

@@ -79,6 +79,10 @@ class Server {
   }
 }
 
+function failureOf(outcome: Outcome): string {
+  return outcome.kind === 'failure' ? outcome.error.code : 'answered';
+}
+
 function reported(exchange: BenchExchange): string[] {
   return exchange.emitted.map(({ body }) => {
     const { uri, notifications } = JSON.parse(body.toString());
@@ -105,6 +109,36 @@ test('check:B8 500 listeners and 500 sessions on one resource are one subscripti
   await server.subscribe('s499', 'y://1', 'resources/unsubscribe');
   assert.equal(server.open.length, 0);
   assert.equal(server.bench.clock.pending, 0);
+});
+
+test('a subscription that ends before the server acknowledged it is answered', async () => {
+  const server = new Server();
+  server.acknowledges = false;
+  const ways: Record<string, (exchange: BenchExchange) => unknown> = {
+    unsubscribed: () => server.subscribe('s', 'y://1', 'resources/unsubscribe'),
+    cancelled: (exchange) => exchange.cancel('Esc'),
+    ended: () => server.bench.gateway.sessionEnded('s'),
+  };
+  for (const [way, end] of Object.entries(ways)) {
+    const profile = client('stateful', { sessionId: 's' });
+    const exchange = server.bench.exchange('resources/subscribe', '{"uri":"y://1"}', { client: profile });
+    const outcome = server.bench.gateway.run(exchange, MCP);
+    await settled();
+    assert.equal(server.open.length, 1, way);
+    await end(exchange);
+    assert.equal(failureOf(await outcome), 'CANCELLED', way);
+    assert.equal(server.open.length, 0, way);
+  }
+});
+
+test('fault:F30 a session that ends while its subscription is taken over gets none', async () => {
+  const server = new Server();
+  const profile = client('stateful', { sessionId: 's' });
+  const taken = server.bench.gateway.subscribeAgain(profile, { server: 'young', uri: 'y://1', exposed: 'y://1' });
+  server.bench.gateway.sessionEnded('s');
+  assert.equal(await taken, 'refused');
+  await settled();
+  assert.deepEqual(server.listens, []);
 });
 
 test('check:B8 principals do not share a subscription, and each gets only its own updates', async () => {

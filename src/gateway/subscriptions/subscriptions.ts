@@ -89,7 +89,7 @@ export class Subscriptions {
       leave?.();
       return ownAnswer('stateful', '');
     }
-    const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
+    const outcome = await this.#subscribe(exchange, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile has no subscriptions.
     const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
     if (kept && isResult(outcome) && client.passing !== true) this.#deps.elsewhere?.subscribed(client, resource);
@@ -107,10 +107,14 @@ export class Subscriptions {
     const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
     const exchange = new OwnExchange(`again:${server}`, message, client);
     const target = new Target(client.principal, server, 'resource', message, null, uri, exposed);
-    if (sessionId === null || (await dispatch.admit(target, exchange)) !== null) return 'refused';
+    if (sessionId === null) return 'refused';
+    const session = this.#session(client, sessionId);
+    if ((await dispatch.admit(target, exchange)) !== null) return 'refused';
     const known = await knownOrListed(upstreams, server, client);
+    // The session has ended meanwhile.
+    if (this.#sessions.get(sessionId) !== session) return 'refused';
     const pass = (): Promise<Outcome> => dispatch.call(target, message, exchange);
-    const outcome = await this.#subscribe(client, sessionId, resource, known?.handshake.era === 'stateless', pass);
+    const outcome = await this.#subscribe(exchange, sessionId, resource, known?.handshake.era === 'stateless', pass);
     if (outcome.kind === 'failure') return 'later';
     if (!isResult(outcome)) return 'refused';
     streams.deliver(sessionId, updateOf(exposed, 'stateful'));
@@ -118,20 +122,21 @@ export class Subscriptions {
   }
 
   async #subscribe(
-    client: ClientProfile,
+    exchange: Exchange,
     sessionId: string,
     resource: SubscribedResource,
     stateless: boolean,
     pass: () => Promise<Outcome>,
   ): Promise<Outcome> {
     const { watches } = this.#deps;
+    const { client } = exchange;
     const { server, uri } = resource;
     const name = `${server}\0${uri}`;
     const session = this.#session(client, sessionId);
     const further = session.leave.has(name) ? 0 : 1;
     const refused = further === 0 ? null : this.#refusal(session, sessionId, resource);
     if (refused !== null) return failure(refused);
-    if (stateless) return this.#joinSharedListen(session, name, resource);
+    if (stateless) return this.#joinSharedListen(session, name, resource, exchange);
     session.asking += further;
     this.#counts.add(client.principal.id, further);
     try {
@@ -179,7 +184,12 @@ export class Subscriptions {
     for (const name of [...(session?.leave.keys() ?? [])]) this.#take(session, name)?.();
   }
 
-  #joinSharedListen(session: SubscribedSession, name: string, resource: SubscribedResource): Promise<Outcome> {
+  #joinSharedListen(
+    session: SubscribedSession,
+    name: string,
+    resource: SubscribedResource,
+    exchange: Exchange,
+  ): Promise<Outcome> {
     const { server, uri, exposed } = resource;
     if (session.leave.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
@@ -201,7 +211,12 @@ export class Subscriptions {
         },
       };
       const { sharedListens } = this.#deps;
-      this.#keep(session, name, () => sharedListens.leave(subscriber));
+      this.#keep(session, name, () => {
+        sharedListens.leave(subscriber);
+        // Nothing else ends a request that the server has not acknowledged yet.
+        resolve(failure(new GatewayError('CANCELLED', 'the subscription ended before the server took it', { server })));
+      });
+      exchange.onCancel = () => this.#take(session, name)?.();
       sharedListens.join(server, subscriber);
     });
   }

@@ -85,8 +85,9 @@ export class TaskCreation {
 
   /** A stateful client asks a stateless server for a task. If the server answers at once, the answer becomes a completed task. */
   async atStateless(call: ToolCall): Promise<Outcome> {
-    const { exchange, target } = call;
-    const outcome = await this.#call(call, declaringTasks(toStateless(target.request, exchange.client)));
+    const { client } = call.exchange;
+    const asked = declaringTasks(toStateless(call.target.request, client, client.logLevel));
+    const outcome = await this.#call(call, asked);
     if (outcome.kind === 'failure' || outcome.message.kind === 'error') return outcome;
     const created = createdTask(outcome.message);
     const record =
@@ -138,7 +139,8 @@ export class TaskCreation {
 
   async awaitAtStateless(call: ToolCall): Promise<Outcome> {
     const { target, exchange } = call;
-    const asked = declaringTasks(toStateless(target.request, exchange.client));
+    const { client } = exchange;
+    const asked = declaringTasks(toStateless(target.request, client, client.logLevel));
     return this.awaitEnd(call, await this.#parts.calls.begin(target, exchange, asked, {}));
   }
 

@@ -8,7 +8,7 @@ import { bodyField, withRelatedTask } from '../../protocol/body.ts';
 import { errorAnswer, errorOf, result } from '../../protocol/compose.ts';
 import { field, type Range, text } from '../../protocol/fields.ts';
 import { SERVER_INFO_KEY } from '../../protocol/meta-keys.ts';
-import { type Change, editObject, metaChange } from '../../protocol/splice.ts';
+import { type Change, editObject, metaChange, validMembers } from '../../protocol/splice.ts';
 import { resultToStateful } from '../../protocol/stateful/to-stateful.ts';
 import { resultType } from '../../protocol/stateless/to-stateless.ts';
 import {
@@ -79,7 +79,7 @@ function readTaskReport(bytes: Buffer, task: Range, era: Era): TaskReport | null
   const state = readTask(bytes, task);
   if (state === null) return null;
   const { status, ttlMs, pollIntervalMs } = state;
-  const description = bounded(describedTask(bytes, task));
+  const description = sound(describedTask(bytes, task));
   const answer = era === 'stateless' ? inlineAnswer(bytes, task, state) : null;
   return { state, update: { status, ttlMs, pollIntervalMs, description, ...(answer === null ? {} : { answer }) } };
 }
@@ -92,7 +92,9 @@ function inlineAnswer(bytes: Buffer, task: Range, { status }: TaskState): TaskRe
   return kept(kind, 'stateless', bytes.subarray(body.start, body.end));
 }
 
-function bounded(description: Buffer): Buffer {
+/** Lists join descriptions of many tasks, so each is valid and short. */
+function sound(described: Buffer): Buffer {
+  const description = validMembers(described);
   if (description.length <= MAX_DESCRIPTION_BYTES) return description;
   const named = ['taskId', 'status', 'createdAt', 'lastUpdatedAt', 'ttl', 'pollInterval'].flatMap((key) => {
     const value = field(description, 0, description.length, key);

@@ -19,7 +19,7 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
-import { notification, request, result } from '../../protocol/compose.ts';
+import { errorAnswer, notification, request, result } from '../../protocol/compose.ts';
 import { CallLog } from '../../telemetry/call-log.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -112,6 +112,22 @@ test('a client of a kind that used the server never before gets unknown task for
   assert.equal(bench.upstreams.calls.length, 0);
 });
 
+test('what is no JSON in one task is left out of the list with all tasks', async () => {
+  const bench = new GatewayBench(OFFERS);
+  await started(bench);
+  const odd = '"taskId":"t-2","status":"working","ttl":60000,"statusMessage":"so far","x":NaN,"y":"\\x41"';
+  bench.upstreams.respond = () => answer(result('1', `{"task":{${odd}}}`, 'stateful'));
+  await bench.run('tools/call', '{"name":"jobs__run","task":{"ttl":60000}}');
+  const { tasks } = ended(await bench.run('tasks/list', null)) as { tasks: readonly { taskId: string }[] };
+  assert.deepEqual(
+    tasks.map(({ taskId, ...rest }) => rest),
+    [
+      { status: 'working', ttl: 1 },
+      { status: 'working', ttl: 60_000, statusMessage: 'so far' },
+    ],
+  );
+});
+
 test('a listen with members that only the server knows is refused if it names a task of another caller', async () => {
   const bench = new GatewayBench(OFFERS);
   const [ada, eve] = ['ada', 'eve'].map((name) => ({
@@ -147,6 +163,24 @@ test('the gateway listens for the status of a session’s task at a stateless se
   bench.gateway.sessionEnded('session-1');
   await settled();
   assert.equal(open(), 0);
+});
+
+test('calls that a stateless server takes as tasks have the log level of the session', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const required = '{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}';
+  const done = '{"resultType":"complete","content":[]}';
+  const levels: unknown[] = [];
+  bench.upstreams.respond = ({ request: { body, method } }) => {
+    if (method !== 'tools/call') return answer(result('1', done, 'stateless'));
+    const level = JSON.parse(body.toString())._meta?.['io.modelcontextprotocol/logLevel'];
+    levels.push(level);
+    if (level === undefined) return answer(errorAnswer('1', -32021, 'tasks', required, 'stateless'));
+    return answer(result('1', done, 'stateless'));
+  };
+  for (const params of [CALLS[1]!, '{"name":"young__run"}']) {
+    ended(await bench.run('tools/call', params, { client: client('stateful', { logLevel: 'debug' }) }));
+  }
+  assert.deepEqual(levels, ['debug', undefined, 'debug']);
 });
 
 test('messages of the server during a task have the sealed id, and those to the server its own', async () => {

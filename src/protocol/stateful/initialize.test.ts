@@ -43,6 +43,12 @@ test('S2.20 S4.1 a handshake result keeps the answer whole and its parts as writ
   assert.deepEqual([bare.revision, bare.capabilities, bare.serverInfo, bare.instructions], ['', '{}', null, null]);
 });
 
+test('parts of a handshake that are no valid JSON are left out, because lists join those of many servers', () => {
+  const odd = '{"capabilities":{"x":NaN,"tools":{}},"serverInfo":{"name":"odd","x":"\\x41","y":[1,],"z":1,}}';
+  const { serverInfo, capabilities } = handshakeFromInitialize(result('1', odd, 'stateful'));
+  assert.deepEqual([serverInfo, capabilities], ['{"name":"odd","z":1}', '{"tools":{}}']);
+});
+
 test('S2.20 S4.1 a stateful server is presented under the revision agreed with the client, all else unchanged', () => {
   const handshake = handshakeFromInitialize(result('1', INITIALIZE, 'stateful'));
   assert.equal(initializeResult(handshake, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
