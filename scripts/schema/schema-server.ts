@@ -291,7 +291,7 @@ export const serverSchema = z
       ])
       .optional()
       .describe(
-        'The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process.',
+        'The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process, and `~/` in `command` and `cwd` is its home folder.',
       ),
     inheritEnv: z
       .union([z.boolean(), names])

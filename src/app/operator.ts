@@ -27,16 +27,17 @@ export class Operator {
     this.profile = profile;
   }
 
-  /** Sends one request. `emitted` gets the notifications of the call; `exchange.cancel` cancels it. */
+  /** Sends one request. `emitted` gets the notifications of the call; `fresh` as in `Exchange`; `exchange.cancel` cancels it. */
   send(
     endpoint: Endpoint,
     method: string,
     paramsJson: string,
     emitted?: (notification: Message) => void,
+    fresh = false,
   ): { readonly exchange: OwnExchange; readonly outcome: Promise<Outcome> } {
     const message = request(method, '1', paramsJson, 'stateful');
     const id = this.#exchange ?? `operator-${this.#random.hex(6)}`;
-    const exchange = new OwnExchange(id, message, this.profile, emitted);
+    const exchange = new OwnExchange(id, message, this.profile, emitted, fresh);
     return { exchange, outcome: this.#exchanges.run(exchange, endpoint) };
   }
 }

@@ -86,3 +86,24 @@ test('S4.20 check:G2 the difference of the tools since a snapshot', async () => 
     { kind: 'tool_schema_changed', toolName: 'mcp__zoo__args' },
   ]);
 });
+
+test('S4.15 S4.18 tools of a client that was added to the router are bridged', async () => {
+  await using gateway = await createGateway();
+  const raw = textResult('done');
+  gateway.router.addClient({
+    name: 'a2a',
+    isInitialized: true,
+    serverInfo: { name: 'a2a', version: '1' },
+    tools: [{ name: 'skill', inputSchema: { type: 'object' } }],
+    initialize: async () => ({ name: 'a2a', version: '1' }),
+    refreshTools: async () => [],
+    callTool: async () => ({ ...JSON.parse(raw), raw }),
+  });
+  await gateway.ready({ servers: ['a2a'] });
+  const tools = await bridgeAll(gateway);
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ['mcp__a2a__skill'],
+  );
+  assert.deepEqual(await tools[0]!.execute({}), { text: 'done', isError: false });
+});

@@ -32,8 +32,9 @@ export interface BridgedTool {
 /** The tools of servers that are up, as `mcp__server__tool`, sorted by that name (S4.15). */
 export async function bridgedTools(gateway: Gateway, options?: AsAgent): Promise<readonly BridgedTool[]> {
   const tools = await gateway.tools(options);
-  const up = new Set(gateway.servers().flatMap(({ name, initialized }) => (initialized ? [name] : [])));
-  const running = tools.filter(({ server }) => up.has(server)).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const running = tools
+    .filter(({ server }) => gateway.client(server)?.isInitialized === true)
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
   return running.map(({ name, description = '', inputSchema }) => ({
     name: bridgePrefixed(name),
     description,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { StatefulServer } from '../../test/fixtures/http/stateful.ts';
 import { inProcessBytes, ServerError } from '../index.ts';
 import { type ChannelOptions, openChannel } from './index.ts';
 
@@ -94,6 +95,24 @@ test('S4.2 done reports how the channel ended; calls in flight are lost or UNKNO
   await closed.close();
   await inFlight;
   assert.equal(await closed.done, null);
+});
+
+test('S4.2 over Streamable HTTP, requests name the revision, and the server is heard outside of requests', async () => {
+  const server = await StatefulServer.start();
+  try {
+    const heard: string[] = [];
+    await using channel = await openChannel({ url: server.url }, { onNotification: (method) => heard.push(method) });
+    await channel.send('initialize', { protocolVersion: '2025-11-25', capabilities: {} });
+    channel.notify('notifications/initialized');
+    server.push({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+    await channel.send('tools/list');
+    const listed = server.stage.requests.find(({ body }) => body.includes('tools/list'));
+    assert.equal(listed?.headers['mcp-protocol-version'], '2025-11-25');
+    for (let i = 0; i < 200 && heard.length === 0; i++) await pause(10);
+    assert.deepEqual(heard, ['notifications/tools/list_changed']);
+  } finally {
+    await server.stop();
+  }
 });
 
 test('S4.2 S4.3 over a local process: its exit is reported with its code, and a missing program does not start', async () => {

@@ -10,6 +10,7 @@ import { LONGEST_TIMER_MS, systemClock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { systemRandom } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
+import { bodyString } from '../protocol/body.ts';
 import { notification, request, result } from '../protocol/compose.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Connection } from '../upstream/connection/connection.ts';
@@ -132,6 +133,10 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
       const message = await pending.answer;
       const body = message.body.toString();
       if (message.kind === 'error') throw new ServerError(body);
+      if (method === 'initialize') {
+        const revision = bodyString(message, 'protocolVersion') ?? '';
+        this.#connection.transport.negotiated({ era: 'stateful', revision });
+      }
       return body;
     } finally {
       clearTimeout(timer);

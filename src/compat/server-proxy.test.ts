@@ -11,7 +11,7 @@ test('S4.5 every state has one of the seed’s four labels; an invalid state, or
     running: 'connected',
     connected: 'connected',
     degraded: 'degraded',
-    disconnected: 'degraded',
+    disconnected: 'unknown',
     failed: 'failed',
     unreachable: 'failed',
     auth_required: 'failed',

@@ -12,7 +12,7 @@ const LIFECYCLE: Readonly<Record<ServerState, LifecycleState>> = {
   running: 'connected',
   connected: 'connected',
   degraded: 'degraded',
-  disconnected: 'degraded',
+  disconnected: 'unknown',
   failed: 'failed',
   unreachable: 'failed',
   auth_required: 'failed',

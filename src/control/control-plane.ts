@@ -37,9 +37,10 @@ export type ToolView = Omit<ListedTool, 'definition'> & { readonly definition: s
 
 /** The tools of all servers, for people. Implemented by `app/`. */
 export interface ToolsPlane {
-  /** `server`: null for all. */
+  /** `server`: null for all. `waitMs`: a shorter wait for servers that were never listed than the configured one. */
   list(
     server: string | null,
+    waitMs?: number,
   ): Promise<{ readonly tools: readonly ToolView[]; readonly notOffered: readonly HiddenTool[] }>;
   /** The tools as clients show them that call the gateway `gateway`. `client`: null for all; an unknown one yields none. */
   listForClients(gateway: string, client: string | null): Promise<readonly ShownClient[]>;

@@ -48,10 +48,7 @@ const COMPAT = named(
     client: nullable(object({ transport: TRANSPORT, revision: nullable(text) })),
     toolPrefix: described(text, 'Its tools are exposed under this prefix.'),
     family: described(constant(null), 'This gateway has no families of equivalent servers.'),
-    auth: described(
-      nullable(object({ type: constant('static') })),
-      'A header or variable of its definition is named like a credential.',
-    ),
+    auth: described(nullable(object({ type: oneOf(['static', 'oauth', 'program']) })), 'As `auth` of the server.'),
     lastAttempt: nullable(isoTime),
     nextRetryAfter: nullable(isoTime),
   }),

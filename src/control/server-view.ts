@@ -1,5 +1,4 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
-import { namesSecret } from '../model/secret.ts';
 import { URL_KINDS } from '../model/server.ts';
 import { DOWN, type ServerStatus } from '../model/server-state.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -36,7 +35,6 @@ export function statusView(status: ServerStatus): StatusView {
 
 function compatKeys(status: ServerStatus): CompatKeys {
   const { name, transport, sshHost, endpoint, initialized, revision, definition } = status;
-  const { env, headers } = definition;
   return {
     type: transport,
     serviceType: 'mcpserver',
@@ -51,7 +49,7 @@ function compatKeys(status: ServerStatus): CompatKeys {
     client: initialized ? { transport, revision } : null,
     toolPrefix: name + TOOL_NAME_DELIMITER,
     family: null,
-    auth: [...Object.keys(headers), ...Object.keys(env)].some(namesSecret) ? { type: 'static' } : null,
+    auth: definition.auth === null ? null : { type: definition.auth },
     lastAttempt: time(status.lastAttemptAt),
     nextRetryAfter: time(status.nextRetryAt),
   };

@@ -6,7 +6,7 @@ import type { Server } from '../model/server.ts';
 export interface Provenance {
   readonly source: 'file' | 'store' | 'temporary' | 'program';
   readonly suspended: boolean;
-  /** Of a stored server: the revision that `change` and `remove` may expect. */
+  /** Of a stored server, also one that a file hides: the revision that `change` and `remove` may expect. */
   readonly revision: number | null;
   readonly expiresAt: number | null;
   readonly sessionId: string | null;

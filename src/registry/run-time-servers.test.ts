@@ -246,7 +246,10 @@ test('a decision about a file’s server does not depend on a stored one that it
 
   await files('other');
   await servers.add(text('hidden', url), PLAIN);
+  const revision = servers.provenance('hidden')?.revision ?? null;
   await files('hidden');
+  assert.ok(revision !== null, 'it is stored');
+  assert.deepEqual([servers.provenance('hidden')?.source, servers.provenance('hidden')?.revision], ['file', revision]);
   await servers.suspend('hidden');
   await servers.remove('hidden');
   assert.equal(server('hidden')?.enabled, false);

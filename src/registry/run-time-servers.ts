@@ -296,14 +296,16 @@ export class RunTimeServers {
 
   provenance(name: string): Provenance | null {
     const temporary = this.#temporary.get(name);
+    const entry = this.#definitions.entries.get(name);
     const none = { suspended: this.#isSuspended(name), revision: null, expiresAt: null, sessionId: null };
-    if (this.#isOfFile(name)) return { source: 'file', ...none };
+    // A file's server may hide a stored one.
+    const revision = entry?.stored.revision ?? null;
+    if (this.#isOfFile(name)) return { source: 'file', ...none, revision };
     if (temporary !== undefined) {
       const { expiresAt, sessionId } = temporary;
       return { source: 'temporary', ...none, expiresAt, sessionId };
     }
-    const entry = this.#definitions.entries.get(name);
-    if (entry !== undefined) return { source: 'store', ...none, revision: entry.stored.revision };
+    if (entry !== undefined) return { source: 'store', ...none, revision };
     return this.#deps.desired.state.servers.has(name) ? { source: 'program', ...none } : null;
   }
 

@@ -13,8 +13,10 @@ import {
 } from '../../test/support/upstream-bench.ts';
 import type { Principal } from '../model/client-profile.ts';
 import { POOL_DEFAULTS } from '../model/desired-state.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
+import { newServerEvents } from '../telemetry/server-events.ts';
 
 /** More than a server has sides. */
 const VALUES = 1_100;
@@ -139,3 +141,36 @@ for (const start of ['eager', 'lazy'] as const) {
     assert.equal(scene.opened, before + 2);
   });
 }
+
+test('S3.10 check:F8 a restart of a server whose callers each sign in is one recovery, which ends when it is up for them', async () => {
+  const steps: unknown[] = [];
+  const observer = {
+    recovery: (...step: unknown[]) => void steps.push(step),
+    listItemInvalid: () => {},
+    loginNeeded: () => {},
+    condition: () => {},
+  };
+  const bench = new UpstreamBench({ listener: newServerEvents('run', () => 0, observer) });
+  const locked = new ScriptedServer(statelessServer());
+  locked.openFails = new GatewayError('AUTH_REQUIRED', 'asks for credentials');
+  const callers = [ada, bob];
+  for (const { id } of callers) bench.scripts.set(`web of ${id}`, new ScriptedServer(statelessServer()));
+  await bench.run([webOf({ start: 'eager', callerSeparation: { credentials: true, headers: {} } }), locked]);
+  for (const principal of callers) answerText(await bench.call('web', toolCall(clientOf(null, '{}', { principal }))));
+  const restarted = bench.set.restart('web');
+  await settled();
+  await bench.clock.advance(200);
+  await restarted;
+  assert.deepEqual(steps, [
+    ['web', 'started', null],
+    ['web', 'succeeded', null],
+  ]);
+  const sides = bench.set.upstream('web')!.partitions!.all();
+  assert.deepEqual(
+    sides.map(({ state, parts }) => [state, parts.supervisor.restarts]),
+    [
+      ['connected', 1],
+      ['connected', 1],
+    ],
+  );
+});

@@ -25,7 +25,7 @@ import type { ConnectionOwner } from './connection/server-messages.ts';
 import { placeholderClient, type Tenancy, type WantedConnection } from './connection/session-key.ts';
 import { fetchesProgram } from './process/command.ts';
 import type { StartRecords } from './supervision/start-records.ts';
-import type { CloseReason, OpenTransport } from './transport/transport.ts';
+import type { CloseReason, OpenTransport, Transport } from './transport/transport.ts';
 
 export interface UpstreamSetDeps {
   readonly clock: Clock;
@@ -156,6 +156,8 @@ const REMOTE_SILENCE_MS = 5_000;
 export class ServerContext {
   /** The current definition. */
   server: Server;
+  /** That of the connection which was begun last, until it ends; its handshake may not be done. */
+  newestTransport: Transport | null = null;
   readonly deps: UpstreamSetDeps;
   readonly limits: Readonly<NodeLimits>;
   readonly events: PartEvents;

@@ -211,9 +211,14 @@ export class UpstreamParts implements PartEvents, Supervised {
   }
 
   recovery(step: RecoveryStep, reason: string | null): void {
-    const { deps, logger, name } = this.context;
+    const { deps, logger, name, server } = this.context;
+    const { caller, callerSeparation } = server;
+    // If each principal has its own credential, the whole server has restarted when it asks for one.
+    const asks = callerSeparation?.credentials === true && this.supervisor.state === 'auth_required';
+    if (step === 'failed' && caller === undefined && asks) [step, reason] = ['succeeded', null];
     logger.info('server_recovery', { step, reason });
-    deps.listener?.recovery(name, step, this.context.redacted(reason));
+    // The restarts of its partitions are part of its own.
+    if (caller === undefined) deps.listener?.recovery(name, step, this.context.redacted(reason));
   }
 
   healthChanged(reason: string | null): void {

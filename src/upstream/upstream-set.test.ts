@@ -12,6 +12,7 @@ import {
   answerText,
   clientOf,
   failureOf,
+  httpServerOf,
   serverOf,
   toolCall,
   UpstreamBench,
@@ -236,6 +237,60 @@ test('S3.13 check:A7 settings that need no new connection take effect on the run
   await bench.clock.advance(100);
   assert.equal(failureOf(await outcome).code, 'TIMEOUT');
   assert.equal(script.links.length, 1);
+});
+
+test('S3.12 check:A7 a lazy server that becomes eager is started, but not if it was stopped', async () => {
+  const bench = new UpstreamBench();
+  const names = ['a', 'b', 'c'];
+  const servers = [serverOf('a'), httpServerOf('b'), serverOf('c')];
+  await bench.run(...servers.map((server) => [server, statefulScript()] as const));
+  await bench.set.upstream('c')!.stop();
+  await bench.set.apply(new Map(servers.map((server) => [server.name, { ...server, start: 'eager' }])));
+  await settled();
+  assert.deepEqual(
+    names.map((name) => bench.set.state(name)),
+    ['running', 'connected', 'stopped'],
+  );
+});
+
+test('S3.13 a lazy server is not started while its eager replacement starts', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), initialize: () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  for (const timeoutMs of [1, 2]) {
+    const server = serverOf('a', { start: 'eager', connectionDigest: 'new', timeoutMs });
+    void bench.set.apply(new Map([['a', server]]));
+    await settled();
+  }
+  assert.equal(script.links.length, 1);
+});
+
+test('a revoked credential restarts a server that runs, and starts none that is stopped, suspended or lazy', async () => {
+  const bench = new UpstreamBench();
+  const eager = { start: 'eager' } as const;
+  const servers = [
+    httpServerOf('lazy'),
+    httpServerOf('runs', eager),
+    httpServerOf('stopped', eager),
+    httpServerOf('suspended', { ...eager, enabled: false }),
+  ];
+  await bench.run(...servers.map((server) => [server, statefulScript()] as const));
+  await bench.set.upstream('stopped')!.stop();
+  const changed = servers.map(({ name }) => bench.set.credentialChanged(name, null, true));
+  await settled();
+  await bench.clock.advance(200);
+  await Promise.all(changed);
+  assert.deepEqual(
+    servers.map(({ name }) => [bench.set.state(name), bench.scripts.get(name)!.links.length]),
+    [
+      ['unknown', 0],
+      ['connected', 2],
+      ['disconnected', 1],
+      ['suspended', 0],
+    ],
+  );
+  await assert.rejects(bench.set.restart('suspended'), { code: 'NOT_SENT', message: /suspended or disabled/ });
+  assert.equal(bench.set.state('suspended'), 'suspended');
 });
 
 test('a disabled server is suspended, not offered, and comes back when it is enabled', async () => {

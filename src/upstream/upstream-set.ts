@@ -9,6 +9,7 @@ import type { StateLoss, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState, ServerStatus } from '../model/server-state.ts';
+import { stackOf } from '../model/thrown.ts';
 import { Attempt } from './connection/attempt.ts';
 import { catchDefects, inServerContext } from './error-boundary.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
@@ -16,13 +17,11 @@ import { ProcessQuota } from './pool/process-quota.ts';
 import { type NodeLimits, UPSTREAM_TIMES, type UpstreamSetDeps } from './server-context.ts';
 import { ServerHistory } from './status/server-history.ts';
 import { type Plan, planChanges } from './supervision/plan.ts';
-import { StartQueue } from './supervision/start-queue.ts';
+import { STARTS, StartQueue } from './supervision/start-queue.ts';
+import { isAtRest } from './supervision/state-machine.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 import type { NodeShared } from './upstream-parts.ts';
-
-/** Limits of concurrent starts. A starting process uses CPU time of this machine; a server behind a URL does not. */
-const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
@@ -99,26 +98,25 @@ export class UpstreamSet implements Upstreams {
     // A replacement that is starting counts as running.
     for (const { server } of this.#replacements) actual.set(server.name, server);
     const plan = planChanges(actual, this.#desired);
-    const lists = [plan.start, plan.stop, plan.suspend, plan.replace, plan.update];
     this.#carryOut(plan).catch((error: unknown) => this.#deps.logger.error('apply_failed', { error }));
-    return lists.flat().map(({ name }) => name);
+    return [plan.start, plan.stop, plan.suspend, plan.replace, plan.update].flat().map(({ name }) => name);
   }
 
   async #carryOut(plan: Plan): Promise<void> {
+    const { logger, knownCatalogs } = this.#deps;
     const left: Promise<void>[] = [];
     // An exception in one server's change does not stop the others.
     const each = (servers: readonly Server[], change: (server: Server) => Promise<void> | void): void => {
       for (const server of servers) {
-        const changed = (async () => change(server))().catch((error: unknown) => {
-          const stack = error instanceof Error ? error.stack : String(error);
-          this.#deps.logger.error('server_defect', { server: server.name, stack });
-        });
-        left.push(changed);
+        const log = (error: unknown) => logger.error('server_defect', { server: server.name, stack: stackOf(error) });
+        left.push((async () => change(server))().catch(log));
       }
     };
     each(plan.stop, ({ name }) => this.#remove(name));
-    const known = this.#knownCatalogs(plan);
-    each(plan.update, (server) => this.#upstreams.get(server.name)?.update(server));
+    // Loaded once per plan: loading the catalogs is most of the cost of a start.
+    const needed = plan.start.length + plan.suspend.length + plan.replace.length > 0;
+    const known = Map.groupBy(needed ? knownCatalogs.load() : [], ({ server }) => server);
+    each(plan.update, (server) => this.#update(server));
     each(plan.suspend, (server) => this.#suspend(server, known));
     each(plan.start, (server) => this.#add(server, known));
     each(plan.replace, (server) => this.#replace(server, known));
@@ -131,12 +129,10 @@ export class UpstreamSet implements Upstreams {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const upstream = this.#for(server, exchange.client);
-    const text = `there is no server ${server}`;
-    if (upstream === undefined) {
-      return Promise.resolve(failure(new GatewayError('NOT_SENT', text, { server, retryable: false })));
-    }
-    return upstream.call(request, exchange);
+    const called = this.#for(server, exchange.client)?.call(request, exchange);
+    if (called !== undefined) return called;
+    const error = new GatewayError('NOT_SENT', `there is no server ${server}`, { server, retryable: false });
+    return Promise.resolve(failure(error));
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
@@ -149,10 +145,9 @@ export class UpstreamSet implements Upstreams {
 
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const upstream = this.#for(server, client);
-    if (upstream === undefined) return Promise.resolve(null);
     // A list over many servers may be the first use of each: they start a few at a time, as at startup.
-    if (amongOthers && upstream.notStarted) void this.#startInTurn(upstream);
-    return upstream.catalog(client, waitMs, amongOthers);
+    if (amongOthers && upstream?.notStarted) void this.#startInTurn(upstream);
+    return upstream?.catalog(client, waitMs, amongOthers) ?? Promise.resolve(null);
   }
 
   sessionKey(server: string, client: ClientProfile): string | null {
@@ -181,8 +176,7 @@ export class UpstreamSet implements Upstreams {
 
   /** Running child processes of all servers, and the limit. */
   get processes(): { readonly running: number; readonly limit: number } {
-    const { quota, limits } = this.#node;
-    return { running: quota.taken, limit: limits.maxProcesses };
+    return { running: this.#node.quota.taken, limit: this.#node.limits.maxProcesses };
   }
 
   status(server: string, client: ClientProfile | null = null): ServerStatus | null {
@@ -197,17 +191,22 @@ export class UpstreamSet implements Upstreams {
     return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.status());
   }
 
-  restart(server: string): Promise<void> {
-    const restarted = this.#upstreams.get(server)?.restart();
-    return restarted ?? Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
+  async restart(server: string): Promise<void> {
+    const upstream = this.#upstreams.get(server);
+    if (upstream === undefined) throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
+    if (upstream.server.enabled) return upstream.restart();
+    const text = `${server} is suspended or disabled and was not restarted; resume or enable it first`;
+    throw new GatewayError('NOT_SENT', text, { server, retryable: false });
   }
 
-  /** Restarts this owner's upstreams: those that wait for credentials, or all of them if the credential is gone. */
+  /** Restarts this owner's upstreams: those that wait for credentials, or all that run if the credential is gone. */
   async credentialChanged(server: string, owner: string | null, gone: boolean): Promise<void> {
     const base = this.#upstreams.get(server);
     const sides = base === undefined ? [] : [base, ...(base.partitions?.all() ?? [])];
     const due = sides.filter(({ server: { caller }, parts }) => {
-      return (caller?.owner ?? null) === owner && (gone || parts.supervisor.state === 'auth_required');
+      const { state } = parts.supervisor;
+      const runs = !isAtRest(state) && state !== 'stopping';
+      return (caller?.owner ?? null) === owner && (gone ? runs : state === 'auth_required');
     });
     await Promise.all(due.map((side) => side.restart()));
   }
@@ -277,16 +276,18 @@ export class UpstreamSet implements Upstreams {
 
   #add(server: Server, known: CatalogsByServer): void {
     const present = this.#upstreams.get(server.name);
-    if (present !== undefined) present.update(server);
+    present?.update(server);
     const upstream = present ?? this.#make(server, known);
     this.#setCurrent(upstream);
     if (this.#started) this.#begin(upstream);
   }
 
-  /** Loads the catalogs once per plan: loading them is most of the cost of a start. */
-  #knownCatalogs({ start, suspend, replace }: Plan): CatalogsByServer {
-    const needed = start.length + suspend.length + replace.length > 0;
-    return Map.groupBy(needed ? this.#deps.knownCatalogs.load() : [], ({ server }) => server);
+  /** A server that waits for its first call starts when it becomes eager, unless its replacement is starting. */
+  #update(server: Server): void {
+    const upstream = this.#upstreams.get(server.name);
+    upstream?.update(server);
+    const replaced = [...this.#replacements].some((next) => next.server.name === server.name);
+    if (this.#started && !replaced && server.start === 'eager' && upstream?.notStarted) this.#begin(upstream);
   }
 
   #begin(upstream: Upstream): void {
@@ -302,12 +303,14 @@ export class UpstreamSet implements Upstreams {
   /** A child process waits for its own place in the start queue. */
   async #startInTurn(upstream: Upstream): Promise<void> {
     if (isOwnProcess(upstream.server)) return upstream.start();
-    upstream.parts.supervisor.due();
+    const { supervisor } = upstream.parts;
+    const { generation } = supervisor;
+    supervisor.due();
     const attempt = new Attempt();
     await this.#remoteStarts.take(attempt);
-    const { name, enabled } = upstream.server;
-    // The server may have been removed, replaced or suspended while it waited.
-    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream.base) await upstream.start();
+    // The server may have been stopped, removed or replaced while it waited.
+    const current = this.#upstreams.get(upstream.server.name) === upstream.base;
+    if (current && supervisor.generation === generation) await upstream.start();
     attempt.place?.leave();
   }
 
@@ -353,10 +356,7 @@ export class UpstreamSet implements Upstreams {
     // The desired definition may have changed during the start.
     const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
-    if (desired?.connectionDigest !== server.connectionDigest || present !== before) {
-      await next.close('remove');
-      return;
-    }
+    if (desired?.connectionDigest !== server.connectionDigest || present !== before) return next.close('remove');
     if (desired !== server) next.update(desired);
     this.#setCurrent(next);
     if (!desired.enabled) void next.stop('suspended');
@@ -373,10 +373,10 @@ export class UpstreamSet implements Upstreams {
   async #remove(name: string): Promise<void> {
     this.#dropReplacements(name);
     const upstream = this.#upstreams.get(name);
-    if (upstream === undefined) return;
-    this.#upstreams.delete(name);
+    if (upstream === undefined || !this.#upstreams.delete(name)) return;
     try {
       this.#deps.knownCatalogs.forget(name);
+      this.#deps.upstreamSessions.deleteAll(name);
       this.#histories.get(name)?.end();
       this.#histories.delete(name);
     } finally {

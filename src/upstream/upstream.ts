@@ -133,14 +133,11 @@ export class Upstream {
   restart(): Promise<void> {
     const { supervisor, connections } = this.parts;
     return this.#later(async () => {
-      if (this.partitions !== null) {
-        this.partitions.halted = false;
-        for (const side of this.partitions.all()) void side.restart();
-      }
+      if (this.partitions !== null) this.partitions.halted = false;
+      const sides = this.partitions?.all().map((side) => side.restart()) ?? [];
       const rolling = supervisor.up ? connections.replicas.restart() : null;
-      if (rolling !== null) return rolling;
-      connections.lost.clear();
-      return supervisor.restart();
+      if (rolling === null) connections.lost.clear();
+      await Promise.all([...sides, rolling ?? supervisor.restart()]);
     });
   }
 

@@ -105,6 +105,16 @@ test('S2.33 S2.35 a client that a program adds to the router is listed to the cl
   assert.equal(gateway.router.getClient('no name'), null);
 });
 
+test('S2.5 S2.35 a client of the router may return the result of a tool alone, without its text', async () => {
+  const listed = { name: 'skill', inputSchema: { type: 'object' } };
+  const methods = { refreshTools: async () => [listed], callTool: async () => ({ content: [], isError: true }) };
+  const adapter = { name: 'a2a', tools: [listed], serverInfo: { name: 'x', version: '1' }, ...methods };
+  await using gateway = await createGateway();
+  gateway.router.addClient(adapter as unknown as AgentClient);
+  await gateway.ready({ servers: ['a2a'] });
+  assert.equal((await gateway.callTool('a2a__skill')).raw, '{"content":[],"isError":true}');
+});
+
 test('S2.33 the status has registered servers, not clients of other kinds', async () => {
   await using gateway = await createGateway({ servers: { b: textServer({}), a: textServer({}) } });
   await gateway.ready();

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { resolve } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { startConformanceServer } from '../../../test/fixtures/conformance/http.ts';
 import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { PlainJsonServer } from '../../../test/fixtures/http/plain-json.ts';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
-import { connectServer, type ServerClient, type ServerDefinition } from '../../index.ts';
+import { connectServer, createGateway, type ServerClient, type ServerDefinition } from '../../index.ts';
 
 const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 
@@ -135,6 +137,60 @@ test('S2.11 a refresh reads every page; a failed one changes nothing; pages in c
     client.tools.map(({ name }) => name),
     ['one', 'two'],
   );
+});
+
+/** Lists one tool more each time and announces nothing; does not answer while the file `HANG` exists. */
+const GROWING = `
+  let lists = 0;
+  require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    const answer = (result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+    if (method === 'initialize') {
+      answer({ protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'g', version: '1' } });
+    } else if (method === 'ping') answer({});
+    else if (method === 'tools/list') {
+      if (require('node:fs').existsSync(process.env.HANG)) return;
+      lists++;
+      answer({ tools: Array.from({ length: lists }, (_, i) => ({ name: 't' + i, inputSchema: { type: 'object' } })) });
+    } else if (id !== undefined) {
+      console.log(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: method } }));
+    }
+  });`;
+
+for (const isolation of ['session', 'shared'] as const) {
+  test(`S2.9 S2.11 S2.32 a refresh asks a local process, too, and fails if that does not answer: ${isolation}`, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'trunkline-refresh-'));
+    try {
+      const env = { HANG: join(folder, 'hang') };
+      const program = { command: process.execPath, args: ['-e', GROWING], env };
+      await using client = await connectServer({ ...program, isolation, timeoutMs: 2_000 });
+      await client.initialize();
+      const sizes: number[] = [];
+      for (let i = 0; i < 3; i++) sizes.push((await client.refreshTools()).length);
+      assert.ok(sizes[0]! > 1 && sizes[1]! > sizes[0]! && sizes[2]! > sizes[1]!, `${sizes}`);
+      const { tools } = client;
+      assert.equal(tools.length, sizes[2]);
+      writeFileSync(env.HANG, '');
+      await assert.rejects(client.refreshTools(), { name: 'GatewayError', code: 'TIMEOUT' });
+      assert.deepEqual(client.tools, tools);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+}
+
+test('S2.10 S2.26 a client and a registered server are waited for as long as their start and list may take', async (t) => {
+  const waits = t.mock.method(globalThis, 'setTimeout').mock;
+  const waited = (): readonly unknown[] => waits.calls.map(({ arguments: [, ms] }) => ms);
+  const slow = { command: process.execPath, args: [STDIO, 'stateful'], startupTimeoutMs: 123_000, timeoutMs: 4_000 };
+  await using client = await connectServer(slow);
+  await client.initialize();
+  assert.ok(waited().includes(127_000), 'initialize');
+  await client.close();
+  waits.resetCalls();
+  await using gateway = await createGateway();
+  assert.equal((await gateway.registerServer('slow', slow)).state, 'running');
+  assert.ok(waited().includes(127_000), 'registerServer');
 });
 
 test('S2.12 S2.13 a client passes arguments to the digit, and names as they are', async () => {

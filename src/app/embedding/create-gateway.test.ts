@@ -36,6 +36,17 @@ test('S2.22 check:A1 servers of files, of a configuration object and of options 
   );
 });
 
+test('S2.11 the tools of a server that declares no capability at all are listed and called', async () => {
+  const forgetful = textServer({ capabilities: '{}', tools: () => [tool('t')], call: () => textResult('hello') });
+  await using gateway = await createGateway({ servers: { forgetful } });
+  await gateway.ready();
+  assert.deepEqual(
+    (await gateway.handleToolsList()).tools.map(({ name }) => name),
+    ['forgetful__t'],
+  );
+  assert.equal((await gateway.callTool('forgetful__t')).content[0]?.text, 'hello');
+});
+
 test('a wrong configuration is refused with all its problems, each with its position', async () => {
   const options = {
     config: { servers: { a: { url: 'nonsense' } }, sesions: {} } as object,

@@ -3,7 +3,7 @@ import { initializeAnswer } from '../../downstream/endpoints/handshake-answer.ts
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
 import { bindProblem } from '../../http/listener/listen-error.ts';
-import { ANONYMOUS, type Principal } from '../../model/client-profile.ts';
+import { OPERATOR, type Principal } from '../../model/client-profile.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { notification, request } from '../../protocol/compose.ts';
@@ -164,7 +164,7 @@ export function embeddedGateway({ app, overlay, servers, agents, watch, log }: G
       const message = request('initialize', '1', JSON.stringify(params), 'stateful');
       const introduction = readInitialize(message);
       if (introduction instanceof GatewayError) throw introduction;
-      const caller = { principal: ANONYMOUS, endpoint: AGGREGATE, persistent: true };
+      const caller = { principal: OPERATOR, endpoint: AGGREGATE, persistent: true };
       const session = downstream.sessions.create({ ...caller, ...introduction });
       const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client);
       return { sessionId: session.mcpSessionId, result: parsed<InitializeResult>(answer.body) };

@@ -48,7 +48,10 @@ export type GatewayServerStatus = StatusView;
 export interface GatewayEvents {
   /** State, reason or counters of a server that runs at this node changed; null: it is no longer registered here. */
   serverChanged: (name: string, status: GatewayServerStatus | null) => void;
-  /** The tools of a server changed, are gone because it is down, or are back because it is up again (S4.11). */
+  /**
+   * The tools of a server changed, or the server went down or is up again (S4.11). `tools()` and the lists of clients keep the
+   * tools of a server that is down.
+   */
   toolsChanged: (server: string) => void;
   /** A requested restart begins or ends; `reason` says why it failed. */
   recovery: (name: string, step: RecoveryStep, reason: string | null) => void;
@@ -192,7 +195,7 @@ export interface Gateway extends AsyncDisposable {
   setTimeout(name: string, seconds: number): Promise<void>;
   /**
    * Stops and starts a server at every node that runs it; resolves with its status when it is up or has failed. Rejects with
-   * GatewayError if a node could not restart it; the other nodes have.
+   * GatewayError if it is suspended or disabled, or if a node could not restart it; the other nodes have.
    */
   restart(name: string): Promise<GatewayServerStatus>;
 
@@ -225,7 +228,7 @@ export interface Gateway extends AsyncDisposable {
   /** null means all servers (S2.28). */
   allowedServers(agent: string): readonly string[] | null;
 
-  /** Opens a session as `initialize` over HTTP does, and returns its id with the answer (S2.29). */
+  /** Opens a session of the program as `initialize` over HTTP does, and returns its id with the answer (S2.29). */
   handleInitialize(
     params: mcp.InitializeParams,
   ): Promise<{ readonly sessionId: string; readonly result: mcp.Answer<mcp.InitializeResult> }>;

@@ -8,8 +8,14 @@ import type { Components } from '../components.ts';
 import type { Answer, Capabilities, ServerInfo, Tool, ToolArguments, ToolCallResult } from './mcp-types.ts';
 import { ask, type CallOptions, callParams, listAll, parsed } from './operator-calls.ts';
 
-/** Long enough for a start that fetches a package first. */
-const START_MS = 60_000;
+/** The least time that a program waits for a server. */
+const SETTLE_MS = 60_000;
+
+/** How long to wait until a server is up and listed, or has failed: as long as its start and the listing may take. */
+export function settleMs({ allUpstreams }: Pick<Components, 'allUpstreams'>, server: string): number {
+  const status = allUpstreams.status(server);
+  return status === null ? SETTLE_MS : Math.max(SETTLE_MS, status.startupTimeoutMs + status.definition.timeoutMs);
+}
 
 /**
  * A client of one MCP server, whatever its transport and revision (S2.5). `Gateway.client` returns one for each server,
@@ -25,7 +31,7 @@ export interface AgentClient {
   readonly tools: readonly Tool[];
   /** Starts the server if necessary, negotiates a revision and lists the tools. Further calls do nothing. */
   initialize(): Promise<ServerInfo>;
-  /** Lists the tools, all pages of them. */
+  /** Asks the server for its tools, all pages of them. Rejects if it does not answer. */
   refreshTools(): Promise<readonly Tool[]>;
   /** `tool` is its name at the server. Rejects with GatewayError or ServerError; `isError` is a failure that the tool reports. */
   callTool(tool: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>>;
@@ -69,7 +75,8 @@ export class GatewayClient implements AgentClient {
 
   async initialize(): Promise<ServerInfo> {
     const { gateway, operator } = this.#components;
-    const view = await gateway.handshake(serverEndpoint(this.name), operator.profile, START_MS);
+    const waitMs = settleMs(this.#components, this.name);
+    const view = await gateway.handshake(serverEndpoint(this.name), operator.profile, waitMs);
     if (view instanceof GatewayError) throw view;
     return JSON.parse(view.serverInfo) as ServerInfo;
   }
@@ -77,7 +84,8 @@ export class GatewayClient implements AgentClient {
   async refreshTools(): Promise<readonly Tool[]> {
     const { operator } = this.#components;
     await this.initialize();
-    const tools = await listAll<Tool>(operator, { endpoint: serverEndpoint(this.name), method: 'tools/list' }, 'tools');
+    const question = { endpoint: serverEndpoint(this.name), method: 'tools/list', fresh: true };
+    const tools = await listAll<Tool>(operator, question, 'tools');
     this.#listed = { catalog: this.#catalog(), tools };
     return tools;
   }

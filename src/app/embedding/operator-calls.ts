@@ -28,6 +28,8 @@ export interface Question {
   readonly method: string;
   /** JSON text. */
   readonly params: string;
+  /** As in `Exchange`. */
+  readonly fresh?: boolean;
 }
 
 /** Sends a request and resolves with the body of its result. Rejects with GatewayError or ServerError. */
@@ -51,14 +53,14 @@ export async function askAsClient(operator: Operator, question: Question, option
 /** Resolves with the outcome. Rejects only if it is cancelled before it begins. */
 export async function send(
   operator: Operator,
-  { endpoint, method, params }: Question,
+  { endpoint, method, params, fresh }: Question,
   { signal, timeoutMs, onProgress }: CallOptions,
 ): Promise<Outcome> {
   signal?.throwIfAborted();
   const refused = refuseParams(method, params);
   if (refused !== null) return failure(refused);
   const emitted = onProgress === undefined ? undefined : progressTo(onProgress, operator.profile);
-  const { exchange, outcome } = operator.send(endpoint, method, params, emitted);
+  const { exchange, outcome } = operator.send(endpoint, method, params, emitted, fresh);
   let expired = false;
   const expire = (): void => {
     expired = true;

@@ -83,8 +83,9 @@ export class ServedClient {
       case 'tools/call': {
         const given = bodyField(request, 'arguments');
         const args = given === null ? '{}' : text(request.bytes, given);
-        const { raw } = await client.callTool(nameIn(request) ?? '', args, { signal });
-        return raw;
+        const answer = await client.callTool(nameIn(request) ?? '', args, { signal });
+        // Programs in JavaScript may return the result alone.
+        return answer.raw ?? JSON.stringify(answer);
       }
       default:
         return null;

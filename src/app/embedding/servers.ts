@@ -10,7 +10,7 @@ import type { MemoryServerFactory } from '../../upstream/transport/memory-transp
 import type { App } from '../app.ts';
 import { readDefinition } from './definitions.ts';
 import type { GatewayServerStatus } from './gateway-api.ts';
-import { type AgentClient, GatewayClient } from './gateway-client.ts';
+import { type AgentClient, GatewayClient, settleMs } from './gateway-client.ts';
 import type { ServerDefinition, StoredServer } from './gateway-options.ts';
 import { InProcessServer, inProcessBytes, inProcessDefinition } from './in-process.ts';
 import type { Overlay } from './overlay.ts';
@@ -25,8 +25,6 @@ export interface ServersDeps {
   /** The factories of in-process servers, read by the transports. */
   readonly memoryServers: Map<string, MemoryServerFactory>;
 }
-
-const REGISTER_MS = 60_000;
 
 /** The servers of an embedded gateway, in a cluster those of all nodes, and the operations of a program on them. */
 export class Servers {
@@ -204,7 +202,7 @@ export class Servers {
     overlay.servers.set(name, server);
     await app.applyOverlay();
     const registered = (): boolean => app.state.servers.has(name);
-    await this.#waitUntilSettled(() => (registered() ? [name] : []), REGISTER_MS);
+    await this.#waitUntilSettled(() => (registered() ? [name] : []), settleMs(app.components, name));
     if (!registered()) throw takenAway(name);
     const status = this.status(name);
     if (status !== null) return status;
@@ -220,6 +218,7 @@ export class Servers {
     for (const { name } of servers) {
       if (this.#served.delete(name)) this.#router.removeClient(name);
       if (!overlay.servers.delete(name)) overlay.hidden.add(name);
+      overlay.suspended.delete(name);
     }
     await app.applyOverlay();
     for (const server of servers) this.#forget(server);
@@ -270,7 +269,7 @@ export class Servers {
   }
 
   async #started(name: string): Promise<GatewayServerStatus> {
-    await this.#waitUntilSettled(() => [name], REGISTER_MS);
+    await this.#waitUntilSettled(() => [name], settleMs(this.#deps.app.components, name));
     return this.#present(name);
   }
 

@@ -47,6 +47,7 @@ test('S4.11 check:F5 a dead process is degraded and its tools are gone at once; 
   });
   process.kill(pid, 'SIGKILL');
   assert.deepEqual((await degraded).tools, []);
+  assert.equal((await gateway.tools()).length, 1, 'clients go on seeing them (060)');
   const again = await reported(gateway, () => {
     const proxy = serverProxy(gateway, 'a')!;
     return proxy.state === 'connected' && changes.length >= 2 ? proxy : null;

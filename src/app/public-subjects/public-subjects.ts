@@ -14,7 +14,7 @@ import { Operator, operatorProfile } from '../operator.ts';
 import type { WhenOrphaned } from './open-call.ts';
 import { OpenCalls } from './open-calls.ts';
 import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
-import { ServerAnnouncements } from './server-announcements.ts';
+import { publicNames, ServerAnnouncements } from './server-announcements.ts';
 import { subjectExecute, subjectListTools } from './subjects.ts';
 import { readListRequest, readToolRequest, type ToolRequest } from './tool-request.ts';
 
@@ -97,7 +97,7 @@ export class PublicSubjects {
   /** Serves exactly the current servers; subscriptions of unchanged ones continue without a gap. */
   #serveAll(): void {
     if (this.#closed) return;
-    const names = new Set(this.#components.allUpstreams.servers().map(({ name }) => name));
+    const names = new Set(publicNames(this.#components.allUpstreams));
     for (const [name, subscriptions] of this.#served) {
       if (names.has(name)) continue;
       for (const subscription of subscriptions) void subscription.close();
@@ -144,7 +144,7 @@ export class PublicSubjects {
       answer = sendable(await run(message), this.#wire.maxPayload);
     } catch (error) {
       failed = error;
-      answer = errorReply(error, isList);
+      answer = errorReply(error, isList, this.#wire.maxPayload);
     } finally {
       this.#running--;
     }
@@ -210,17 +210,21 @@ function forwardedReply(outcome: Served, server: string, maxPayload: number): Bu
     const question = { endpoint: serverEndpoint(server), method: 'tools/call', params: '{}' };
     return sendable(toolReply(resultOf(outcome, question)), maxPayload);
   } catch (error) {
-    return errorReply(error, false);
+    return errorReply(error, false, maxPayload);
   }
 }
 
 function sendable(answer: Buffer, maxPayload: number): Buffer {
   if (answer.length <= maxPayload) return answer;
-  throw new GatewayError('TOO_LARGE', `the answer has ${answer.length} bytes, of which NATS takes ${maxPayload}`);
+  throw tooLarge(answer, maxPayload);
 }
 
-function errorReply(error: unknown, isList: boolean): Buffer {
-  if (error instanceof ServerError) return serverErrorReply(error, isList);
-  if (error instanceof GatewayError) return failureReply(error, isList);
-  return failureReply(new GatewayError('INTERNAL', 'the gateway failed'), isList);
+function tooLarge({ length }: Buffer, maxPayload: number): GatewayError {
+  return new GatewayError('TOO_LARGE', `the answer has ${length} bytes, of which NATS takes ${maxPayload}`);
+}
+
+function errorReply(error: unknown, isList: boolean, maxPayload: number): Buffer {
+  const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', 'the gateway failed');
+  const reply = error instanceof ServerError ? serverErrorReply(error, isList) : failureReply(known, isList);
+  return reply.length <= maxPayload ? reply : failureReply(tooLarge(reply, maxPayload), isList);
 }

@@ -12,9 +12,10 @@ export function toolReply(result: Buffer): Buffer {
   const failed = field(result, 0, result.length, 'isError');
   const isError = failed !== null && result.toString('latin1', failed.start, failed.end) === 'true';
   const structured = field(result, 0, result.length, 'structuredContent');
+  const given = structured === null ? 'null' : slice(result, structured);
   const flat = isError
     ? `"error":${JSON.stringify(text === '' ? 'the tool failed and did not say why' : text)}`
-    : `"result":${structured === null ? JSON.stringify(text) : slice(result, structured)}`;
+    : `"result":${given === 'null' ? JSON.stringify(text) : given}`;
   return Buffer.concat([Buffer.from(`{${flat},"outcome":"RESULT","mcp":`), result, CLOSE]);
 }
 

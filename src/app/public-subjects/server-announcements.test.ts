@@ -4,6 +4,7 @@ import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import type { WireChange } from '../../bus/wire.ts';
 import type { KnownServers } from '../../cluster/nodes/known-servers.ts';
+import type { Server } from '../../model/server.ts';
 import { ServerAnnouncements } from './server-announcements.ts';
 
 /** A node that has the `own` servers, in a cluster that serves `everywhere`. */
@@ -17,7 +18,13 @@ class Stage {
   readonly events: ServerAnnouncements;
   #listener: (change: WireChange) => void = () => {};
 
-  constructor(own: string[], everywhere: string[], connected = true) {
+  /** `more`: of the definitions, by name. */
+  constructor(
+    own: string[],
+    everywhere: string[],
+    connected = true,
+    more: Readonly<Record<string, Partial<Server>>> = {},
+  ) {
     this.own = own;
     this.everywhere = everywhere;
     this.connected = connected;
@@ -39,10 +46,10 @@ class Stage {
       },
       registry: {
         get state() {
-          return { servers: new Map(stage.own.map((name) => [name, serverNamed(name)])) };
+          return { servers: new Map(stage.own.map((name) => [name, serverNamed(name, more[name])])) };
         },
       },
-      allUpstreams: { servers: () => this.everywhere.map((name) => serverNamed(name)) },
+      allUpstreams: { servers: () => this.everywhere.map((name) => serverNamed(name, more[name])) },
       known: {
         instances: (name) => (this.same.includes(name) ? [{} as ReturnType<KnownServers['instances']>[number]] : []),
         against: () => [],
@@ -125,6 +132,16 @@ test('S0.3 S0.4 events that could not be published are announced when NATS is ba
   stage.serve('mine');
   stage.reconnect();
   assert.deepEqual(await stage.second(), ['created mine']);
+});
+
+test('S0.3 S0.4 check:A14 neither a server of one session nor a misconfigured one is announced', async () => {
+  const names = ['mine', 'bound', 'wrong'];
+  const more = { bound: { onlyFor: 's1' }, wrong: { misconfigured: 'TL1201 $TOKEN is not set' } };
+  const stage = new Stage(names, names, true, more);
+  assert.deepEqual(await stage.second(), ['created mine']);
+  stage.events.changed(new Set(['bound', 'wrong']));
+  stage.serve('mine', 'wrong');
+  assert.deepEqual(await stage.second(), []);
 });
 
 test('S0.4 a node that ends announces what is due, and nothing of its own end', async () => {

@@ -46,7 +46,7 @@ export class ServerAnnouncements {
 
   constructor(deps: ServerAnnouncementsDeps) {
     this.#deps = deps;
-    this.#known = new Set(this.#names());
+    this.#known = new Set(publicNames(deps.allUpstreams));
     this.#unsubscribe = deps.wire.onChange(({ type }) => {
       if (type === 'connected') this.#connected();
     });
@@ -56,7 +56,7 @@ export class ServerAnnouncements {
   /** The servers of the cluster may have changed. */
   update(): void {
     if (this.#closed) return;
-    const served = new Set(this.#names());
+    const served = new Set(publicNames(this.#deps.allUpstreams));
     for (const name of this.#known) if (!served.has(name) && !this.#gone.has(name)) this.#arm(name);
     for (const name of served) {
       this.#known.add(name);
@@ -97,13 +97,11 @@ export class ServerAnnouncements {
     });
   }
 
-  #names(): readonly string[] {
-    return this.#deps.allUpstreams.servers().map(({ name }) => name);
-  }
-
-  /** Leaves out suspended and disabled servers: programs cannot call them. */
+  /** Leaves out suspended, disabled and misconfigured servers: programs cannot call them. */
   #own(): readonly Server[] {
-    return [...this.#deps.registry.state.servers.values()].filter(({ enabled }) => enabled);
+    return [...this.#deps.registry.state.servers.values()].filter(
+      ({ enabled, misconfigured, onlyFor }) => enabled && misconfigured === undefined && onlyFor === undefined,
+    );
   }
 
   /** Whether another live node has the same server, and none has another definition of its name. */
@@ -144,6 +142,11 @@ export class ServerAnnouncements {
     wire.publish(subject, event);
     operations?.report({ name, subject, server, error }, since);
   }
+}
+
+/** The servers that programs may see. One that was added for a session belongs to that session only (019). */
+export function publicNames(upstreams: Pick<Upstreams, 'servers'>): readonly string[] {
+  return upstreams.servers().flatMap(({ name, onlyFor }) => (onlyFor === undefined ? [name] : []));
 }
 
 /**

@@ -40,7 +40,12 @@ interface Asking {
 /** One call of a stateful client to a stateless server that answers with these results, one after the other. */
 async function asking(
   results: readonly unknown[],
-  options: { readonly capabilities?: string; readonly params?: string; readonly answers?: boolean } = {},
+  options: {
+    readonly capabilities?: string;
+    readonly params?: string;
+    readonly answers?: boolean;
+    readonly logLevel?: string;
+  } = {},
 ): Promise<Asking> {
   const bench = new UpstreamBench();
   let turn = 0;
@@ -54,7 +59,10 @@ async function asking(
     },
   });
   await bench.run([httpServerOf('one'), script]);
-  const exchange = toolCall(clientOf('s1', options.capabilities ?? EVERYTHING), options.params);
+  const exchange = toolCall(
+    clientOf('s1', options.capabilities ?? EVERYTHING, { logLevel: options.logLevel ?? null }),
+    options.params,
+  );
   if (options.answers !== false) exchange.answer = async (asked) => replyTo(asked);
   const outcome = bench.call('one', exchange);
   await settled();
@@ -115,6 +123,14 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
       calls().map((call) => call.id),
       'each round has a token of ours',
     );
+  });
+
+  test('the log level of the session is in every round', async () => {
+    const first = { resultType: 'input_required', inputRequests: { f: FORM } };
+    const { outcome, calls } = await asking([first, DONE], { logLevel: 'debug' });
+    answerText(await outcome);
+    const levels = calls().map(({ params }) => params!._meta!['io.modelcontextprotocol/logLevel']);
+    assert.deepEqual(levels, ['debug', 'debug']);
   });
 
   test('what a client writes into these members itself never reaches the server', async () => {

@@ -102,9 +102,10 @@ export class InputRounds {
 
   #retry(call: Call, responses: Buffer | null, state: Buffer | null): void {
     if (call.done) return;
+    const { client } = call.exchange;
     let plain = this.#plain.get(call);
     if (plain === undefined) {
-      plain = toStateless(call.request, call.exchange.client);
+      plain = toStateless(call.request, client, client.logLevel);
       this.#plain.set(call, plain);
     }
     call.request = withInput(plain, responses, state);

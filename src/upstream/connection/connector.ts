@@ -323,6 +323,7 @@ export class Connector {
     const durations = metrics.histogram('mcp_client_session_duration_seconds', help, labels);
     const make = (kind: Transport['kind']): Connection => {
       const transport = this.#transport(want, { kind, label: labelOf(tenancy), phases: this.#phases });
+      this.#context.newestTransport = transport;
       const shortIds = this.#shortIds && !transport.streamPerRequest;
       return new Connection(transport, {
         server,

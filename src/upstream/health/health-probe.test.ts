@@ -16,7 +16,7 @@ const PING_MS = 100;
 class DeafConnection {
   readonly ready = true;
   readonly live = true;
-  readonly inFlight = 0;
+  readonly load = 0;
   readonly era = 'stateful';
   readonly use = { requests: 0, consecutiveErrors: 0, lastUsedAt: 0 };
   readonly transport = { silent: true };

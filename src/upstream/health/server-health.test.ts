@@ -14,10 +14,12 @@ import {
   failureOf,
   httpServerOf,
   serverOf,
+  TestExchange,
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { request } from '../../protocol/compose.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { ServerContext } from '../server-context.ts';
 import { ServerHealth } from './server-health.ts';
@@ -103,6 +105,26 @@ test('S3.11 W3.1 check:F1 a process that hangs without calls: unhealthy, and rep
   const after = bench.set.status('a')!;
   assert.deepEqual([after.state, after.health, after.restarts], ['running', 'healthy', 1]);
 });
+
+for (const define of [serverOf, httpServerOf]) {
+  test(`S3.11 W3.1 check:F1 an open subscription does not hide that a server hangs (${define.name})`, async () => {
+    const bench = new UpstreamBench();
+    const script = statelessScript();
+    await bench.run([define('a', eager), script]);
+    script.handlers['subscriptions/listen'] = () => SILENCE;
+    script.handlers['server/discover'] = () => SILENCE;
+    const params = '{"notifications":{"resourceSubscriptions":["file:///x"]}}';
+    const listen = request('subscriptions/listen', '"l"', params, 'stateless');
+    const ended = bench.call('a', new TestExchange(clientOf(null), listen));
+    await settled();
+    assert.equal(script.last.count('subscriptions/listen'), 1);
+    await bench.clock.advance(35_000);
+    assert.equal(bench.set.status('a')?.health, 'unhealthy');
+    await bench.clock.advance(10_000);
+    assert.equal(script.links[0]!.state, 'closed');
+    failureOf(await ended);
+  });
+}
 
 test('S3.11 a remote server that returns before the second probe keeps its connection and is healthy again', async () => {
   const bench = new UpstreamBench();

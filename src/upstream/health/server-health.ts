@@ -25,8 +25,9 @@ async function ping(connection: Connection, timeoutMs: number): Promise<void> {
  * to the same source makes it healthy again. Each change is reported once. Repeated timeouts lead to a ping, and consecutive
  * calls that could not be sent close the connection.
  *
- * The probe pings unused connections (S3.11). It skips connections with calls in flight or with answers within the interval,
- * which show as much. The first ping without an answer makes the server unhealthy, the second closes the connection.
+ * The probe pings unused connections (S3.11), also those with subscription streams. It skips connections with calls in flight
+ * or with answers within the interval, which show as much. The first ping without an answer makes the server unhealthy, the
+ * second closes the connection.
  */
 export class ServerHealth {
   readonly #context: ServerContext;
@@ -165,7 +166,7 @@ export class ServerHealth {
   #idle(): Connection[] {
     // A silent connection, for example on a node without its lease, shows nothing about the server (F28).
     const all = [...this.#pool.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
-    const idle = all.filter((connection) => connection.inFlight === 0 && !this.#answeredLately(connection));
+    const idle = all.filter((connection) => connection.load === 0 && !this.#answeredLately(connection));
     const again = idle.filter((connection) => this.#suspects.has(connection));
     if (again.length > 0) return again;
     // Processes can hang independently.
@@ -187,7 +188,7 @@ export class ServerHealth {
       return null;
     } catch (cause) {
       const error = asGatewayError(cause, this.#context.name);
-      if (!connection.live || connection.inFlight > 0 || this.#answeredLately(connection)) return null;
+      if (!connection.live || connection.load > 0 || this.#answeredLately(connection)) return null;
       const status = refusalOf(error)?.status ?? 0;
       return status > 0 && status < 500 ? null : error;
     }

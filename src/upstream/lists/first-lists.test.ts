@@ -107,6 +107,17 @@ test('fault:F01 lists of all servers retry none before its time, however many li
   assert.equal(script.links.length, attempts + 1);
 });
 
+test('S2.11 while 64 kinds of client wait for their lists, a further one gets those of others and starts nothing', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  script.handlers['tools/list'] = () => SILENCE;
+  const odd = (i: number) => clientOf(`s${i}`, `{"experimental":{"n${i}":{}}}`);
+  for (let i = 0; i < 64; i++) void bench.set.catalog('a', odd(i), 0, true);
+  await settled();
+  assert.deepEqual(await soFar(bench.set.catalog('a', odd(64), WAIT_MS)), ['echo']);
+});
+
 test('S2.11 lazy servers start a few at a time when one list needs all of them', async () => {
   const bench = new UpstreamBench();
   const names = ['a', 'b', 'c', 'd', 'e', 'f'];

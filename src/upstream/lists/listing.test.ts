@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import {
+  type Handler,
   Refusal,
   ScriptedServer,
   SILENCE,
@@ -55,6 +56,31 @@ test('S2.11 the gateway does not request lists that the server does not declare'
   await bench.run([serverOf('a'), script]);
   await bench.set.catalog('a', client, 1000);
   assert.equal(script.last.count('prompts/list') + script.last.count('resources/list'), 0);
+});
+
+test('S2.11 a server that declares no list at all is asked for its tools; they are offered, and the log has it', async () => {
+  const bench = new UpstreamBench();
+  const undeclared = (list: Handler) =>
+    new ScriptedServer({
+      ...statefulServer(),
+      initialize: () => ({ protocolVersion: '2025-06-18', capabilities: {} }),
+      'tools/list': list,
+    });
+  const forgetful = undeclared(() => ({ tools: [scriptedTool('a')] }));
+  const refusing = undeclared(() => new Refusal(-32603, 'what?'));
+  const silent = undeclared(() => SILENCE);
+  await bench.run([serverOf('forgetful'), forgetful], [serverOf('refusing'), refusing], [serverOf('silent'), silent]);
+  assert.deepEqual(names(await bench.set.catalog('forgetful', client, 1000)), ['a']);
+  assert.equal(forgetful.last.count('prompts/list') + forgetful.last.count('resources/list'), 0);
+  assert.match(bench.logged.join('\n'), /list_odd.*lists tools that it does not declare/);
+  const before = bench.logged.length;
+  assert.deepEqual(names(await bench.set.catalog('refusing', client, 1000)), []);
+  const waiting = bench.set.catalog('silent', client, 60_000);
+  await settled();
+  await bench.clock.advance(5_000);
+  assert.deepEqual(names(await waiting), []);
+  assert.equal(silent.last.count('tools/list'), 1);
+  assert.doesNotMatch(bench.logged.slice(before).join('\n'), /list_/);
 });
 
 test('S2.11 cursors in a circle end the listing, and so does the hundredth page', async () => {

@@ -34,6 +34,10 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_COMPLAINTS = 100;
 /** A handshake result this recent is not requested again. */
 const JUST_NOW_MS = 1_000;
+/** How long a server that declares no list may take to list tools all the same. */
+const UNDECLARED_MS = 5_000;
+
+const UNDECLARED = 'tools/list: the server lists tools that it does not declare ("capabilities": {}); they are offered';
 
 interface Listed {
   readonly catalog: ServerCatalog;
@@ -48,7 +52,7 @@ interface Listed {
 /**
  * Lists everything that a server offers to one kind of client, every page of every declared list. Bytes are kept as they came,
  * without items that would make the list unusable. A refused list keeps its content of `before`; a lost connection fails the
- * listing.
+ * listing. A stateful server that declares none of the lists is asked for its tools, too: some forget to declare them.
  */
 export async function listServer(
   connection: Connection,
@@ -60,8 +64,11 @@ export async function listServer(
 ): Promise<Listed> {
   const { handshake, saidAt } = await presentHandshake(connection, client, timeoutMs, listedAt);
   const mirrored = handshake.era === 'stateless' && connection.transport.streamPerRequest;
+  const undeclared =
+    handshake.era === 'stateful' && !LIST_KINDS.some((kind) => declares(handshake, listOf(kind).capability));
+  const limitMs = undeclared ? Math.min(timeoutMs, UNDECLARED_MS) : timeoutMs;
   const listing = new Listing(mirrored, (list, cursor) =>
-    connection.ask(pageRequest(list, cursor, client, handshake), timeoutMs),
+    connection.ask(pageRequest(list, cursor, client, handshake), limitMs),
   );
   const lists = { tools: NO_LIST, prompts: NO_LIST, resources: NO_LIST, resourceTemplates: NO_LIST };
   let refused = false;
@@ -71,6 +78,16 @@ export async function listServer(
     const pages = await listing.allPages(list);
     refused ||= pages === null;
     lists[kind] = pages ?? before?.lists[kind] ?? NO_LIST;
+  }
+  if (undeclared) {
+    const tools = await listing.allPages(listOf('tools')).catch((error: unknown) => {
+      if (!connection.ready) throw error;
+      return null;
+    });
+    lists.tools = tools ?? before?.lists.tools ?? NO_LIST;
+    // It may refuse what it does not declare.
+    if (tools === null) listing.complaints.length = 0;
+    else if (tools.items.length > 0) listing.complaints.unshift(UNDECLARED);
   }
   const { complaints, invalid } = listing;
   const digest = digestOf(handshake, lists);

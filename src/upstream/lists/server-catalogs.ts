@@ -109,6 +109,8 @@ export class ServerCatalogs {
 
   /** The known catalog. Waits for the first listing, and for that of a catalog whose time to live is over. */
   async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
+    // Listing for a kind of client may start a process, and clients can name any number of kinds.
+    if (this.#isFull(profile, era)) return this.ofOthers(era);
     const entry = this.#entry(profile, era);
     const upToDate = entry.listedIn === this.#run;
     const known = entry.catalog;
@@ -168,6 +170,7 @@ export class ServerCatalogs {
 
   /** Lists now, over a suitable connection. Never rejects; later callers join it. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
+    if (this.#isFull(profile, era)) return Promise.resolve();
     return this.#refresh(this.#entry(profile, era), null);
   }
 
@@ -291,12 +294,22 @@ export class ServerCatalogs {
     return this.own.of(connection) ?? this.#entry(profile, connection.era);
   }
 
+  /** Whether this kind of client is new, and all remembered kinds are being listed. */
+  #isFull({ fingerprint }: ClientProfile, era: Era): boolean {
+    const entries = this.#entries[era];
+    return entries.size >= MAX_ENTRIES && !entries.has(fingerprint) && this.#idle(entries) === undefined;
+  }
+
+  #idle(entries: ReadonlyMap<string, CatalogEntry>): CatalogEntry | undefined {
+    return entries.values().find((entry) => entry !== this.#latest && entry.listing === null);
+  }
+
   #entry(profile: ClientProfile, era: Era): CatalogEntry {
     const entries = this.#entries[era];
     const known = entries.get(profile.fingerprint);
     if (known !== undefined) return known;
     if (entries.size >= MAX_ENTRIES) {
-      const given = entries.values().find((entry) => entry !== this.#latest && entry.listing === null);
+      const given = this.#idle(entries);
       given?.disarm();
       if (given !== undefined) entries.delete(given.profile.fingerprint);
     }

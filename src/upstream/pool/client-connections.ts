@@ -49,6 +49,9 @@ export class WaitingSessions {
 
 /** Delay before a node without a connection ends a shared session at the server: nodes with a connection end it first. */
 const END_AFTER_MS = 2_000;
+/** How long after its end a session gets no connection. A session that came back is served again after that. */
+const RELEASED_MS = 5_000;
+const MAX_RELEASED = 1_024;
 /** Maximum of connections over which a client's calls are spread while requests of the server are open. */
 const MAX_LANES = 4;
 
@@ -64,6 +67,8 @@ export class ClientConnections {
   readonly lost = new Map<string, WantedConnection>();
   readonly #context: ServerContext;
   readonly #parts: PoolParts;
+  /** When the sessions that ended last have ended: a request that was on its way opens no connection for them. */
+  readonly #released = new Map<string, number>();
   /** Tests whether the server accepts `initialize`, on the connection of the first client that needs it. */
   #eraProbe: Promise<Connection> | null = null;
 
@@ -101,6 +106,7 @@ export class ClientConnections {
     return this.#inEra(client, (era) => {
       const wanted = this.#wanted(client, era, method);
       const first = this.pool.ready(wanted.key);
+      if (first === null && this.#hasEnded(sessionOf(wanted.tenancy))) return Promise.reject(this.#ended());
       if (first === null || !this.#mustAvoid(first, method)) return this.pool.acquire(wanted, by);
       const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
       // Sharing the first connection, with refused server requests, is better than waiting for room or failing.
@@ -211,6 +217,9 @@ export class ClientConnections {
     const keepsSessions = server.transport.type === 'http' && isolationOf(server, 'stateful') === 'session';
     const mayHaveOne = keepsSessions && (eras.newest !== 'stateless' || eras.acceptsBoth);
     this.#waiting.ended(sessionId);
+    this.#released.delete(sessionId);
+    this.#released.set(sessionId, deps.clock.now());
+    if (this.#released.size > MAX_RELEASED) this.#released.delete(this.#released.keys().next().value!);
     for (const [key, { tenancy }] of this.lost) if (sessionOf(tenancy) === sessionId) this.lost.delete(key);
     this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) {
@@ -263,6 +272,16 @@ export class ClientConnections {
         if (joined === null || !calledOff) throw error;
       }
     }
+  }
+
+  #hasEnded(sessionId: string | null): boolean {
+    const endedAt = this.#released.get(sessionId ?? '');
+    return endedAt !== undefined && this.#context.deps.clock.now() - endedAt < RELEASED_MS;
+  }
+
+  #ended(): GatewayError {
+    const { name: server } = this.#context;
+    return new GatewayError('CANCELLED', 'the session of the client has ended', { server, outcome: 'NOT_SENT' });
   }
 
   #wanted(client: ClientProfile, era: Era, method = ''): WantedConnection {

@@ -342,7 +342,7 @@ test('the loss of state that a process kept for a session is reported once after
   answerText(await second.call('a', toolCall(clientOf('one'))));
   assert.deepEqual(second.events.lost, ['one', 'one']);
   second.set.releaseSession('one');
-  answerText(await second.call('a', toolCall(clientOf('one'))));
+  assert.equal(failureOf(await second.call('a', toolCall(clientOf('one')))).code, 'CANCELLED');
   assert.deepEqual(second.events.lost, ['one', 'one']);
 });
 

@@ -172,6 +172,7 @@ export class SessionPool extends PooledConnections {
   /** Reserves room. Rejects with GatewayError if there is none, for a waiting call after a short wait. */
   async #takePlace(attempt: Attempt): Promise<void> {
     const { quota } = this.parts;
+    if (attempt.cancelled) throw this.#unwanted();
     const taken = quota === null ? this.reserve() : quota.place(attempt, () => this.reserve());
     // A start that waits for room must not hold a place in the start queue.
     if (typeof taken !== 'boolean') attempt.place?.leave();

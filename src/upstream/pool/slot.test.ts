@@ -269,7 +269,7 @@ test('S1.10 check:C3 a deleted connection is closed, and its place is free at on
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   const first = script.last;
   bench.set.releaseSession('one');
-  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
   assert.notEqual(script.last, first);
   assert.deepEqual([first.state, first.closedWith], ['closed', 'remove']);
   assert.equal(script.live.length, 1);
@@ -277,7 +277,7 @@ test('S1.10 check:C3 a deleted connection is closed, and its place is free at on
   const { key } = bench.set.status('a')!.connections[0]!;
   assert.equal(bench.set.upstream('a')!.closeConnection('session of another'), false);
   assert.equal(bench.set.upstream('a')!.closeConnection(key), true);
-  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
   assert.deepEqual([second.state, second.closedWith], ['closed', 'remove']);
   assert.equal(script.live.length, 1);
 });

@@ -159,9 +159,9 @@ export interface Launch {
 
 /**
  * The remote script, for any POSIX shell: reads the environment from standard input up to a line with a dot, changes to the
- * working folder, and becomes the server. Next to it, in the same process group, a watcher runs as long as the ssh daemon's
- * process for this connection does, and then ends the group: a server that ignores the end of its input does not outlive its
- * connection.
+ * working folder, and becomes the server; `~/` in the folder and the command is the remote home folder. Next to it, in the
+ * same process group, a watcher runs as long as the ssh daemon's process for this connection does, and then ends the group:
+ * a server that ignores the end of its input does not outlive its connection.
  *
  * One line, because shells of the csh family do not accept line breaks in quotes.
  */
@@ -172,7 +172,8 @@ const REMOTE_SCRIPT = [
   'end() { kill "-$1" "-$$" 2>/dev/null || kill "-$1" "$$" 2>/dev/null; };',
   'if up "$PPID"; then (trap "" TERM HUP; while up "$PPID"; do sleep 1; done; end TERM; sleep 5; end KILL)',
   '</dev/null >/dev/null 2>&1 & fi;',
-  'if [ -n "$1" ]; then cd -- "$1" || exit 1; fi; shift; exec "$@"',
+  'case "$1" in "");; "~" | "~/"*) cd -- "$HOME${1#?}" || exit 1;; *) cd -- "$1" || exit 1;; esac; shift;',
+  'case "$1" in "~/"*) value=$HOME${1#?}; shift; exec "$value" "$@";; esac; exec "$@"',
 ].join(' ');
 
 /**

@@ -1,7 +1,8 @@
 import type { PhaseTimes } from '../../http/client/phase-times.ts';
 import { type ProxyEnvironment, proxyFor } from '../../http/client/proxy-choice.ts';
 import { sanitizedDefinition, sanitizedDescription } from '../../model/sanitized-definition.ts';
-import { authOf, type Server } from '../../model/server.ts';
+import { namesSecret } from '../../model/secret.ts';
+import { authOf, type Server, takesTokens } from '../../model/server.ts';
 import {
   type ConnectionStatus,
   type DefinitionView,
@@ -71,7 +72,9 @@ export class ServerObserver {
   }
 
   ended({ closedReason, transport }: Connection): void {
+    const { context } = this.#parts;
     this.#stderrTail = transport.stderrTail();
+    if (context.newestTransport === transport) context.newestTransport = null;
     this.#processEnd.stderrTail = this.#stderrTail;
     if (closedReason?.kind !== 'exited') return;
     this.#lastExit = { code: closedReason.code, signal: closedReason.signal };
@@ -141,7 +144,7 @@ export class ServerObserver {
     const { url } = sanitizedDefinition(server.transport);
     const { latest: catalog } = catalogs;
     const tools = catalog?.lists.tools.items.map((item) => item.key) ?? [];
-    const live = pool.any();
+    const transport = pool.any()?.transport ?? (state === 'starting' ? context.newestTransport : null);
     const pooled = pool.statuses();
     return {
       name: server.name,
@@ -167,7 +170,7 @@ export class ServerObserver {
       lastAttemptAt: supervisor.lastAttemptAt,
       nextRetryAt: supervisor.nextRetryAt,
       lastExit: this.#lastExit,
-      stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
+      stderrTail: transport?.stderrTail() ?? this.#stderrTail,
       lastLaunchFailure: this.lastLaunchFailure,
       connections: pooled,
       replicas: replicas.statuses(),
@@ -208,10 +211,19 @@ export class ServerObserver {
       args: args.map((arg) => logger.redact(arg)),
       env,
       headers,
+      auth: authKind(server, [...Object.keys(env), ...Object.keys(headers)]),
       timeoutMs,
       description: description === null ? null : logger.redact(sanitizedDescription(description, transport)),
     };
   }
+}
+
+/** A definition with an `Authorization` header takes no other credentials. */
+function authKind(server: Server, names: readonly string[]): DefinitionView['auth'] {
+  const { transport } = server;
+  const auth = 'auth' in transport && takesTokens(server) ? transport.auth : undefined;
+  if (auth !== undefined) return auth.exec === null ? 'oauth' : 'program';
+  return names.some(namesSecret) ? 'static' : null;
 }
 
 function proxyHost(url: string, environment: ProxyEnvironment): string | null {

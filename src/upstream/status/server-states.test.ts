@@ -4,7 +4,10 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { stillRandom } from '../../../test/support/still-random.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { PLAIN_AUTH } from '../../model/credentials.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { Secret } from '../../model/secret.ts';
+import type { Server } from '../../model/server.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import { canTransition, StateMachine, type Supervised, type Transition } from '../supervision/state-machine.ts';
@@ -338,4 +341,21 @@ test('S3.1 W3.2 W3.3 check:F2 each server has its own timer: twenty servers that
     attempts(),
     scripts.map((_, i) => (i % 2 === 0 ? 2 : 3)),
   );
+});
+
+test('S3.16 the status says where the credentials of a server come from', async () => {
+  const bench = new UpstreamBench();
+  const transports: Record<string, object> = {
+    plain: {},
+    static: { headers: { 'X-Api-Key': new Secret('a key of the service') } },
+    oauth: { auth: PLAIN_AUTH },
+    program: { auth: { ...PLAIN_AUTH, exec: {} } },
+  };
+  const servers = Object.entries(transports).map(([name, changes]) => {
+    const server = httpServerOf(name);
+    return [{ ...server, transport: { ...server.transport, ...changes } } as Server, statefulScript()] as const;
+  });
+  await bench.run(...servers);
+  const kinds = servers.map(([{ name }]) => bench.set.status(name)!.definition.auth);
+  assert.deepEqual(kinds, [null, 'static', 'oauth', 'program']);
 });

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulScript } from '../../../test/support/scripted-server.ts';
+import { httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { StartQueue } from './start-queue.ts';
 
@@ -197,4 +199,23 @@ test('S3.7 a start that a call joins while it waits takes the place kept for cal
   bench.of('good').prioritize(CALL);
   await settled();
   assert.deepEqual(bench.begun, ['mute-1', 'mute-2', 'good']);
+});
+
+test('S3.9 W3.4 a stop wins over a start that waits in the queue; a server that was disabled and enabled again starts', async () => {
+  const bench = new UpstreamBench();
+  const silent = () => new ScriptedServer({ initialize: () => SILENCE, 'server/discover': () => SILENCE });
+  // As many as may start at once.
+  const hanging = Array.from({ length: 64 }, (_, i) => httpServerOf(`h${i}`, { start: 'eager' }));
+  const y = httpServerOf('y', { start: 'eager' });
+  const z = httpServerOf('z', { start: 'eager' });
+  const scripts = hanging.map((server) => [server, silent()] as const);
+  await bench.run(...scripts, [y, statefulScript()], [z, statefulScript()]);
+  for (const enabled of [false, true]) {
+    const servers = [...hanging, { ...y, enabled }, z];
+    await bench.set.apply(new Map(servers.map((server) => [server.name, server])));
+  }
+  await bench.set.upstream('z')!.stop();
+  assert.deepEqual([bench.set.state('y'), bench.set.state('z')], ['suspended', 'disconnected']);
+  await bench.clock.advance(1_000);
+  assert.deepEqual([bench.set.state('y'), bench.set.state('z')], ['connected', 'disconnected']);
 });

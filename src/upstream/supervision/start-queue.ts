@@ -7,6 +7,12 @@ const PER_TURN = 4;
 /** Consecutive places for calls after which a background start gets one. */
 const CALLS_IN_A_ROW = 8;
 
+/** A starting process uses CPU time of this machine; a server behind a URL does not. */
+export const STARTS = {
+  own: { forCalls: 1, patienceMs: 20_000 },
+  remote: { width: 64, forCalls: 0, patienceMs: 500 },
+};
+
 interface StartQueueLimits {
   /** Concurrent starts. */
   readonly width: number;

@@ -70,7 +70,7 @@ export class Supervisor {
   #stopping: Promise<void> | null = null;
   #endGrace: () => void = () => {};
   /** Incremented by every stop, so that earlier work can see that it was stopped. */
-  #generation = 0;
+  generation = 0;
 
   constructor(deps: SupervisorDeps, supervised: Supervised) {
     this.#deps = deps;
@@ -143,8 +143,8 @@ export class Supervisor {
     if (this.#restarting !== null) return this.#restarting;
     if (this.up || this.state === 'defect') return Promise.resolve();
     if (this.#stopping !== null) {
-      const generation = this.#generation;
-      return this.#stopping.then(() => (generation === this.#generation ? this.start() : undefined));
+      const generation = this.generation;
+      return this.#stopping.then(() => (generation === this.generation ? this.start() : undefined));
     }
     return this.#running?.done ?? this.#run(true);
   }
@@ -232,9 +232,9 @@ export class Supervisor {
 
   /** A suspended server starts when it is next needed. */
   async wake(): Promise<void> {
-    const generation = this.#generation;
+    const generation = this.generation;
     await this.#stopping;
-    if (generation === this.#generation && this.state === 'suspended') this.#machine.move('unknown', null);
+    if (generation === this.generation && this.state === 'suspended') this.#machine.move('unknown', null);
   }
 
   /** Stop, grace period, start. A stop at any moment cancels it. */
@@ -248,7 +248,7 @@ export class Supervisor {
 
   /** Cancels the current start and planned attempts. Returns the new generation. */
   #cancelStart(): number {
-    this.#generation++;
+    this.generation++;
     this.#calls = [];
     this.#dueAt = null;
     this.#resolveDue();
@@ -257,7 +257,7 @@ export class Supervisor {
     const running = this.#running;
     this.#running = null;
     running?.attempt.cancel();
-    return this.#generation;
+    return this.generation;
   }
 
   /** Waiters for the first start now wait for its result. */
@@ -271,7 +271,7 @@ export class Supervisor {
     const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
     const halted = async (): Promise<void> => {
       await this.#supervised.halt();
-      if (generation !== this.#generation) return;
+      if (generation !== this.generation) return;
       this.#stopping = null;
       this.#machine.move(rest, null);
     };
@@ -286,10 +286,10 @@ export class Supervisor {
   async #restart(): Promise<void> {
     this.#supervised.recovery?.('started', null);
     const stopped = this.#stop('stopped');
-    const generation = this.#generation;
+    const generation = this.generation;
     await stopped;
-    if (generation === this.#generation) await this.#grace();
-    if (generation === this.#generation) {
+    if (generation === this.generation) await this.#grace();
+    if (generation === this.generation) {
       this.restarts++;
       this.#backoff.reset();
       this.#deps.startRecord?.release();

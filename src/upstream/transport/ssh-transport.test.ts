@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -58,6 +58,29 @@ for (const { name, skip, start } of HOSTS)
         assert.deepEqual(reported, [ODD, ODD, '2', `${folder}\n`]);
       } finally {
         rmSync(folder, { recursive: true, force: true });
+      }
+    });
+
+    test('S2.23 `~/` in the command and the folder is the home folder of the other host; arguments stay as they are', async () => {
+      const home = mkdtempSync(join(tmpdir(), 'trunkline-ssh-home-'));
+      try {
+        mkdirSync(join(home, 'a b'));
+        const script = `#!/bin/sh\nprintf '%s|' "$PWD" "$@" >"$HOME/said"; printf '${NOTIFICATION}\\n'; exec cat\n`;
+        writeFileSync(join(home, 'a b', 'server'), script, { mode: 0o755 });
+        for (const [cwd, folder] of [
+          ['~', home],
+          ['~/a b', join(home, 'a b')],
+        ] as const) {
+          const spec = stdioSpec('~/a b/server', ['~/x', '~'], { env: { HOME: home }, cwd, ssh: sshd.spec() });
+          const bench = benchOf(spec);
+          const receiver = new RecordingReceiver();
+          await bench.transport.open(receiver);
+          await receiver.until(() => receiver.messages.length === 1 || receiver.closedReasons.length > 0);
+          await bench.transport.close('remove');
+          assert.equal(readFileSync(join(home, 'said'), 'utf8'), `${folder}|~/x|~|`, bench.transport.stderrTail());
+        }
+      } finally {
+        rmSync(home, { recursive: true, force: true });
       }
     });
 

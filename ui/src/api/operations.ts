@@ -133,6 +133,8 @@ readonly args: readonly (string)[];
 readonly env: Readonly<Record<string, string>>;
 /** Names; the values are redacted. */
 readonly headers: Readonly<Record<string, string>>;
+/** Its credentials: a header or variable named like one, OAuth as `auth` of the definition says, or a program. null for none. */
+readonly auth: "static" | "oauth" | "program" | null;
 readonly timeoutMs: number;
 readonly description: string | null;
 /** null for a server that is no longer desired. */
@@ -318,9 +320,9 @@ readonly revision: string | null
 readonly toolPrefix: string;
 /** This gateway has no families of equivalent servers. */
 readonly family: null;
-/** A header or variable of its definition is named like a credential. */
+/** As `auth` of the server. */
 readonly auth: {
-readonly type: "static"
+readonly type: "static" | "oauth" | "program"
 } | null;
 readonly lastAttempt: string | null;
 readonly nextRetryAfter: string | null
