@@ -40,6 +40,14 @@ if (unset.length > 0) process.env.TRUNKLINE_OWN_VARIABLES = unset.join(' ');
 // npx hands its options on to what it starts: with `package`, the npx of a server would take the server for a command of ours.
 delete process.env.npm_config_package;
 
+// A user without HOME and without an entry in passwd, as in containers, has / in place of a home.
+if (process.env.HOME === '') delete process.env.HOME;
+try {
+  homedir();
+} catch {
+  process.env.HOME = '/';
+}
+
 const useSource = existsSync(source) && process.env.TRUNKLINE_BUILT !== '1';
 
 // Compiled code is kept between starts, in the user's own cache folder: one in /tmp could be another user's work.

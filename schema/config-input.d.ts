@@ -232,7 +232,7 @@ export interface ServerInput {
   readonly drift?: 'off' | 'warn' | 'hold' | 'block' | undefined;
   /** A server in a Docker or Podman container, which runs with open input and an init process and is removed when it ends. `args` are the arguments after the image, `command` replaces the entry point, `env` and `cwd` apply in the container. */
   readonly docker?: ServerInputDocker | undefined;
-  /** The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process. */
+  /** The host that `command` runs on, as `user@host:port` or as an object. The gateway uses the local ssh program, without prompts; `env` and `cwd` apply to the remote process, and `~/` in `command` and `cwd` is its home folder. */
   readonly ssh?: string | ServerInputSsh | undefined;
   /** Additional variables that a local server inherits: true for all except those with TOKEN, SECRET or PASSWORD in their name, or a list of names. */
   readonly inheritEnv?: boolean | readonly string[] | undefined;

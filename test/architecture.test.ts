@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cluster: ['model', 'telemetry', 'store', 'bus', 'protocol'],
   upstream: ['model', 'telemetry', 'protocol', 'http'],
   registry: ['model', 'telemetry', 'store', 'config'],
-  'mcp-registry': ['model', 'config'],
+  'mcp-registry': ['model', 'config', 'http'],
   credentials: ['model', 'telemetry', 'store', 'http'],
   gateway: ['model', 'telemetry', 'protocol', 'catalog'],
   downstream: ['model', 'telemetry', 'protocol', 'http', 'gateway'],

@@ -7,6 +7,7 @@ import { isWildcardAddress } from '../http/address.ts';
 import { Listener, type ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { UP } from '../model/server-state.ts';
+import { certificateProblem } from './certificate-problem.ts';
 import { serveNodes } from './cluster/control-of-nodes.ts';
 import type { Components } from './components.ts';
 import { authority, controlSettings, listenerSettings } from './listener-settings.ts';
@@ -37,7 +38,10 @@ export class Listeners {
   readonly #scheme: 'http' | 'https';
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
+  /** Throws if a certificate cannot be used. */
   constructor(components: Components, state: DesiredState, plane: ControlPlane) {
+    const problem = certificateProblem(state);
+    if (problem !== null) throw new Error(problem);
     const { logger, execToken, bodies } = components;
     this.#pages = components.loginPages;
     this.#rates = plane.rates;

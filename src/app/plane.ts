@@ -73,7 +73,7 @@ export function controlPlane(
     }),
     async mcpRegistry() {
       const named = await namedRegistry(app.facts().files[0] ?? null, components.options.load.env);
-      return new McpRegistry(named ?? OFFICIAL_REGISTRY);
+      return new McpRegistry(named ?? OFFICIAL_REGISTRY, components.options.load.env);
     },
     recorder: components.recorder,
     console: components.console,

@@ -9,10 +9,11 @@ import type { Components } from './components.ts';
 /** Returns the tools of all servers, for operators. */
 export function toolsPlane(components: Components): ToolsPlane {
   const { gateway, operator, registry } = components;
-  const catalogNow = () => gateway.catalog(operator.profile, registry.state.firstListWaitMs);
+  const catalogNow = (server: string | null, waitMs = Number.POSITIVE_INFINITY) =>
+    gateway.catalog(operator.profile, Math.min(waitMs, registry.state.firstListWaitMs), server);
   return {
-    async list(server) {
-      const catalog = await catalogNow();
+    async list(server, waitMs) {
+      const catalog = await catalogNow(server, waitMs);
       const used = new Map<string, string>();
       for (const call of components.calls.last(Number.POSITIVE_INFINITY, ({ method }) => method === 'tools/call'))
         used.set(`${call.server} ${call.name}`, call.time);
@@ -27,7 +28,7 @@ export function toolsPlane(components: Components): ToolsPlane {
       };
     },
     async listForClients(gatewayName, client) {
-      const catalog = await catalogNow();
+      const catalog = await catalogNow(null);
       const tools = offered(catalog).map((tool) => toolView(catalog, tool));
       return clientViews(tools, gatewayName, client);
     },

@@ -1,3 +1,4 @@
+import { certificateProblem } from '../app/certificate-problem.ts';
 import { processLogger } from '../app/process-logger.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import { renderProblem } from '../config/problem/problem.ts';
@@ -12,7 +13,7 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = { ...loadOptions(input), strict: true };
   const result = await readOnce(options, input);
-  const bind = result.ok ? bindProblem(result.state) : null;
+  const bind = result.ok ? (bindProblem(result.state) ?? certificateProblem(result.state)) : null;
   const problems = result.ok ? [] : result.problems;
   const good = result.ok && bind === null;
   if (flags.json === true) {

@@ -48,11 +48,13 @@ test('wrong usage is exit code 1 with a message on standard error', async () => 
 test('-h, -v and help do what they do elsewhere; the help of a command shows no option of the gateway', async () => {
   assert.deepEqual(await run('-v'), { exitCode: EXIT.ok, out: '1.2.3\n', err: '' });
   assert.equal((await run('help')).out, (await run('-h')).out);
-  const { out, exitCode } = await run('help', 'restart');
-  assert.equal(exitCode, EXIT.ok);
-  assert.match(out, /Usage: trunkline restart/);
-  assert.doesNotMatch(out, /--host|--port|--nats|--insecure/);
-  assert.equal(out, (await run('restart', '-h')).out);
+  for (const command of ['restart', 'check']) {
+    const { out, exitCode } = await run('help', command);
+    assert.equal(exitCode, EXIT.ok);
+    assert.match(out, new RegExp(`Usage: trunkline ${command}`));
+    assert.doesNotMatch(out, /--host|--port|--nats|--insecure/);
+    assert.equal(out, (await run(command, '-h')).out);
+  }
 });
 
 test('a word that is no file is an unknown command, with the closest name or what it is called here', async () => {
@@ -114,8 +116,13 @@ test('arguments of a call may be one JSON object, or stand in brackets', () => {
 });
 
 test('an error with --json is one JSON line', async () => {
-  const { err } = await run('--json', '--');
-  assert.equal(JSON.parse(err).exitCode, EXIT.usage);
+  for (const argv of [['--'], ['--prot', '1'], ['status', 'a', 'b'], ['call'], ['secret'], ['--port', '70000']]) {
+    const { exitCode, out, err } = await run('--json', ...argv);
+    assert.deepEqual([exitCode, out, err.indexOf('\n')], [EXIT.usage, '', err.length - 1], argv.join(' '));
+    assert.equal(JSON.parse(err).exitCode, EXIT.usage);
+  }
+  const { error } = JSON.parse((await run('--prot', '1', '--json')).err);
+  assert.match(error, /^unknown option '--prot'\n\(Did you mean --port\?\)/);
 });
 
 test('arguments keep number lexemes, strings stay strings where the schema says so', () => {

@@ -8,6 +8,8 @@ import type { GatewayFlags } from './flags.ts';
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** Resolves when all of `out` is written: with the error if it could not be, else with null. Absent: it always can. */
+  readonly written?: () => Promise<NodeJS.ErrnoException | null>;
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
   readonly version: string;

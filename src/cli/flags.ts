@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
+import { bareHost, isHost } from '../model/host-address.ts';
 
 /** Options that select a gateway or say how it runs; most can also be set as `TRUNKLINE_…` in the environment. */
 export interface GatewayFlags {
@@ -29,7 +30,7 @@ export interface GatewayFlags {
 }
 
 export const GATEWAY_OPTIONS: readonly Option[] = [
-  new Option('--host <address>', 'address to listen on (default 127.0.0.1)').env('TRUNKLINE_HOST'),
+  new Option('--host <address>', 'address to listen on (default 127.0.0.1)').env('TRUNKLINE_HOST').argParser(host),
   new Option('--port <number>', 'port of the MCP listener (default 4270, or the one it had; 0 selects a free one)')
     .env('TRUNKLINE_PORT')
     .argParser(port),
@@ -91,18 +92,25 @@ export function collected(text: string, before: readonly string[] | undefined): 
   return [...(before ?? []), text];
 }
 
-/** Parses `90s`, `10m`, `2h`, or milliseconds. */
+const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Parses `90s`, `10m` or `2h`. Refuses a bare number, which people mean as seconds or milliseconds. */
 export function duration(text: string): number {
-  const [, digits, unit = 'ms'] = /^(\d{1,9})(ms|s|m|h|d)?$/.exec(text) ?? [];
-  const factor = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit]!;
-  const ms = Number(digits) * factor;
-  if (digits === undefined || ms === 0) throw new InvalidArgumentError('A time is written as 90s, 10m or 2h.');
+  const [, digits, unit] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
+  const ms = Number(digits) * UNITS[unit as keyof typeof UNITS];
+  if (!(ms > 0)) throw new InvalidArgumentError('A time is written as 90s, 10m or 2h: a number and ms, s, m, h or d.');
   return ms;
 }
 
 export function lines(text: string): number {
   if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError('The number of lines is a whole number.');
   return Number(text);
+}
+
+function host(text: string): string {
+  if (!isHost(text))
+    throw new InvalidArgumentError('It takes an address or name alone, such as 0.0.0.0; the port is --port.');
+  return bareHost(text);
 }
 
 export function port(text: string): number {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { Command, Option } from 'commander';
 import { EXIT } from './exit-code.ts';
-import { inheritFlags } from './inherit-flags.ts';
+import { dropEmptyVariables, inheritFlags } from './inherit-flags.ts';
 
 const VARIABLES = ['TRUNKLINE_TEST_NAME', 'TRUNKLINE_TEST_SWITCH'] as const;
 afterEach(() => {
@@ -23,6 +23,7 @@ async function flagsOf(...argv: string[]): Promise<object> {
   }
   program.addOption(new Option('--only-before'));
   program.hook('preAction', (_, command) => inheritFlags(command));
+  dropEmptyVariables(program);
   await program.parseAsync(argv, { from: 'user' });
   return found;
 }
@@ -33,6 +34,19 @@ test('the flag nearest to the end of the command line is taken, then the environ
   assert.deepEqual(await flagsOf('--name', 'a', '--only-before', 'list', 'show'), { name: 'a', onlyBefore: true });
   assert.deepEqual(await flagsOf('--name', 'a', 'list', '--name', 'b', 'show'), { name: 'b' });
   assert.deepEqual(await flagsOf('--name', 'a', 'list', '--name', 'b', 'show', '--name', 'c'), { name: 'c' });
+});
+
+test('an empty variable counts as unset, and an option without a value is wrong usage', async () => {
+  process.env['TRUNKLINE_TEST_NAME'] = '';
+  assert.deepEqual(await flagsOf('list', 'show'), {});
+  assert.deepEqual(await flagsOf('list', 'show', '--name', 'a'), { name: 'a' });
+  for (const words of [
+    ['--name', '', 'list', 'show'],
+    ['list', 'show', '--name='],
+  ]) {
+    const message = '--name has no value; give it one, or leave it out';
+    await assert.rejects(flagsOf(...words), { exitCode: EXIT.usage, message });
+  }
 });
 
 test('a variable turns an option on or off by its value; an empty one does neither', async () => {

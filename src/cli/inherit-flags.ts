@@ -9,9 +9,9 @@ const OFF = /^(?:0|false|no)$/i;
  * precedes it, wherever it was written.
  */
 export function inheritFlags(command: Command): void {
-  readSwitches(command);
+  readValues(command);
   for (let above = command.parent; above !== null; above = above.parent) {
-    readSwitches(above);
+    readValues(above);
     for (const [key, value] of Object.entries(above.opts())) {
       const source = above.getOptionValueSource(key);
       const own = command.getOptionValueSource(key);
@@ -26,15 +26,22 @@ export function isOn(text: string | undefined): boolean {
   return ON.test(text ?? '');
 }
 
-/** Commander turns an option without a value on if its variable is set, to whatever value. An empty one counts as unset. */
-function readSwitches(command: Command): void {
+/** Removes empty variables of options from the environment: they count as unset, and Commander would parse their values. */
+export function dropEmptyVariables(command: Command): void {
+  for (const { envVar = '' } of command.options) if (process.env[envVar] === '') delete process.env[envVar];
+  for (const below of command.commands) dropEmptyVariables(below);
+}
+
+/** Refuses empty values. Commander turns a switch on if its variable is set, to whatever value: reads the value. */
+function readValues(command: Command): void {
   for (const option of command.options) {
     const key = option.attributeName();
+    if (option.required && command.getOptionValue(key) === '')
+      throw usage(`${option.long} has no value; give it one, or leave it out`);
     if (!option.isBoolean() || command.getOptionValueSource(key) !== 'env') continue;
     const name = option.envVar!;
     const text = process.env[name]!;
-    if (text === '') command.setOptionValueWithSource(key, undefined, undefined);
-    else if (OFF.test(text)) command.setOptionValueWithSource(key, false, 'env');
+    if (OFF.test(text)) command.setOptionValueWithSource(key, false, 'env');
     else if (!isOn(text)) {
       throw usage(`the environment has ${name}=${text}; set it to 1, true or yes, to 0, false or no, or not at all`);
     }

@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { Secrets } from '../credentials/secrets.ts';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { runProgram } from './program.ts';
 
 /** In an empty folder of a user whose Cursor has a server with a key, and who answers `y`. */
@@ -42,6 +44,17 @@ test('init leaves no file behind whose secrets could not be kept', async (t) => 
   const { code, err, file } = await init(t, { dataDir: '/proc/none' });
   assert.equal(code, 1);
   assert.match(err, /the data folder \/proc\/none cannot be used/);
+  assert.ok(!existsSync(file));
+});
+
+test('a store that is full is the reason of init, and no internal error', async (t) => {
+  t.mock.method(Secrets.prototype, 'put', async () => {
+    throw new StoreError('full', 'the disk is full');
+  });
+  const { code, err, file } = await init(t, {});
+  assert.equal(code, 1, err);
+  assert.match(err, /^trunkline: nothing was changed: the disk is full\n$/m);
+  assert.doesNotMatch(err, /internal error/);
   assert.ok(!existsSync(file));
 });
 

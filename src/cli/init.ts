@@ -1,8 +1,8 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { findConfig } from '../config/files/find-config.ts';
-import { type ImportOffer, importOffer } from './clients/import.ts';
-import { type CommandInput, confirm, print } from './command-input.ts';
+import { importOffer } from './clients/import.ts';
+import { type CommandInput, print } from './command-input.ts';
 import { EXIT, type ExitCode, usage } from './exit-code.ts';
 
 const SCHEMA = 'https://unpkg.com/trunkline/schema/config.schema.json';
@@ -27,7 +27,8 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     throw usage(
       `${basename(near)} is here already; start it with: trunkline   or name another file: trunkline init <file>`,
     );
-  const offer = terminal.ask === null ? null : await offered(input);
+  const importing = { ...input, file: undefined, files: [], yes: false };
+  const offer = terminal.ask === null ? null : await importOffer(importing, terminal.ask);
   const servers = offer?.servers ?? null;
   try {
     writeFileSync(path, textOf(servers, basename(path)), { flag: 'wx' });
@@ -49,17 +50,6 @@ export async function init(input: CommandInput): Promise<ExitCode> {
     return `wrote ${file} with ${what}\n  next:  trunkline doctor${checked}   tries each server\n         trunkline${checked}          starts the gateway\n`;
   });
   return EXIT.ok;
-}
-
-/** The servers that `import` finds, if the user wants them in the file; otherwise null. */
-async function offered(input: CommandInput): Promise<ImportOffer | null> {
-  const { ask, err } = input.terminal;
-  const offer = await importOffer({ ...input, file: undefined, files: [], yes: false });
-  const count = Object.keys(offer?.servers ?? {}).length;
-  if (offer === null || count === 0) return null;
-  err(offer.plan);
-  const description = `Put ${count === 1 ? 'this server' : `these ${count} servers`} of your clients into the file?`;
-  return (await confirm(ask!, description)) ? offer : null;
 }
 
 /** Other programs read `.mcp.json`, so it gets no comments and no keys of Trunkline. */

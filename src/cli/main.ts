@@ -8,13 +8,19 @@ const LONG_MS = 3_600_000;
 export async function main(argv: readonly string[]): Promise<void> {
   // The reader of the output may have closed it. Without a listener each failed write would raise an uncaught exception, whose
   // report is another failed write: the process would loop and never drain.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  process.stderr.on('error', () => {});
+  let lost: NodeJS.ErrnoException | null = null;
+  process.stdout.on('error', (error) => {
+    lost ??= error;
+  });
   // The gateway unrefs its timers: without this one, the process would exit during a wait, as of a login with a code.
   const held = setInterval(() => {}, LONG_MS);
   try {
     process.exitCode = await runProgram(argv, {
       out: (text) => process.stdout.write(text),
       err: (text) => process.stderr.write(text),
+      // The stream emits the error of a write after its callback.
+      written: () => new Promise((done) => process.stdout.write('', () => setImmediate(() => done(lost)))),
       env: process.env,
       cwd: process.cwd(),
       version: productVersion(),

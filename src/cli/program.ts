@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { Argument, Command, CommanderError, Help, Option } from 'commander';
 import { RegistryError } from '../mcp-registry/registry-error.ts';
 import { LINKED_NAME } from '../model/names.ts';
+import { printable } from '../model/printable.ts';
 import { stackOf } from '../model/thrown.ts';
 import { addClientCommands } from './clients/client-commands.ts';
 import type { CommandInput, CommandParts, Terminal } from './command-input.ts';
@@ -24,7 +25,7 @@ import {
   VARIABLE_OPTION,
 } from './flags.ts';
 import { addGatewayCommands } from './gateways/gateway-commands.ts';
-import { inheritFlags, isOn } from './inherit-flags.ts';
+import { dropEmptyVariables, inheritFlags, isOn } from './inherit-flags.ts';
 import { addOperatingCommands } from './operating/operating-commands.ts';
 import { addRecordingCommands } from './recordings/recording-commands.ts';
 import { addServerCommands } from './servers/server-commands.ts';
@@ -35,28 +36,48 @@ import { addServerCommands } from './servers/server-commands.ts';
  */
 export async function runProgram(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const serverCommand: string[] = [];
+  const json = argv.includes('--json') || isOn(terminal.env['TRUNKLINE_JSON']);
   let exitCode: ExitCode = EXIT.ok;
-  const program = buildProgram(terminal, serverCommand, (code) => {
+  let parserError = '';
+  const keepError = (text: string): void => {
+    parserError += text;
+  };
+  const program = buildProgram(terminal, json ? keepError : terminal.err, serverCommand, (code) => {
     exitCode = code;
+  });
+  program.hook('postAction', async (_, command) => {
+    // A gateway writes a screen there, or the messages of its client.
+    if (exitCode !== EXIT.ok || command === program || GATEWAYS.has(command.name())) return;
+    const lost = await terminal.written?.();
+    // EPIPE: the reader, such as `head`, has enough.
+    if (lost != null && lost.code !== 'EPIPE') throw usage(`standard output cannot be written: ${lost.message}`);
   });
   try {
     const { words, serverCommand: behind } = commandLine(argv, program);
     serverCommand.push(...behind);
+    dropEmptyVariables(program);
     await program.parseAsync([...words], { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    const { exitCode: code, message } = ending(error);
-    const json = argv.includes('--json') || isOn(terminal.env['TRUNKLINE_JSON']);
-    terminal.err(json ? `${JSON.stringify({ error: message, exitCode: code })}\n` : `trunkline: ${message}\n`);
+    const ofParser = error instanceof CommanderError;
+    if (ofParser && (error.exitCode === 0 || !json)) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    const { exitCode: code, message } = ofParser
+      ? usage(parserError.replace(/^error: /, '').trim())
+      : await ending(error);
+    terminal.err(
+      json ? `${JSON.stringify({ error: message, exitCode: code })}\n` : `trunkline: ${printable(message)}\n`,
+    );
     return code;
   }
 }
 
-function ending(error: unknown): Pick<CommandError, 'exitCode' | 'message'> {
+async function ending(error: unknown): Promise<Pick<CommandError, 'exitCode' | 'message'>> {
   if (error instanceof CommandError) return error;
-  if (!(error instanceof RegistryError)) return { exitCode: EXIT.internal, message: stack(error) };
-  return { exitCode: error.fault === 'unreachable' ? EXIT.unreachable : EXIT.usage, message: error.message };
+  if (error instanceof RegistryError)
+    return { exitCode: error.fault === 'unreachable' ? EXIT.unreachable : EXIT.usage, message: error.message };
+  const { RunTimeProblem } = await import('../app/stopped-gateway.ts');
+  if (error instanceof RunTimeProblem) return { exitCode: EXIT.usage, message: error.message };
+  return { exitCode: EXIT.internal, message: stack(error) };
 }
 
 interface CallFlags extends Omit<GatewayFlags, 'json'> {
@@ -64,7 +85,12 @@ interface CallFlags extends Omit<GatewayFlags, 'json'> {
   readonly timeout?: number;
 }
 
-function buildProgram(terminal: Terminal, serverCommand: readonly string[], done: (code: ExitCode) => void): Command {
+function buildProgram(
+  terminal: Terminal,
+  writeErr: (text: string) => void,
+  serverCommand: readonly string[],
+  done: (code: ExitCode) => void,
+): Command {
   const program: Command = new Command('trunkline')
     .description('One endpoint for all your MCP servers. Without a command: start the gateway.')
     .usage('[options] [file]   |   trunkline [options] -- command …   |   trunkline <command> …')
@@ -80,7 +106,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .enablePositionalOptions()
     .allowExcessArguments()
     .exitOverride()
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .configureOutput({ writeOut: terminal.out, writeErr })
     .showHelpAfterError('(trunkline --help lists commands and options)');
   program.hook('preAction', (_, command) => {
     refuseUnknownWord(command);
@@ -107,7 +133,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     async () => (await import('./stdio.ts')).stdio,
   );
   const check = program.command('check').description('print all problems of a configuration; exit code 0 or 1');
-  onFile(addOptions(check), async () => (await import('./check.ts')).check);
+  onFile(addOptions(check, false), async () => (await import('./check.ts')).check);
 
   addOptions(program.command('init').description('write a first configuration file; never overwrites one'), false)
     .argument('[file]', 'trunkline.json (default), .mcp.json, …')
@@ -156,7 +182,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .addOption(
       new Option(
         '--timeout <time>',
-        "cancel it after this time, such as 30s; the server's own limit holds too",
+        "cancel it after this time, such as 30s, the start of its server included; the server's own limit holds too",
       ).argParser(duration),
     )
     .argument('<server.tool>', 'for example memory.read_graph, or \'time.convert(hour: 5, zone: "UTC")\'')
@@ -291,6 +317,9 @@ function addOptions(command: Command, serves = true, withJson = true): Command {
   if (command.parent !== null) command.showHelpAfterError(`(trunkline help ${parent.name()} shows what it takes)`);
   return withJson ? command.addOption(JSON_OPTION) : command;
 }
+
+/** Commands that run a gateway. */
+const GATEWAYS: ReadonlySet<string> = new Set(['start', 'stdio']);
 
 /** Commands that accept `--server`: of a running gateway they use its control API only. */
 const REMOTE: ReadonlySet<string> = new Set([

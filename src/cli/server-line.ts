@@ -38,16 +38,16 @@ export function needsAttention(status: ServerStatus): boolean {
 }
 
 type Word = readonly ['gray' | 'cyan' | 'yellow' | 'red', string, boolean?];
-const LAZY: Word = ['gray', 'lazy'];
+const STOPPED: Word = ['gray', 'stopped'];
 /** Colour, word and need for attention of states that are not ready. The gateway retries servers in any other state. */
 const WORDS: Readonly<Partial<Record<ServerState, Word>>> = {
   auth_required: ['yellow', 'login', true],
   misconfigured: ['red', 'misconfigured', true],
   defect: ['red', 'defect', true],
   suspended: ['gray', 'off'],
-  unknown: LAZY,
-  stopped: LAZY,
-  disconnected: LAZY,
+  unknown: ['gray', 'lazy'],
+  stopped: STOPPED,
+  disconnected: STOPPED,
   starting: ['cyan', 'starting'],
   stopping: ['gray', 'stopping'],
 };
@@ -84,12 +84,14 @@ function describe(status: ShownServer, now: number): Described {
   if (state === 'starting') {
     const limit = `, at most ${duration(status.startupTimeoutMs)}`;
     const ms = lastAttemptAt === null ? 0 : now - lastAttemptAt;
-    return { paint, word, rest: `${duration(ms)}${ms < LONG_MS ? '' : limit}` };
+    const line = reason === '' ? lastLine(status.stderrTail) : '';
+    return { paint, word, rest: `${duration(ms)}${ms < LONG_MS ? '' : limit}  ${line}` };
   }
-  if (state === 'defect') return { paint, word, rest: `${reason}; trunkline restart ${name} starts it again` };
-  if (said !== LAZY || reason !== '') return { paint, word, rest: reason };
-  const isLazy = status.definition?.start === 'lazy' || state !== 'unknown';
-  return isLazy
+  const again = `trunkline restart ${name} starts it again`;
+  if (said === STOPPED) return { paint, word, rest: again };
+  if (state === 'defect') return { paint, word, rest: `${reason}; ${again}` };
+  if (state !== 'unknown' || reason !== '') return { paint, word, rest: reason };
+  return status.definition?.start === 'lazy'
     ? { paint, word, rest: 'starts with the first call' }
     : { paint, word: 'waiting', rest: 'for its start' };
 }
@@ -102,8 +104,14 @@ export function reasonText(status: ShownServer): string {
   return WORDS[state] === undefined ? whyDown(status) : withoutName(reason ?? '', name);
 }
 
+const MAX_LINE = 160;
 /** From this duration on, the line of a starting server also shows the limit of the start. */
 const LONG_MS = 5_000;
+
+/** The last line of what a server wrote, cut so that it fits into a row. */
+function lastLine(text: string): string {
+  return text.trimEnd().split('\n').at(-1)!.trim().slice(0, MAX_LINE);
+}
 
 /** In seconds below two minutes, in minutes from there on, so that a row changes seldom. */
 function duration(ms: number): string {

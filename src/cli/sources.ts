@@ -1,3 +1,4 @@
+import { existsSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { rememberInputs } from '../config/document/inputs.ts';
 import { findConfig } from '../config/files/find-config.ts';
@@ -35,6 +36,12 @@ export function loadOptions(input: CommandInput, allowEmpty = false, nearest = t
     );
   }
   return { ...base, files: [found] };
+}
+
+/** Whether the word names a file. A folder does not count: it often has the name of a server. */
+export function isFileName(cwd: string, word: string): boolean {
+  const path = resolve(cwd, word);
+  return existsSync(path) && !statSync(path).isDirectory();
 }
 
 /** Options for commands on the data folder, which need no configuration file. */

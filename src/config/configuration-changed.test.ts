@@ -19,6 +19,7 @@ interface RandomDefinition {
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly enabled: boolean;
+  readonly start: Server['start'];
   readonly description: string | null;
 }
 
@@ -53,6 +54,7 @@ function anyDefinition(choices: Choices): RandomDefinition {
     ]),
     timeoutMs: choices.of([1_000, 2_000]),
     enabled: choices.of([true, false]),
+    start: choices.of(['eager', 'lazy'] as const),
     description: choices.of([null, 'words', 'other words']),
   };
 }
@@ -69,12 +71,12 @@ function varied(from: RandomDefinition, choices: Choices): RandomDefinition {
 }
 
 function serverOf(definition: RandomDefinition, line: number): Server {
-  const { type, command, cwd, url, args, env, headers, timeoutMs, enabled, description } = definition;
+  const { type, command, cwd, url, args, env, headers, ...live } = definition;
   const transport: TransportSpec =
     type === 'stdio'
       ? { type, command, args, env: asSecrets(env), inheritEnv: false, cwd }
       : { type, url, headers: asSecrets(headers), tls: {} };
-  const server = { ...BASE, transport, timeoutMs, enabled, description, origin: { file: 'f', line, column: 1 } };
+  const server = { ...BASE, transport, ...live, origin: { file: 'f', line, column: 1 } };
   const { isolation, isolationHeader } = server;
   const { maxMessageBytes } = server.limits;
   return {
@@ -104,7 +106,7 @@ test('S3.12 check:A7 for any two definitions: which changes need a new connectio
     const a = anyDefinition(choices);
     const b = varied(a, choices);
     const diff = diffServers(new Map([['s', serverOf(a, 1)]]), new Map([['s', serverOf(b, round)]]));
-    const live = a.timeoutMs !== b.timeoutMs || a.enabled !== b.enabled || a.description !== b.description;
+    const live = (['timeoutMs', 'enabled', 'start', 'description'] as const).some((key) => a[key] !== b[key]);
     const expected = needsConnection(a, b) ? 'changed' : live ? 'updated' : 'same';
     assert.deepEqual(diff[expected], ['s'], `${expected}: ${JSON.stringify([a, b])}`);
     seen[expected]++;

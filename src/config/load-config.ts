@@ -6,7 +6,7 @@ import { secretForms } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import { folderOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
-import { answerInputs, type InputPrompt } from './document/inputs.ts';
+import { answerInputs, type DeclaredInputs, declaredInputs, type InputPrompt } from './document/inputs.ts';
 import { secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
@@ -72,6 +72,8 @@ export type ConfigResult =
   | ({
       readonly ok: true;
       readonly state: DesiredState;
+      /** Of all documents. */
+      readonly inputs: DeclaredInputs;
       /** Problems of single definitions: their servers are misconfigured, and the others start. */
       readonly misconfigured: readonly ConfigProblem[];
     } & LoadFindings)
@@ -107,6 +109,7 @@ class Load {
   readonly #documents: OpenedDocument[] = [];
   readonly #stored = new Map<string, string | null>();
   readonly #misconfigured: ConfigProblem[] = [];
+  #inputs: DeclaredInputs = new Map();
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -184,6 +187,7 @@ class Load {
     return {
       ok: true,
       state: { servers: this.#servers, agents, ...settings, ...telemetry, control, cluster, files: this.#files },
+      inputs: this.#inputs,
       misconfigured,
       ...findings,
     };
@@ -202,7 +206,9 @@ class Load {
     const found = findDefinitions(root, source, this.#problems, this.#options.cwd);
     const layout = ours ? { ...found, ours } : found;
     const { env, inputs: prompt, secrets } = this.#options;
-    const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
+    const declared = declaredInputs(layout.inputsOf);
+    this.#inputs = new Map([...declared, ...this.#inputs]);
+    const inputs = await answerInputs(declared, source.text, env, prompt ?? null);
     const context = serverContext({
       source,
       problems: this.#problems,
@@ -210,6 +216,7 @@ class Load {
       strict: layout.ours,
       env,
       inputs,
+      declared,
       stored: secrets === undefined ? undefined : this.#stored,
       keepsReferences: this.#options.keepsReferences,
       fileFolder,

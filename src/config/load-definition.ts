@@ -2,7 +2,7 @@ import { secretForms } from '../model/secret.ts';
 import { RUN_TIME, type Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
-import { answerInputs } from './document/inputs.ts';
+import { answerInputs, declaredInputs } from './document/inputs.ts';
 import { secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
@@ -61,7 +61,7 @@ export async function loadDefinition({
     strict: true,
     env,
     stored,
-    inputs: await answerInputs(root, text, env, null),
+    inputs: await answerInputs(declaredInputs(root), text, env, null),
     fileFolder: folder,
     folder,
     secrets,

@@ -315,6 +315,33 @@ test('inputs of a document are asked for; secrets are kept apart from the defini
   }
 });
 
+test('secrets of a login, of arguments and of addresses are kept apart, under a name each', async () => {
+  const args = ['--api-key', 'key-00001', '--password=pass-0001', 'postgres://me:pass-0002@db.example/x'];
+  const document = JSON.stringify({
+    mcpServers: {
+      a: { command: 'x', args },
+      b: { url: 'https://b.example/mcp?token=tok-00001', auth: { CLIENT_ID: 'c', CLIENT_SECRET: 'very-secret-1' } },
+    },
+  });
+  const sources = { folder: '/srv', env: ENV, listen: LISTEN, mayRead: () => {}, keepsSecrets: true };
+  const all = await readOffered({ document }, sources);
+  assert.ok(all.ok, JSON.stringify(all));
+  const [a, b] = all.servers;
+  assert.deepEqual(Object.fromEntries(a!.secrets), {
+    'a-api-key': 'key-00001',
+    'a-password': 'pass-0001',
+    'a-password-2': 'pass-0002',
+  });
+  assert.deepEqual(Object.fromEntries(b!.secrets), { 'b-token': 'tok-00001', 'b-client_secret': 'very-secret-1' });
+  for (const { definition, secrets, server } of all.servers) {
+    const text = JSON.stringify({ ...definition, name: server.name });
+    assert.doesNotMatch(text, /-000|very-secret/);
+    const added = await loadDefinition({ text, name: null, folder: '/srv', env: ENV, stored: secrets });
+    assert.ok(added.ok, JSON.stringify(added));
+    assert.equal(added.server.connectionDigest, server.connectionDigest);
+  }
+});
+
 test('the reader reports a definition that reads files or variables before it reads any of them', async () => {
   const told: string[] = [];
   const mayRead = (name: string): void => {

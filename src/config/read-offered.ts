@@ -5,6 +5,7 @@ import { RUN_TIME, type Server } from '../model/server.ts';
 import { parseServerCommandLine, type ServerCommandLine } from '../model/server-command-line.ts';
 import { type ClientFormat, clientOf } from './client.ts';
 import type { StoredSecrets } from './document/expand.ts';
+import { declaredInputs } from './document/inputs.ts';
 import { maskSecrets, maskText } from './document/mask-secrets.ts';
 import {
   isString,
@@ -104,7 +105,8 @@ export async function readOffered(offer: Offer, sources: OfferSources): Promise<
       : await fromDocument(offer.name ?? null, source, problems);
   if (found === null) return { ok: false, problems: problems.errors };
   const document = { source, problems, env, stored, fileFolder: folder, folder, secrets: new Set<string>() };
-  const inputs = await offeredInputs(found, text, env, 'command' in offer ? {} : (offer.values ?? {}));
+  const declared = found.inputsOf === null ? new Map() : declaredInputs(found.inputsOf);
+  const inputs = await offeredInputs(declared, text, env, 'command' in offer ? {} : (offer.values ?? {}));
   const context = { ...document, inputs: inputs.known, files: new Set<string>() };
   const reading = serverContext({ ...context, client: clientOf(RUN_TIME, []), strict: true });
   const theirs = serverContext({ ...context, client: found.client, strict: false });

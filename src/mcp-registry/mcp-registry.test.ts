@@ -20,7 +20,7 @@ async function registry(t: TestContext, answer: (response: ServerResponse, path:
 
 test('an answer that breaks off is a registry that does not answer, and the error says what to do', async (t) => {
   const base = await registry(t, (response) => response.write('{"servers":[', () => response.destroy()));
-  await assert.rejects(new McpRegistry(base).search('x'), {
+  await assert.rejects(new McpRegistry(base, {}).search('x'), {
     fault: 'unreachable',
     message: /^the registry http:\S+ does not answer \(.+\); name another one with --registry/,
   });
@@ -35,7 +35,7 @@ test('of an answer of more than 10 MiB no more is read', async (t) => {
     response.on('drain', more);
     more();
   });
-  await assert.rejects(new McpRegistry(base).search('x'), {
+  await assert.rejects(new McpRegistry(base, {}).search('x'), {
     fault: 'unreachable',
     message: /answers with more than 10 MiB/,
   });
@@ -48,7 +48,7 @@ test('a server that has no latest version is not said to have no version null', 
     if (path.includes('/versions/')) response.writeHead(404);
     response.end(JSON.stringify({ servers }));
   });
-  const found = (wanted: string) => new McpRegistry(base).runnable(wanted, undefined);
+  const found = (wanted: string) => new McpRegistry(base, {}).runnable(wanted, undefined);
   await assert.rejects(found('com.example/x'), { message: `com.example/x has no latest version in ${base}` });
   await assert.rejects(found('com.example/x@2'), { message: `com.example/x has no version 2 in ${base}` });
 });
@@ -61,7 +61,7 @@ test('a short name is refused when the registry has more pages, since another se
   const base = await registry(t, (response, path) => {
     response.end(JSON.stringify(path.includes('/versions/') ? { server: servers[0] } : { servers, metadata }));
   });
-  const find = (name: string) => new McpRegistry(base).runnable(name, undefined);
+  const find = (name: string) => new McpRegistry(base, {}).runnable(name, undefined);
   await assert.rejects(find('files'), {
     fault: 'unknown',
     message: `${base} has too many servers that match "files": write the whole name`,

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { registryOf } from '../config/files/read-key.ts';
 import { suggest } from '../config/problem/problem.ts';
+import { type ProxyEnvironment, proxyFor } from '../http/client/proxy-choice.ts';
 import { RegistryError } from './registry-error.ts';
 import { type ServerJson, viasOf, type Way, waysOf, whyNoWay } from './server-json.ts';
 
@@ -13,10 +14,8 @@ const OFFICIAL = 'io.modelcontextprotocol.registry/official';
 /** The registry of the MCP project. */
 export const OFFICIAL_REGISTRY = 'https://registry.modelcontextprotocol.io';
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** The registry that the environment or the configuration file names; null for that of the MCP project. */
-export async function namedRegistry(file: string | null, env: Environment): Promise<string | null> {
+export async function namedRegistry(file: string | null, env: ProxyEnvironment): Promise<string | null> {
   return env['TRUNKLINE_REGISTRY'] || (file === null ? null : registryOf(file, env));
 }
 
@@ -36,10 +35,13 @@ export interface RunnableEntry extends RegistryEntry {
 /** A registry of MCP servers: its API v0.1, or `server.json` documents in a file or folder. */
 export class McpRegistry {
   readonly source: string;
+  readonly #env: ProxyEnvironment;
   #documents: Promise<readonly RegistryEntry[]> | null = null;
 
-  constructor(source: string) {
+  /** `env`: names the proxy for a registry that is an address. */
+  constructor(source: string, env: ProxyEnvironment) {
     this.source = source;
+    this.#env = env;
   }
 
   /** The latest versions of servers whose name or description contains the words; of a registry the first ones. */
@@ -134,21 +136,31 @@ export class McpRegistry {
         `the registry ${base} ${why}; name another one with --registry: an address, or a file or folder of server.json documents`,
         { cause },
       );
-    const notAnswered = (error: Error): never => {
-      throw failed(`does not answer (${(error.cause as Error | undefined)?.message ?? error.message})`, error);
-    };
-    const answer = await fetch(url, {
-      signal: AbortSignal.timeout(ANSWER_MS),
-      headers: { accept: 'application/json' },
-    }).catch(notAnswered);
-    if (answer.status === 404 && allowMissing) return null;
-    if (!answer.ok) throw failed(`answers ${answer.status} at ${url}`);
-    const text = await textOf(answer).catch(notAnswered);
+    const { status, text } = await this.#ask(url).catch((error: Error) => {
+      throw failed(`does not answer (${reasonOf(error)})`, error);
+    });
+    if (status === 404 && allowMissing) return null;
+    if (status < 200 || status > 299) throw failed(`answers ${status} at ${url}`);
     if (text === null) throw failed('answers with more than 10 MiB');
     try {
       return JSON.parse(text);
     } catch (error) {
       throw failed(`answers with something that is not JSON at ${url}`, error);
+    }
+  }
+
+  async #ask(url: string): Promise<RegistryAnswer> {
+    const options = { signal: AbortSignal.timeout(ANSWER_MS), headers: { accept: 'application/json' } };
+    const proxy = proxyFor(new URL(url), this.#env);
+    if (proxy === null) return read(await fetch(url, options));
+    const { fetch: fetchOver, ProxyAgent } = await import('undici');
+    const dispatcher = new ProxyAgent(proxy.href);
+    try {
+      return await read(await fetchOver(url, { ...options, dispatcher }));
+    } catch (cause) {
+      throw new Error(`over the proxy ${proxy.host}: ${reasonOf(cause as Error)}`, { cause });
+    } finally {
+      void dispatcher.destroy();
     }
   }
 
@@ -159,16 +171,28 @@ export class McpRegistry {
   }
 }
 
-/** Null for a body of more than `MAX_BYTES`; its rest is not read. */
-async function textOf({ body }: Response): Promise<string | null> {
+interface RegistryAnswer {
+  readonly status: number;
+  /** null for a body of more than `MAX_BYTES`; its rest is not read. */
+  readonly text: string | null;
+}
+
+async function read(answer: { status: number; body: AsyncIterable<Uint8Array> | null }): Promise<RegistryAnswer> {
+  const { status, body } = answer;
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
-    if (bytes > MAX_BYTES) return null;
+    if (bytes > MAX_BYTES) return { status, text: null };
     chunks.push(chunk);
   }
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  return { status, text: new TextDecoder().decode(Buffer.concat(chunks)) };
+}
+
+/** A TypeError of `fetch` has the reason in its cause. */
+function reasonOf(error: Error): string {
+  const { cause } = error;
+  return error instanceof TypeError && cause instanceof Error ? cause.message : error.message;
 }
 
 async function documentsAt(path: string): Promise<readonly RegistryEntry[]> {

@@ -119,7 +119,14 @@ function* listedCommands(): Iterable<string> {
 describe('configurations', () => {
   const authority = new TestAuthority();
   const { cert, key } = authority.issue({ name: 'mcp', hosts: ['mcp.example.com'] });
-  const files = { 'mcp.pem': cert, 'mcp.key': key, 'nats-ca.pem': authority.cert, cluster: 'x'.repeat(40) };
+  const files = {
+    'mcp.pem': cert,
+    'mcp.key': key,
+    'control.pem': cert,
+    'control.key': key,
+    'nats-ca.pem': authority.cert,
+    cluster: 'x'.repeat(40),
+  };
   for (const block of of('json', 'yaml', 'toml').filter(({ mark }) => !/link=|prometheus/.test(mark))) {
     test(`${nameOf(block)} is a configuration without a problem`, async () => {
       await using shell = await PageShell.open();

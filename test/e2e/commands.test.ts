@@ -3,14 +3,16 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { until } from '../support/cluster-processes.ts';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
+import { runProgram } from '../support/run-program.ts';
 import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
 
+const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 const PORTS = ['--port', '0', '--control-port', '0'];
 
 function folderOf(t: TestContext | null, config?: object): string {
@@ -116,6 +118,9 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.equal(status.code, 4, 'two servers are not as they should be');
     assert.match(status.out, /good +ready/);
     assert.match(status.out, /login +login/);
+    const unset = { TRUNKLINE_PORT: '', TRUNKLINE_LOG_LEVEL: '', TRUNKLINE_SERVER: '' };
+    const same = await trunkline(['status', ...data], { cwd, env: unset });
+    assert.deepEqual([same.code, same.err], [4, '']);
     const json = await run('status', '--json');
     assert.deepEqual(
       JSON.parse(json.out).servers.map(({ name }: { name: string }) => name),
@@ -159,6 +164,9 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     writeFileSync(other, JSON.stringify({ mcpServers: { elsewhere: manySided('elsewhere') } }));
     const own = join(folder, '.mcp.json');
     assert.match((await run('status', own)).out, /^\d of 4 servers ready \(running at http/);
+    mkdirSync(join(cwd, 'good'));
+    const one = await run('status', 'good');
+    assert.deepEqual([one.code, /^good +ready/.test(one.out)], [0, true], one.out + one.err);
     assert.match((await run('status', other)).out, /^1 server \(no gateway runs for .*other.json\)/);
     assert.match((await run('tools', 'elsewhere', '--config', other)).out, /^elsewhere \(10 tools\)/);
     assert.match((await run('tools', 'good', '--config', own)).out, /^good \(10 tools\)/);
@@ -166,6 +174,25 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     assert.deepEqual([called.code, called.out], [0, 'far\n'], called.err);
     const missing = await run('tools', '--config', join(folder, 'none.json'));
     assert.deepEqual([missing.code, /none\.json/.test(missing.err)], [1, true], missing.err);
+  });
+
+  test('what standard output does not take is exit 1, and the gateway keeps a recording that was not written', async () => {
+    const into = (output: string, ...args: string[]) => {
+      const words = ['sh', '-c', `"$@" ${output}`, 'sh', process.execPath, BIN, ...args, ...data] as const;
+      return runProgram(words, { cwd });
+    };
+    const tools = await into('> /dev/full', 'tools', 'good', '--json');
+    assert.equal(tools.code, 1);
+    assert.match(tools.err, /^\{"error":"standard output cannot be written: ENOSPC.*\n$/);
+    const { err: label } = await run('tools', 'good');
+    assert.deepEqual(await into('| true', 'tools', 'good'), { code: 0, out: '', err: label });
+    const recording = into('| true', 'record', '--server', 'good', '--max-entries', '1');
+    await until(async () => (await run('record', 'list')).out.includes(' waiting '), 'the recording to begin');
+    await run('call', 'good.echo', 'text=hi');
+    const { err } = await recording;
+    const id = /the gateway keeps it: trunkline record get (\S+)/.exec(err)?.[1];
+    assert.ok(id !== undefined, err);
+    assert.equal((await run('record', 'delete', id)).code, 0);
   });
 
   test('an unknown flag is exit 1, a file without problems exit 0', async () => {
@@ -185,6 +212,65 @@ test('commands without a running gateway start what they need, and leave nothing
   assert.match((await trunkline(['tools', 'good', ...data], { cwd })).out, /good \(10 tools\)/);
   const command = await trunkline(['call', 'x', ...data, '--', process.execPath, MANY_SIDED], { cwd });
   assert.equal(command.code, 1);
+});
+
+test('a server that does not answer delays no command for another one, and --timeout ends the wait for it', async (t) => {
+  const mute = { command: 'sleep', args: ['1000'] };
+  const later = manySided('later', {}, { start: 'lazy' });
+  const cwd = folderOf(t, { mcpServers: { good: manySided('good'), later, mute } });
+  const data = ['--data-dir', join(cwd, 'data')];
+  const timed = async (...args: string[]) => {
+    const from = performance.now();
+    const ended = await trunkline([...args, ...data], { cwd });
+    return { ...ended, ms: performance.now() - from };
+  };
+  for (const [args, shown] of [
+    [['call', 'good.echo', 'text=x', '--timeout', '20s'], /^x\n$/],
+    [['call', 'good__echo', 'text=y'], /^y\n$/],
+    [['call', 'later.echo', 'text=z'], /^z\n$/],
+    [['tools', 'good'], /^good \(10 tools\)/],
+    [['tools', 'later'], /^later \(10 tools\)/],
+  ] as const) {
+    const { code, out, err, ms } = await timed(...args);
+    assert.equal(code, 0, err);
+    assert.match(out, shown);
+    assert.ok(ms < 20_000, `${args.join(' ')} took ${Math.round(ms)} ms`);
+  }
+  const notSent =
+    /NOT_SENT: the time of --timeout was over before mute\.x could be called: mute is starting; allow more, or try/;
+  const alone = await timed('call', 'mute.x', '--timeout', '1500ms');
+  assert.deepEqual([alone.code, notSent.test(alone.err), alone.ms < 20_000], [4, true, true], alone.err);
+  const gateway = startTrunkline([...PORTS, ...data], { cwd });
+  t.after(() => stopped(gateway));
+  await said(gateway, /good +ready/);
+  const beside = await timed('call', 'mute.x', '--timeout', '1500ms');
+  assert.deepEqual([beside.code, notSent.test(beside.err), beside.ms < 20_000], [4, true, true], beside.err);
+});
+
+/** A server whose texts would control the terminal, and whose schema is none. */
+const LOUD = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  const message = String.fromCharCode(27) + '[2Jloud';
+  const properties = { a: { type: message }, b: { enum: 7 }, c: { type: 'object', required: 7 } };
+  const tools = [{ name: 'clear', description: message, inputSchema: { type: 'object', properties } }];
+  const serverInfo = { name: 'loud', version: '1' };
+  const initialize = { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo };
+  const result = { initialize, 'tools/list': { tools } }[method];
+  const error = { code: method === 'tools/call' ? -32000 : -32601, message };
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, ...(result ? { result } : { error }) }));
+})`;
+
+test('tools, and the error of a call, escape control characters of a server', async (t) => {
+  const cwd = folderOf(t, { mcpServers: { loud: { command: process.execPath, args: ['-e', LOUD] } } });
+  const data = ['--data-dir', join(cwd, 'data')];
+  const listed = await trunkline(['tools', 'loud', ...data], { cwd });
+  assert.ok(
+    listed.out.includes('// \\x1b[2Jloud\nclear(a?: \\x1b[2Jloud, b?: unknown, c?: object)'),
+    listed.out + listed.err,
+  );
+  const called = await trunkline(['call', 'loud.clear', ...data], { cwd });
+  assert.equal(called.code, 5, called.err);
+  assert.ok(called.err.includes('\\x1b[2Jloud') && !`${called.err}${listed.out}`.includes('\x1b'), called.err);
 });
 
 test('`trunkline -- command` needs no file; Ctrl-C ends it at once with its child', async (t) => {

@@ -21,7 +21,7 @@ import { WireClient } from '../support/wire-client.ts';
 const PORTS = ['--port', '0', '--control-port', '0'];
 const NOBODY_UID = 65_534;
 /** Rights hold for everybody but root: who is root runs the gateway as nobody. */
-const user = process.getuid?.() === 0 ? { uid: NOBODY_UID } : {};
+const user: { readonly uid?: number } = process.getuid?.() === 0 ? { uid: NOBODY_UID } : {};
 
 function place(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-data-'));
@@ -37,7 +37,7 @@ async function stopped(run: CommandRun): Promise<void> {
 }
 
 /** The home of the user, where no folder of state can be made; what is there before, and what the reason is. */
-const HOMES: readonly [reason: RegExp, make: (folder: string) => string][] = [
+const HOMES: readonly [reason: RegExp, make: (folder: string) => string | undefined][] = [
   [/this user may not write there|its path cannot be made/, () => '/nonexistent'],
   [
     /a part of its path is no folder/,
@@ -55,14 +55,23 @@ const HOMES: readonly [reason: RegExp, make: (folder: string) => string][] = [
       return home;
     },
   ],
+  [/folder \/\.local\/state\/trunkline cannot be used/, () => undefined],
 ];
+/** Has no entry in passwd, and so no home. */
+const UNKNOWN_UID = 64_123;
 
 for (const [reason, make] of HOMES) {
   test(`without a folder for state everything is in memory, and the screen and the log report it: ${reason.source}`, async (t) => {
     const cwd = place(t);
-    const env = { HOME: make(cwd), XDG_STATE_HOME: '' };
+    const home = make(cwd);
+    if (home === undefined && user.uid === undefined) {
+      t.skip('only root can become another user');
+      return;
+    }
+    const env = { HOME: home, XDG_STATE_HOME: '' };
+    const whose = home === undefined ? { uid: UNKNOWN_UID } : user;
     for (const source of [['trunkline.json'], ['--', process.execPath, MANY_SIDED]]) {
-      const run = startTrunkline([...PORTS, ...source], { cwd, env: { ...env, NAME: 'good' }, ...user });
+      const run = startTrunkline([...PORTS, ...source], { cwd, env: { ...env, NAME: 'good' }, ...whose });
       await said(run, /Servers .*\n/);
       const warning = /Warning {2}(the data folder .*)/.exec(run.out)?.[1] ?? '';
       assert.match(warning, reason);
@@ -73,18 +82,18 @@ for (const [reason, make] of HOMES) {
       assert.equal(await client.callText(tool!, { text: 'x' }), 'x');
       await stopped(run);
     }
-    const stdio = startTrunkline(['stdio', 'trunkline.json'], { cwd, env, input: true, ...user });
+    const stdio = startTrunkline(['stdio', 'trunkline.json'], { cwd, env, input: true, ...whose });
     const clientInfo = { name: 'c', version: '1' };
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
     stdio.process.stdin!.end(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`);
     await said(stdio, '"serverInfo"');
     assert.equal(await stdio.exited, 0);
     for (const command of ['status', 'tools']) {
-      const { code, out, err } = await trunkline([command, '--config', 'trunkline.json'], { cwd, env, ...user });
+      const { code, out, err } = await trunkline([command, '--config', 'trunkline.json'], { cwd, env, ...whose });
       assert.equal(code, command === 'status' ? 4 : 0, err);
       assert.match(out, /good/);
     }
-    const added = await trunkline(['add', 'x', 'https://example.com/mcp'], { cwd, env, ...user });
+    const added = await trunkline(['add', 'x', 'https://example.com/mcp'], { cwd, env, ...whose });
     assert.deepEqual([added.code, /internal error/.test(added.err)], [1, false], added.err);
     assert.match(added.err, /the data folder .*\n {2}fix: name a folder/);
   });

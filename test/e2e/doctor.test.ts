@@ -12,7 +12,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { runProgram } from '../../src/cli/program.ts';
 import { IMAGE } from '../support/docker-engine.ts';
@@ -145,7 +145,30 @@ test('what a server writes to its standard output beside messages is a warning; 
   assert.deepEqual([wrong.code, /did you mean "chatty"/.test(wrong.err)], [1, true], wrong.err);
 });
 
-test('the name of a server may have a dot', async () => {
+test('definitions that clients do not get are warnings, each with the reason', async () => {
+  const tool = (name: string, type = 'object') => ({ name, inputSchema: { type } });
+  writeFileSync(
+    join(folder, 'offer.json'),
+    JSON.stringify({ tools: [tool('fine'), tool('rows', 'array'), tool('two words')] }),
+  );
+  const changing = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
+  const file = configured('odd.json', {
+    odd: { command: process.execPath, args: [changing, join(folder, 'offer.json')] },
+  });
+  const { code, servers } = await report([file]);
+  assert.equal(code, 0);
+  const [schemas, names] = servers[0]!.steps.slice(-2);
+  assert.deepEqual(
+    [schemas!.step, schemas!.state, names!.step, names!.state],
+    ['schemas', 'warning', 'names', 'warning'],
+  );
+  assert.match(schemas!.text, /^clients do not get tools\/list "rows": "inputSchema\.type" is not "object"$/);
+  assert.match(names!.text, /^clients do not get "two words": the name has characters outside /);
+  assert.match(names!.fix!, /correct it in the server/);
+});
+
+test('the name of a server may have a dot, and be that of a folder', async () => {
+  mkdirSync(join(folder, 'web.v2'));
   configured('trunkline.json', { 'web.v2': manySided('web'), other: { command: 'no-such-command' } });
   const { code, servers } = await report(['web.v2']);
   rmSync(join(folder, 'trunkline.json'));

@@ -107,6 +107,23 @@ test('a gateway without a file is the default one, found where no file is near; 
   assert.equal((await run('a', 'status')).code, 4);
 });
 
+test('gateways lists two of one folder, of which commands find none by itself', async (t) => {
+  const { home, start, run } = user(t, 'a');
+  rmSync(join(home, 'a', '.mcp.json'));
+  for (const name of ['one', 'two']) {
+    writeFileSync(join(home, 'a', `${name}.json`), JSON.stringify({ mcpServers: { [name]: manySided(name) } }));
+    await start('a', `${name}.json`);
+  }
+  assert.match((await run('a', 'status')).err, /2 gateways run here/);
+  const { code, out, err } = await run('a', 'gateways', '--json');
+  assert.equal(code, 0, err);
+  const found = JSON.parse(out).gateways.map(({ here, files }: { here: boolean; files: string[] }) => [here, ...files]);
+  assert.deepEqual(
+    found.sort(),
+    ['one', 'two'].map((name) => [false, join(home, 'a', `${name}.json`)]),
+  );
+});
+
 test('a data folder of an earlier version goes on to serve its file, with what was added at run time', async (t) => {
   const { state, start, names, run } = user(t, 'a', 'b');
   // A folder that is named does not say what it serves, as that of earlier versions did not.

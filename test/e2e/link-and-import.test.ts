@@ -335,6 +335,27 @@ test('import removes the secrets of a server that is refused, and keeps those of
   assert.deepEqual((await secrets()).sort(), ['one_two-authorization', 'other-authorization']);
 });
 
+test('--replace takes no server away from a running gateway that has it from this file alone', {
+  timeout: 60_000,
+}, async (t) => {
+  const { home, fileOf, run, env } = machine(t, []);
+  mkdirSync(dirname(fileOf('cursor')), { recursive: true });
+  const before = JSON.stringify({ mcpServers: { many: manySided('many') } });
+  writeFileSync(fileOf('cursor'), before);
+  const gateway = startTrunkline(['--port', '0', '--control-port', '0'], { cwd: join(home, 'project'), env });
+  t.after(async () => {
+    gateway.process.kill();
+    await gateway.exited;
+  });
+  await saidTo(gateway, /Connect/);
+  assert.match((await run('import', '--yes')).out, /many: there is a server of this name already/);
+  const { code, out } = await run('link', 'cursor', '--replace', '--yes');
+  assert.equal(code, 1);
+  assert.match(out, /failed .*a running gateway has many from this file alone; import them first: trunkline stop; /);
+  assert.equal(readFileSync(fileOf('cursor'), 'utf8'), before);
+  assert.equal((await run('link', 'cursor', '--yes')).code, 0);
+});
+
 test('from a drawer of files to a call in two commands: import, link', { timeout: 60_000 }, async (t) => {
   const { home, fileOf, run, env } = machine(t, []);
   mkdirSync(dirname(fileOf('cursor')), { recursive: true });

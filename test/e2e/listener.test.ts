@@ -9,7 +9,7 @@ import type { TLSSocket } from 'node:tls';
 import { type Certified, TestAuthority } from '../support/certificates.ts';
 import { manySided } from '../support/many-sided.ts';
 import { send } from '../support/raw-http.ts';
-import { startTrunkline } from '../support/run-trunkline.ts';
+import { startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -60,6 +60,36 @@ test('TLS from files, agents required; a renewed certificate takes effect withou
   await sleep(1_000);
   assert.equal((await peerName(url, authority.cert)).name, 'second');
   assert.match(gateway.stderr, /certificate|tls/i);
+});
+
+test('a certificate that cannot be used is refused by check, the start and doctor, with file and remedy', async (t) => {
+  const cwd = folderOf(t);
+  const authority = new TestAuthority();
+  const [own, foreign] = [authority.issue({ name: 'own' }), authority.issue({ name: 'foreign' })];
+  const files = { 'cert.pem': own.cert, 'key.pem': own.key, 'foreign.pem': foreign.key, text: 'no PEM' };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text);
+  const pair = { cert: './cert.pem', key: './key.pem' };
+  const mistakes: readonly [object, RegExp][] = [
+    [{ tls: { ...pair, cert: './none.pem' } }, /tls\.cert: \S+none\.pem: there is no such file; correct the path/],
+    [{ tls: { ...pair, cert: '.' } }, /tls\.cert: \S+: is a folder; correct the path/],
+    [{ tls: { ...pair, key: './text' } }, /tls\.key: \S+text: is not a PEM file; correct the path/],
+    [
+      { tls: { ...pair, key: './foreign.pem' } },
+      /cert\.pem and \S+foreign\.pem are not a certificate and its key: .*; name two that belong together/,
+    ],
+    [{ control: { tls: { ...pair, clientCa: './none' } } }, /control\.tls\.clientCa: \S+none: there is no such file/],
+  ];
+  const options = ['--port', '0', '--control-port', '0', '--data-dir', join(cwd, 'data')];
+  for (const [settings, words] of mistakes) {
+    writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify({ mcpServers: {}, ...settings }));
+    for (const command of [['check'], [], ['doctor']]) {
+      const { code, out, err } = await trunkline([...command, ...options], { cwd });
+      assert.equal(code, command[0] === 'doctor' ? 4 : 1, out + err);
+      assert.match(out + err, words);
+    }
+  }
+  writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify({ mcpServers: {}, tls: pair }));
+  assert.match((await trunkline(['doctor', ...options], { cwd })).out, /ok +certificate +\S+cert\.pem\n/);
 });
 
 test('security:1 a bind beyond loopback is refused with the remedy, unless secured or insecure on purpose', async (t) => {

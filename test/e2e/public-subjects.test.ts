@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
+import { connect, headers, type Msg, type NatsConnection } from '@nats-io/transport-node';
 import {
   SUBJECT_CREATED,
   SUBJECT_DELETED,
@@ -12,7 +12,9 @@ import {
 } from '../../src/app/public-subjects/subjects.ts';
 import { decodeListToolsReply, decodeToolReply } from '../../src/app/public-subjects/tool-client.ts';
 import { NatsServer } from '../support/nats-server.ts';
+import { RunTimeClient } from '../support/run-time-client.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
 
 const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
 const SECRET = randomBytes(32).toString('hex');
@@ -92,6 +94,9 @@ describe('public subjects', () => {
     const { json } = await execute('texts');
     assert.equal(json['result'], 'one\ntüo');
     assert.equal((json['mcp'] as { content: unknown[] }).content.length, 3);
+    const { json: none } = await execute('null');
+    assert.equal(none['result'], 'plain');
+    assert.equal((none['mcp'] as Json)['structuredContent'], null);
   });
 
   test("S0.7 S0.9 S0.10 a tool's own error is the error, flat; the decoder throws it", async () => {
@@ -182,6 +187,36 @@ describe('public subjects', () => {
     assert.equal(json['outcome'], 'UNKNOWN');
     const fits = await execute('big', { args: { bytes: 400_000 } });
     assert.equal(String(fits.json['result']).length, 400_000);
+    // It is written twice: as `error` and in `mcp_error`.
+    const broken = await execute('breaks', { args: { bytes: 700_000 }, timeout_ms: 10_000 });
+    assert.equal((broken.json['failure'] as Json)['name'], 'TOO_LARGE');
+    const short = await execute('breaks', { args: { bytes: 400_000 } });
+    assert.equal(String((short.json['mcp_error'] as Json)['message']).length, 400_000);
+  });
+
+  test('check:A14 a server that was added for one session has no subject and is not announced', async () => {
+    const heard: string[] = [];
+    const callback = (_error: Error | null, message: Msg): void => void heard.push(message.string());
+    const listening = client.subscribe('mcp.servers.*', { callback });
+    await client.flush();
+    const heardOf = (text: string) => until(() => heard.join().includes(text), heard.join.bind(heard));
+    const owner = await WireClient.open(gateway.mcpUrl, { headers: { authorization: `Bearer ${KEY}` } });
+    const { sessions } = await gateway.control<{ sessions: { label: string }[] }>('/api/v1/sessions');
+    const adder = new RunTimeClient(gateway);
+    const definition = { command: process.execPath, args: [TALKER] };
+    for (const [name, query] of Object.entries({ bound: `session=${sessions[0]!.label}`, brief: 'ttlMs=600000' })) {
+      const { status, text } = await adder.add(name, definition, `?${query}`);
+      assert.equal(status, 201, text);
+    }
+    await gateway.ready('bound', 'brief');
+    await heardOf('"brief"');
+    assert.equal((await send(subjectExecute('brief'), '{"tool":"count"}')).json['outcome'], 'RESULT');
+    await assert.rejects(client.request(subjectExecute('bound'), '{"tool":"count"}', WAIT), /no responders/);
+    assert.ok((await owner.toolNames()).includes('bound__count'));
+    for (const name of ['bound', 'brief']) assert.equal((await adder.remove(name)).status, 200);
+    await heardOf('{"name":"brief"}');
+    listening.unsubscribe();
+    assert.doesNotMatch(heard.join(), /bound/);
   });
 
   test('S0.1 subjects encode ambiguous characters of names as =XX', async () => {

@@ -232,4 +232,42 @@ describe('a registry of API v0.1', () => {
       assert.match(err, /name another one with --registry/);
     }
   });
+
+  test('it is reached over the proxy of the environment, beyond NO_PROXY', async (t) => {
+    const through: string[] = [];
+    const proxy = createServer(async (request, response) => {
+      const { origin, pathname, search } = new URL(request.url!);
+      through.push(origin);
+      const answer = await fetch(`${base}${pathname}${search}`);
+      response.writeHead(answer.status).end(await answer.text());
+    });
+    await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
+    t.after(() => {
+      proxy.closeAllConnections();
+      proxy.close();
+    });
+    const own = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const search = (registry: string, address = own) => {
+      const env = {
+        ...options.env,
+        HTTP_PROXY: address,
+        http_proxy: address,
+        NO_PROXY: '.invalid',
+        no_proxy: '.invalid',
+      };
+      return trunkline(['search', 'com.example', '--registry', registry], { ...options, env });
+    };
+    const found = await search('http://registry.example/v0.1');
+    assert.match(found.out, /^com\.example\/weather /, found.err);
+    assert.match((await search('http://no-such-host.invalid')).err, /does not answer \(getaddrinfo/);
+    assert.deepEqual(through, ['http://registry.example']);
+    const gone = await search('http://registry.example', 'http://127.0.0.1:9');
+    assert.deepEqual(
+      [gone.code, /does not answer \(over the proxy 127\.0\.0\.1:9: /.test(gone.err)],
+      [4, true],
+      gone.err,
+    );
+    const odd = await search('http://registry.example', 'http://');
+    assert.deepEqual([odd.code, /\(HTTP_PROXY is not the URL of a proxy\)/.test(odd.err)], [4, true], odd.err);
+  });
 });

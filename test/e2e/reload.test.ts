@@ -61,9 +61,11 @@ test('fault:F37 servers follow the file; unchanged ones keep process, session an
   await until('the problem', async () => (await facts()).configProblem !== null);
   assert.match((await facts()).configProblem!, /trunkline\.json:1:\d+/);
   assert.match(gateway.stderr, /"event":"config_refused"/);
-  const status = () => trunkline(['status', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+  const status = (...args: string[]) =>
+    trunkline(['status', ...args, '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
   const refused = await status();
   assert.deepEqual([refused.code, /^2 of 2 servers ready/.test(refused.out)], [4, true], refused.out);
+  assert.match(JSON.parse((await status('--json')).out).configProblem, /trunkline\.json:1:\d+/);
   assert.match(await gateway.metrics(), /trunkline_config_reloads_total\{result="refused"\} [1-9]/);
   assert.equal(await client.callText('stays__who'), pid);
   assert.equal(await client.callText('comes__echo', { text: 'still' }), 'still');

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { request } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -35,6 +38,7 @@ function prepare(t: TestContext) {
     foreignCert: file('foreign.pem', foreign.cert),
     foreignKey: file('foreign.key', foreign.key),
     token: file('token', `${TOKEN}\n`),
+    twoLines: file('two-lines', `${TOKEN}\nmore\n`),
   };
   const tls = { cert: file('server.pem', server.cert), key: file('server.key', server.key) };
   const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => trunkline(args, { cwd: folder, env });
@@ -145,11 +149,24 @@ test('what is wrong with --server is said with what to do', async (t) => {
   const token = { TRUNKLINE_TOKEN: TOKEN };
   const { port } = new URL(url);
   const closed = await freePort();
+  const web = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<!DOCTYPE html>');
+  }).listen(0, '127.0.0.1');
+  t.after(() => web.close());
+  await once(web, 'listening');
+  const page = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
   const cases: readonly (readonly [readonly string[], NodeJS.ProcessEnv, number, RegExp])[] = [
     [['--server', 'gateway:1'], token, 1, /is not a URL; write the address of the control listener/],
     [['--server', `http://gateway.example.com:${port}`], token, 1, /would send the token unencrypted; use https/],
     [['--server', url], {}, 1, /needs the control token .* TRUNKLINE_TOKEN/],
     [['--server', url, '--token-file', 'nowhere'], {}, 1, /--token-file nowhere cannot be read/],
+    [
+      ['--server', url, '--token-file', files.twoLines],
+      {},
+      1,
+      /--token-file \S+ holds blanks, line breaks .*alone there/,
+    ],
+    [['--server', page], token, 4, /what answers at http:\S+ is no gateway: it sends text\/html; name the address/],
     [['--server', url, '--cert', files.cert], token, 1, /--cert and --key belong together/],
     [['--server', url, '--ca', files.ca], { TRUNKLINE_TOKEN: 'another' }, 3, /control\.token/],
     [['--server', url], token, 4, /certificate is not trusted .*--ca <file>/],

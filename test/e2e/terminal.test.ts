@@ -64,6 +64,15 @@ test('rows change in place, how to connect is said while servers start, no recor
   assert.doesNotMatch(terminal.raw, /server_start_failed|likelyCause|warn /);
 });
 
+test('the row of a server that starts has the last line that it wrote to standard error', async (t) => {
+  const pulls = { command: 'sh', args: ['-c', 'echo "layer 1 of 7" >&2; echo "layer 2 of 7" >&2; exec sleep 600'] };
+  const place_ = place(t, { mcpServers: { pulls } });
+  const terminal = await open(t, place_);
+  await terminal.sees(/^ {4}pulls +starting +\d+ s +layer 2 of 7$/m);
+  const { out } = await trunkline(['status', ...place_.data], { cwd: place_.cwd, env: place_.env });
+  assert.match(out, /pulls +starting .* layer 2 of 7 /);
+});
+
 test('what another program writes and the user types stays, and the rows are whole below it', async (t) => {
   const terminal = await open(t, place(t, { mcpServers: { good: manySided('good'), hang: HANGS } }));
   await terminal.sees(/good +ready[\s\S]*hang +starting +1 s/);

@@ -2,11 +2,10 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** The default URL of a gateway. */
-export const DEFAULT_URL = 'http://127.0.0.1:4270/mcp';
-
 /** The gateway as an entry of a client's file. */
 export interface LinkTarget {
+  /** The name of the entry. */
+  readonly name: string;
   readonly url: string;
   /** Key of an agent; null if the gateway needs none. */
   readonly key: string | null;
@@ -167,7 +166,7 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
       (to) => ({
         enabled: true,
         type: 'streamable_http',
-        name: 'trunkline',
+        name: to.name,
         uri: to.url,
         timeout: 300,
         ...headersOf(to),

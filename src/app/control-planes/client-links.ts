@@ -18,7 +18,7 @@ export function clientLinks(
   const key = keyReference(state, env, agent);
   const placeholder = key === null ? null : placeholderOf(key);
   const bridge = [process.execPath, process.argv[1] ?? 'trunkline', 'stdio', ...files.slice(0, 1)];
-  const entry = (client: ClientApp) => client.entry({ url, key: placeholder, bridge });
+  const entry = (client: ClientApp) => client.entry({ name: LINKED_NAME, url, key: placeholder, bridge });
   const program = programCommand(env);
   return {
     url,

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { bindError, ListenError } from '../../http/listener/listen-error.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { type DataFolder, FolderUnusable } from '../../store/data-folder.ts';
+import { certificateProblem } from '../certificate-problem.ts';
 import { authority } from '../listener-settings.ts';
 import { productVersion } from '../version.ts';
 import { type DoctorStep, failed, ok, warning } from './doctor-step.ts';
@@ -37,6 +38,14 @@ export function folderStep(folder: DataFolder, named: boolean): DoctorStep {
       ? warning('data', `${message}; a gateway keeps everything in memory then`, remedy)
       : failed('data', message, remedy);
   }
+}
+
+/** Examines the certificate files of the listeners; empty without TLS. */
+export function certificateSteps(state: DesiredState): readonly DoctorStep[] {
+  const problem = certificateProblem(state);
+  if (problem !== null) return [failed('certificate', problem)];
+  const files = [state.listen.tls, state.control.tls].flatMap((tls) => (tls === null ? [] : [tls.certFile]));
+  return files.map((file) => ok('certificate', file));
 }
 
 /** Examines whether the ports of the gateway are free; opens each for a moment. */

@@ -18,6 +18,7 @@ import { hasSignIn, signInSteps } from './sign-in-steps.ts';
 /** A certificate with fewer days left gets a warning. */
 const SOON_DAYS = 14;
 const SHOWN_LINES = 10;
+const SHOWN_ITEMS = 3;
 /** A stack frame of an exception; it only helps those who can change the server. */
 const FRAME = /^\s+at /;
 
@@ -50,7 +51,7 @@ export async function serverSteps(tried: TriedServer): Promise<readonly DoctorSt
         : ofContainer(tried, passed);
   const place = `${server.origin.file}:${server.origin.line}:${server.origin.column}`;
   const steps = [ok('definition', server.origin.file === '' ? 'added at run time' : place), ...found];
-  if (last === null) return [...steps, ...ofProtocol(tried)];
+  if (last === null) return [...steps, ...(await ofProtocol(tried))];
   const signIn =
     last === 'login' && hasSignIn(server) ? await signInSteps(server, tried.app.components.credentials) : [];
   if (signIn.some(({ state }) => state === 'failed')) return [...steps, ...signIn];
@@ -166,7 +167,8 @@ function credentialText({ components }: App, server: Server): string {
 }
 
 /** Returns the steps after the start of a server that is up. */
-function ofProtocol({ app, server, status, logEntries }: TriedServer): DoctorStep[] {
+async function ofProtocol(tried: TriedServer): Promise<DoctorStep[]> {
+  const { app, server, status, logEntries } = tried;
   const { revision, toolCount, promptCount, resourceCount, startedInMs } = status;
   const { upstreams, operator } = app.components;
   const info = upstreams.knownCatalog(server.name, operator.profile, true)?.handshake.serverInfo ?? null;
@@ -180,6 +182,7 @@ function ofProtocol({ app, server, status, logEntries }: TriedServer): DoctorSte
     toolCount + promptCount + resourceCount === 0
       ? warning('lists', lists, 'see whether it needs an argument or a variable to offer something')
       : ok('lists', lists),
+    ...(await leftOut(tried)),
     ...(junk.length === 0
       ? []
       : [
@@ -190,6 +193,26 @@ function ofProtocol({ app, server, status, logEntries }: TriedServer): DoctorSte
           ),
         ]),
   ];
+}
+
+/** Returns a warning for each check that leaves definitions of the server out of the lists of clients. */
+async function leftOut({ app, server, logEntries }: TriedServer): Promise<DoctorStep[]> {
+  const { gateway, operator, options } = app.components;
+  const invalid = logEntries.filter(({ event }) => event === 'list_item_invalid').map(({ fields }) => fields);
+  const { notices } = await gateway.catalog(operator.profile, 0, server.name);
+  const unnamed = notices.filter((notice) => notice.server === server.name && notice.exposed === null);
+  const found = {
+    schemas: invalid.map(({ list, item, reason }) => `${list} ${JSON.stringify(item)}: ${reason}`),
+    names: unnamed.map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`),
+  };
+  return Object.entries(found).flatMap(([step, texts]) => {
+    if (texts.length === 0) return [];
+    const more = texts.length <= SHOWN_ITEMS ? '' : `; and ${texts.length - SHOWN_ITEMS} more`;
+    const shown = printable(options.logger.redact(texts.slice(0, SHOWN_ITEMS).join('; ')));
+    return [
+      warning(step, `clients do not get ${shown}${more}`, 'correct it in the server, or use another version of it'),
+    ];
+  });
 }
 
 /** Returns the last lines that a process wrote to standard error before it failed. */

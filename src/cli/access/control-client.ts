@@ -54,7 +54,7 @@ export class ControlClient {
 
   /** `broken` gets the error of a stream that breaks. Errors of the loop that reads the events do not come here. */
   async *#events(response: Response, broken: (error: unknown) => void): AsyncGenerator<string> {
-    if (!response.ok) throw await refused(response);
+    await check(response);
     const decoder = new TextDecoder();
     let rest = '';
     let data: string[] = [];
@@ -76,7 +76,7 @@ export class ControlClient {
 
   async send(method: string, path: string, body: string | null, signal: AbortSignal | null = null): Promise<string> {
     const response = await this.#fetch(method, path, body, signal);
-    if (!response.ok) throw await refused(response);
+    await check(response);
     return response.text().catch((error) => {
       throw this.#connectionError(method, error);
     });
@@ -125,10 +125,18 @@ export class ControlClient {
   }
 }
 
-async function refused(response: Response): Promise<CommandError> {
+/** Throws if the request was refused, or if something else than a control API has answered. */
+async function check(response: Response): Promise<void> {
+  const type = response.headers.get('content-type') ?? '';
+  if (response.ok) {
+    if (/^(?:application\/json|text\/event-stream|$)/.test(type)) return;
+    await response.body?.cancel().catch(() => {});
+    const message = `what answers at ${response.url} is no gateway: it sends ${type}; name the address of the control listener`;
+    throw new CommandError(EXIT.unreachable, message);
+  }
   const code = response.status === 401 ? EXIT.authRequired : EXIT.usage;
   const { message, cause } = refusalIn(await response.text().catch(() => ''));
-  return new CommandError(code, message ?? `HTTP ${response.status}`, { cause });
+  throw new CommandError(code, message ?? `HTTP ${response.status}`, { cause });
 }
 
 interface RefusalBody {

@@ -4,7 +4,9 @@ import { openApp } from '../../app/open-app.ts';
 import { type CallLimits, controlPlane, type ShownClient, type ToolView } from '../../app/plane.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
 import type { ConfigurationView } from '../../model/configuration.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { DriftReport } from '../../model/drift.ts';
+import { TOOL_NAME_DELIMITER } from '../../model/names.ts';
 import { isSettled, type ServerStatus } from '../../model/server-state.ts';
 import type { CommandInput } from '../command-input.ts';
 import { commandLogger } from '../command-logger.ts';
@@ -37,7 +39,8 @@ export interface GatewayAccess {
   /** Number of warnings from the configuration. */
   warnings(): Promise<number>;
   facts(): Promise<Pick<GatewayFacts, 'conditions' | 'configProblem' | 'desiredProblems' | 'processes'>>;
-  tools(): Promise<readonly ToolView[]>;
+  /** Waits until the servers that were started for the command have come up or failed, until `endMs` (`performance.now`) at most. */
+  tools(endMs?: number): Promise<readonly ToolView[]>;
   /** The tools as each MCP client shows them if its file calls the gateway `gatewayName`. */
   toolsForClients(gatewayName: string): Promise<readonly ShownClient[]>;
   /** The definitions of the server that wait for a decision. */
@@ -50,13 +53,20 @@ export interface GatewayAccess {
 const SETTLE_MS = 60_000;
 const POLL_MS = 25;
 
+/** Whether `wanted`, a server or a tool as users write its name, may mean this server. */
+export function mayMean(wanted: string, server: string): boolean {
+  return wanted === server || wanted.startsWith(`${server}.`) || wanted.startsWith(server + TOOL_NAME_DELIMITER);
+}
+
 /**
  * The control API of the running gateway (of the one for the named file, if a file was named). Without one, a gateway in this
- * process for the duration of the command; `starts` says whether it starts its servers.
+ * process for the duration of the command. That one starts the servers that `wanted` may mean, or all if it means none; null:
+ * it starts nothing.
  */
-export async function accessGateway(input: CommandInput, starts = true): Promise<GatewayAccess> {
+export async function accessGateway(input: CommandInput, wanted: string | null = ''): Promise<GatewayAccess> {
   const { flags, terminal } = input;
   const running = await findRunning(input);
+  const starts = wanted !== null;
   // Standard output carries the result; the label of the gateway goes to standard error.
   const printLabel = <T extends GatewayAccess>(access: T): T => {
     if (starts && flags.json !== true) terminal.err(`(${access.label})\n`);
@@ -65,10 +75,10 @@ export async function accessGateway(input: CommandInput, starts = true): Promise
   if (running !== null) return printLabel(remoteAccess(running));
   const logger = commandLogger(input);
   const load = loadOptions(input, !starts || hasStoredServers(flags.dataDir, terminal));
-  const opened = await openApp({ load, logger, state: 'look', follow: false });
+  const opened = await openApp({ load, logger, state: 'look', follow: false, overlay: (state) => only(state, wanted) });
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);
   if (starts) opened.app.startServers();
-  return printLabel(localAccess(opened.app, starts, notRunning(input)));
+  return printLabel(localAccess(opened.app, wanted, notRunning(input)));
 }
 
 function remoteAccess(gateway: RunningGateway): GatewayAccess {
@@ -102,31 +112,41 @@ function remoteAccess(gateway: RunningGateway): GatewayAccess {
   };
 }
 
-function localAccess(app: App, starts: boolean, notRunningText: string): GatewayAccess {
+/** Only the servers that `wanted` may mean start at once; if it means none, those that do so anyway. */
+function only(state: DesiredState, wanted: string | null): DesiredState {
+  const { servers } = state;
+  if (wanted === null || !servers.keys().some((name) => mayMean(wanted, name))) return state;
+  const chosen = [...servers].map(
+    ([name, server]) => [name, { ...server, start: mayMean(wanted, name) ? 'eager' : 'lazy' }] as const,
+  );
+  return { ...state, servers: new Map(chosen) };
+}
+
+function localAccess(app: App, wanted: string | null, notRunningText: string): GatewayAccess {
   const plane = controlPlane(app.components, app);
+  const { upstreams } = app.components;
+  const meant = [...app.state.servers.keys()].filter((name) => wanted !== null && mayMean(wanted, name));
   /** Waits until every server that is not lazy has come up or failed. */
-  const statuses = async (): Promise<readonly ShownServer[]> => {
-    const end = performance.now() + SETTLE_MS;
+  const settled = async (waitMs = SETTLE_MS): Promise<void> => {
+    const end = performance.now() + waitMs;
     const isWaiting = (status: ServerStatus) =>
       app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status);
-    for (;;) {
-      const all = app.components.upstreams.statuses().map((one) => ({ ...one, desired: plane.desired(one.name) }));
-      if (!starts || !all.some(isWaiting) || performance.now() > end) return all;
-      await pause(POLL_MS);
-    }
+    while (upstreams.statuses().some(isWaiting) && performance.now() < end) await pause(POLL_MS);
   };
   return {
     running: null,
-    label: starts ? `${notRunningText}; servers were started for this command` : notRunningText,
-    statuses,
+    label: wanted !== null ? `${notRunningText}; servers were started for this command` : notRunningText,
+    statuses: async () => upstreams.statuses().map((one) => ({ ...one, desired: plane.desired(one.name) })),
     warnings: async () => app.components.loaded.warnings.length,
     facts: async () => app.facts(),
-    async tools() {
-      await statuses();
-      return (await plane.tools.list(null)).tools;
+    async tools(endMs = Number.POSITIVE_INFINITY) {
+      const leftMs = (): number => Math.max(0, Math.min(SETTLE_MS, endMs - performance.now()));
+      await settled(leftMs());
+      const lists = (meant.length === 0 ? [null] : meant).map((name) => plane.tools.list(name, leftMs()));
+      return (await Promise.all(lists)).flatMap(({ tools }) => tools);
     },
     async toolsForClients(gatewayName) {
-      await statuses();
+      await settled();
       return plane.tools.listForClients(gatewayName, null);
     },
     drift: (server) => plane.drift.report(server),

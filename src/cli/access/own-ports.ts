@@ -19,13 +19,17 @@ export async function folderOfLoad({ flags }: CommandInput, load: LoadOptions): 
   return gatewayFolder(flags.dataDir ?? (file === undefined ? null : await dataDirOf(file, load.env)), load);
 }
 
+/** Another port may be free. Any other error, such as an unknown host, is the same at each port; the listener reports it. */
+const TAKEN: ReadonlySet<string | undefined> = new Set(['EADDRINUSE', 'EACCES']);
+
 /** The same options, with this gateway's usual ports for those that neither flags nor files name. */
 export async function withUsualPorts(input: CommandInput, load: LoadOptions): Promise<LoadOptions> {
   const { host = '127.0.0.1', port, controlPort } = input.flags;
   if (port !== undefined && controlPort !== undefined) return load;
+  const isTaken = async (at: string, one: number): Promise<boolean> => TAKEN.has((await bindError(at, one))?.code);
   const isFree = async (ports: UsualPorts): Promise<boolean> =>
-    (port !== undefined || (await bindError(host, ports.port)) === null) &&
-    (controlPort !== undefined || (await bindError('127.0.0.1', ports.controlPort)) === null);
+    (port !== undefined || !(await isTaken(host, ports.port))) &&
+    (controlPort !== undefined || !(await isTaken('127.0.0.1', ports.controlPort)));
   const usual = await usualPorts(await folderOfLoad(input, load), load.env, isFree);
   return { ...load, overrides: { ...load.overrides, usual } };
 }

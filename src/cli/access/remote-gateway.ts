@@ -36,18 +36,23 @@ export function remoteGateway({
     }
   };
   if ((cert === undefined) !== (key === undefined)) throw usage('--cert and --key belong together: give both');
-  const token = tokenFile === undefined ? terminal.env['TRUNKLINE_TOKEN'] : file('token-file', tokenFile).toString();
-  if (token === undefined && cert === undefined) {
+  const from = tokenFile === undefined ? 'TRUNKLINE_TOKEN' : `--token-file ${tokenFile}`;
+  const text = tokenFile === undefined ? terminal.env['TRUNKLINE_TOKEN'] : file('token-file', tokenFile).toString();
+  const token = text?.trim() ?? '';
+  if (token === '' && cert === undefined) {
     throw usage(
       '--server needs the control token of that gateway: set TRUNKLINE_TOKEN, or name a file with --token-file',
     );
   }
+  // The error of `fetch` would show the token.
+  if (/[^\u0021-\u007e]/.test(token))
+    throw usage(`${from} holds blanks, line breaks or characters that no control token has; put the token alone there`);
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return {
     instance: { pid: 0, version: '', mcpUrl: '', controlUrl: url.href, files: [], startedAt: 0 },
     dataDir: '',
     place: null,
-    token: token?.trim() ?? '',
+    token,
     execToken: null,
     tls: {
       ...(ca === undefined ? {} : { ca: file('ca', ca) }),

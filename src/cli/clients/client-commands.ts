@@ -8,7 +8,7 @@ const YES = ['-y, --yes', 'do not ask'] as const;
 
 interface LinkFlags extends GatewayFlags {
   readonly all?: boolean;
-  readonly name: string;
+  readonly name?: string;
   readonly replace?: boolean;
   readonly url?: string;
   readonly yes?: boolean;
@@ -24,13 +24,13 @@ export function addClientCommands({ command, input, done }: CommandParts): void 
       done(await importServers({ ...input(flags), files, yes: flags.yes === true }));
     });
   const linkInput = (clients: string[], flags: LinkFlags): LinkInput => {
-    const { all = false, name, replace = false, url = null, yes = false } = flags;
+    const { all = false, name = null, replace = false, url = null, yes = false } = flags;
     return { ...input(flags), clients, all, name, replace, url, yes };
   };
   const shared = (made: Command): Command =>
     made
       .addOption(new Option('--all', 'all clients that are found'))
-      .addOption(new Option('--name <name>', 'name of the gateway in the files').default(LINKED_NAME))
+      .addOption(new Option('--name <name>', `name of the gateway in the files (default: ${LINKED_NAME})`))
       .addOption(new Option(...YES))
       .argument('[clients...]', 'claude-code, claude-desktop, cursor, vscode, codex, gemini, …');
   shared(command('link', 'make the gateway a server in the files of clients'))

@@ -1,18 +1,27 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { isAbsolute, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { clientsHere, DEFAULT_URL } from '../../app/clients/clients.ts';
+import { clientsHere } from '../../app/clients/clients.ts';
+import { folderOf } from '../../config/client.ts';
 import { DEFAULTS } from '../../config/defaults.ts';
+import { inputVariable } from '../../config/document/expand.ts';
+import { answerInputs, type DeclaredInputs, type InputPrompt, rememberInputs } from '../../config/document/inputs.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { isSelfReference } from '../../config/server/is-self-reference.ts';
+import { offeredInputs } from '../../config/server/offered-inputs.ts';
 import { withoutSecrets } from '../../config/server/without-secrets.ts';
+import { type AuthSpec, PLAIN_AUTH } from '../../model/credentials.ts';
 import { printable } from '../../model/printable.ts';
+import { revealed, Secret } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
 import { findRunning } from '../access/find-running.ts';
 import { type CommandInput, confirm, print } from '../command-input.ts';
 import { isRefusal, removeSecrets, storeSecrets } from '../credentials/store-secrets.ts';
 import { EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { serverChanges } from '../servers/server-changes.ts';
+import { storedOptions } from '../sources.ts';
+import { urlOfStopped } from './link.ts';
+import { linksOf } from './links.ts';
 
 /** Files of projects, read in addition to those of the user's clients. */
 const OF_PROJECTS = [
@@ -22,6 +31,7 @@ const OF_PROJECTS = [
   '.codex/config.toml',
   '.gemini/settings.json',
   'opencode.json',
+  'opencode.jsonc',
 ];
 
 export interface ImportInput extends CommandInput {
@@ -31,13 +41,24 @@ export interface ImportInput extends CommandInput {
 }
 
 /** A definition as `add` accepts it: values are texts that may contain references. */
-type Definition = Record<string, unknown> & { env?: Record<string, string>; headers?: Record<string, string> };
+interface ImportedDefinition {
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  readonly url?: string;
+  readonly [key: string]: unknown;
+}
 
 interface ImportedServer {
   readonly name: string;
-  readonly definition: Definition;
+  readonly definition: ImportedDefinition;
   /** Clients, or files, that have this server. */
   readonly from: string[];
+  /** The inputs that its file declares, and how to ask for them; null without a terminal. */
+  readonly inputs: DeclaredInputs;
+  readonly ask: InputPrompt | null;
+  /** Secrets that the definition refers to. */
+  readonly secrets: Map<string, string>;
 }
 
 interface ImportCandidates {
@@ -60,19 +81,14 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
   }
   const take = found.take.filter(({ name }) => !there.has(name));
   const left = [...found.left, ...[...there].map((name) => [name, 'there is a server of this name already'] as const)];
-  const secrets = new Map<string, string>();
-  const adding = take.map(({ name, definition, ...rest }) => ({
-    ...rest,
-    name,
-    definition: withoutSecrets(name, definition, secrets),
-  }));
-  if (input.flags.json !== true) terminal.out(plan(adding, left, [...secrets.keys()]));
-  if (adding.length > 0 && !yes && !(await confirmImport(input, adding.length))) return EXIT.usage;
-  const failed = adding.length === 0 ? [] : await addServers(input, adding, secrets);
-  const added = adding.map(({ name }) => name).filter((name) => !failed.some(([one]) => one === name));
+  if (input.flags.json !== true) terminal.out(plan(take, left));
+  if (take.length > 0 && !yes && !(await confirmImport(input, take.length))) return EXIT.usage;
+  const { filled, lacking } = await fillInputs(input, take);
+  const failed = filled.length === 0 ? lacking : [...lacking, ...(await addServers(input, filled))];
+  const added = filled.map(({ name }) => name).filter((name) => !failed.some(([one]) => one === name));
   const facts = {
     added,
-    secrets: [...secrets.keys()],
+    secrets: [...secretsOf(filled).keys()],
     left: [...left, ...failed].map(([name, reason]) => ({ name, reason })),
   };
   print(input, facts, () => done(added, failed));
@@ -83,13 +99,15 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
 async function collect(input: ImportInput): Promise<ImportCandidates | null> {
   const { files, terminal } = input;
   const { cwd, env } = terminal;
-  const own = (await findRunning(input))?.instance.mcpUrl ?? DEFAULT_URL;
+  const own = await ownAddresses(input);
   const named = files.map((file) => ({ file: resolve(cwd, file), title: file }));
   const ofClients = clientsHere(env).flatMap((client) => client.files.map((file) => ({ file, title: client.title })));
   const ofProjects = OF_PROJECTS.map((file) => ({ file: resolve(cwd, file), title: file }));
-  const sources = named.length > 0 ? named : [...ofClients, ...ofProjects].filter(({ file }) => existsSync(file));
+  // In the home folder some files are those of clients.
+  const all = [...new Map([...ofProjects, ...ofClients].map((one) => [one.file, one])).values()];
+  const sources = named.length > 0 ? named : all.filter(({ file }) => existsSync(file));
   if (sources.length === 0) return null;
-  const byTransport = new Map<string, ImportedServer>();
+  const byIdentity = new Map<string, ImportedServer>();
   const names = new Map<string, string>();
   const left: [string, string][] = [];
   for (const { file, title } of sources) {
@@ -98,6 +116,8 @@ async function collect(input: ImportInput): Promise<ImportCandidates | null> {
       left.push([file, loaded.problems.map(({ message, fix }) => `${message}; ${fix}`).join('; ')]);
       continue;
     }
+    const { inputs } = loaded;
+    const ask = terminal.ask === null ? null : rememberInputs(terminal.ask);
     for (const server of loaded.state.servers.values()) {
       const reason = skipReason(server, own);
       const definition = reason === null ? definitionOf(server) : null;
@@ -105,27 +125,51 @@ async function collect(input: ImportInput): Promise<ImportCandidates | null> {
         left.push([`${server.name} (${title})`, reason ?? `it is of type ${server.transport.type}: add it by hand`]);
         continue;
       }
-      const key = JSON.stringify(definition);
-      const known = byTransport.get(key);
-      if (known !== undefined) known.from.push(title);
-      else byTransport.set(key, { name: freeName(server.name, title, names), definition, from: [title] });
+      const key = identityOf(definition, folderOf(file));
+      const known = byIdentity.get(key);
+      if (known !== undefined) {
+        known.from.push(title);
+        continue;
+      }
+      const name = freeName(server.name, title, names);
+      const secrets = new Map<string, string>();
+      const from = [title];
+      byIdentity.set(key, { name, definition: withoutSecrets(name, definition, secrets), from, inputs, ask, secrets });
     }
   }
-  return { take: [...byTransport.values()], left };
+  return { take: [...byIdentity.values()], left };
 }
 
-function skipReason({ misconfigured, transport, enabled }: Server, own: string): string | null {
+/** The addresses of this gateway, and those that `link` wrote. */
+async function ownAddresses(input: CommandInput): Promise<readonly URL[]> {
+  const running = await findRunning(input);
+  const own = running?.instance.mcpUrl ?? (await urlOfStopped(input, storedOptions(input), false));
+  const links = linksOf(input);
+  const linked = clientsHere(input.terminal.env).flatMap(({ id }) => links.get(id)?.entries ?? []);
+  return [own, ...linked.map(({ url }) => url ?? own)].flatMap((text) => URL.parse(text) ?? []);
+}
+
+function skipReason({ misconfigured, transport, enabled }: Server, own: readonly URL[]): string | null {
   if (misconfigured !== undefined) return misconfigured;
   if (!enabled) return 'it is disabled there';
-  const { hostname: host, port } = new URL(own);
-  return isSelfReference(transport, { host, port: Number(port) }) ? 'it is Trunkline itself' : null;
+  const isOwn = own.some(({ href, hostname: host, port, protocol }) => {
+    if ('url' in transport && transport.url === href) return true;
+    return isSelfReference(transport, { host, port: Number(port || (protocol === 'https:' ? 443 : 80)) });
+  });
+  return isOwn ? 'it is Trunkline itself' : null;
+}
+
+/** Equal for definitions that are one server. The folder of the file counts only if an argument is a path in it. */
+function identityOf(definition: ImportedDefinition, folder: string): string {
+  const { cwd, ...rest } = definition;
+  const isPath = (word: string): boolean =>
+    /(?:^|=)\.{1,2}(?:[/\\]|$)/.test(word) || (!isAbsolute(word) && existsSync(resolve(folder, word)));
+  return JSON.stringify(cwd !== folder || definition.args?.some(isPath) === true ? definition : rest);
 }
 
 /** The definition in Trunkline's keys; null for transports that the files of clients do not have. */
-function definitionOf(server: Server): Definition | null {
+function definitionOf(server: Server): ImportedDefinition | null {
   const { transport, description, tools, timeoutMs, startupTimeoutMs } = server;
-  const revealed = (values: Readonly<Record<string, { reveal(): string }>>): Record<string, string> =>
-    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.reveal()]));
   const some = <T extends object>(key: string, value: T): object =>
     Object.keys(value).length === 0 ? {} : { [key]: value };
   const common = {
@@ -136,12 +180,23 @@ function definitionOf(server: Server): Definition | null {
     ...some('excludeTools', [...tools.exclude]),
   };
   if (transport.type === 'stdio' && transport.ssh == null && transport.runAs == null) {
-    const { command, args, env, cwd } = transport;
-    return { command, ...some('args', args), ...some('env', revealed(env)), cwd, ...common };
+    const { command, args, env, cwd, inheritEnv } = transport;
+    const inherited = inheritEnv === false ? {} : { inheritEnv };
+    return { command, ...some('args', args), ...some('env', revealed(env)), ...inherited, cwd, ...common };
   }
   if (transport.type !== 'http' && transport.type !== 'sse') return null;
   const type = transport.sseFallback === true ? {} : { type: transport.type };
-  return { url: transport.url, ...type, ...some('headers', revealed(transport.headers)), ...common };
+  const auth = transport.auth === undefined ? {} : { auth: givenAuth(transport.auth) };
+  return { url: transport.url, ...type, ...some('headers', revealed(transport.headers)), ...auth, ...common };
+}
+
+/** The keys of `auth` that are not the defaults. */
+function givenAuth({ exec, ...auth }: AuthSpec): object {
+  const given = Object.entries(auth).filter(([key, value]) => value !== PLAIN_AUTH[key as keyof AuthSpec]);
+  const texts = given.map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
+  if (exec === null) return Object.fromEntries(texts);
+  const { command, args, env, timeoutMs } = exec;
+  return { ...Object.fromEntries(texts), exec: { command, args, env: revealed(env), timeoutMs } };
 }
 
 /** The name, with the client's appended if another server has it. */
@@ -156,14 +211,14 @@ function freeName(name: string, title: string, taken: Map<string, string>): stri
   return free;
 }
 
-function plan(adding: readonly ImportedServer[], left: ImportCandidates['left'], secrets: readonly string[]): string {
+function plan(adding: readonly ImportedServer[], left: ImportCandidates['left']): string {
   const width = Math.max(0, ...adding.map(({ name }) => name.length));
-  const lines = adding.map(({ name, definition, from }) => {
-    const { command, args = [], url } = definition as { command?: string; args?: string[]; url?: string };
+  const lines = adding.map(({ name, definition: { command, args = [], url }, from }) => {
     const what = url ?? [command, ...args].join(' ');
     return `${styleText('green', '+')} ${name.padEnd(width)}  ${printable(what)}  ${styleText('gray', `(${from.join(', ')})`)}`;
   });
   const others = left.map(([name, reason]) => `${styleText('gray', '-')} ${printable(name)}: ${printable(reason)}`);
+  const secrets = [...secretsOf(adding).keys()];
   const moved = secrets.length === 0 ? [] : [`to the store of secrets: ${secrets.join(', ')}`];
   return `${[...lines, ...others, ...moved].join('\n')}\n`;
 }
@@ -173,45 +228,78 @@ async function confirmImport({ terminal }: ImportInput, count: number): Promise<
   return confirm(terminal.ask, `Add ${count === 1 ? 'this server' : `these ${count} servers`}?`);
 }
 
+function secretsOf(servers: readonly ImportedServer[]): Map<string, string> {
+  return new Map(servers.flatMap(({ secrets }) => [...secrets]));
+}
+
+type Failures = (readonly [name: string, reason: string])[];
+
+/** Puts the values of inputs, or references to secret ones, into the definitions. */
+async function fillInputs(
+  { terminal: { env } }: CommandInput,
+  servers: readonly ImportedServer[],
+): Promise<{ readonly filled: readonly ImportedServer[]; readonly lacking: Failures }> {
+  const filled: ImportedServer[] = [];
+  const lacking: Failures = [];
+  for (const server of servers) {
+    const { name, inputs, ask, secrets } = server;
+    const text = JSON.stringify(server.definition);
+    const prompt: InputPrompt | null =
+      ask &&
+      (({ id, description }) =>
+        ask({ id, description: `${name}: ${description}`, password: inputs.get(id)?.password ?? !inputs.has(id) }));
+    const answers = await answerInputs(inputs, text, env, prompt);
+    const { complete, referring } = await offeredInputs(inputs, text, {}, Object.fromEntries(answers));
+    const definition = JSON.parse(text, (_, value) =>
+      typeof value === 'string' ? referring(complete(value), name, secrets) : value,
+    );
+    const [, id] = /\$\{input:([^}]*)\}/.exec(JSON.stringify(definition)) ?? [];
+    if (id === undefined) filled.push({ ...server, definition });
+    else {
+      const fix = `set ${inputVariable(id)}, or import in a terminal, where it is asked for`;
+      lacking.push([name, `its input ${JSON.stringify(id)} has no value; ${fix}`]);
+    }
+  }
+  return { filled, lacking };
+}
+
 /** The servers of the clients, as they are written to a file. */
 export interface ImportOffer {
   readonly servers: Readonly<Record<string, object>>;
-  /** Text that lists the servers that are taken and those that are not. */
-  readonly plan: string;
   /** Stores the secrets that the servers refer to with the gateway of `file`; call it before using the servers. */
   storeSecrets(file: string): Promise<unknown>;
 }
 
-/** The servers that `import` would add; null without a file to read. */
-export async function importOffer(input: ImportInput): Promise<ImportOffer | null> {
+/** Shows the servers that `import` would add and asks for them; null without any, or if the user does not want them. */
+export async function importOffer(input: ImportInput, ask: InputPrompt): Promise<ImportOffer | null> {
+  const { err } = input.terminal;
   const found = await collect(input);
-  if (found === null) return null;
-  const secrets = new Map<string, string>();
-  const take = found.take.map((one) => ({ ...one, definition: withoutSecrets(one.name, one.definition, secrets) }));
+  const count = found?.take.length ?? 0;
+  if (found === null || count === 0) return null;
+  err(plan(found.take, found.left));
+  const description = `Put ${count === 1 ? 'this server' : `these ${count} servers`} of your clients into the file?`;
+  if (!(await confirm(ask, description))) return null;
+  const { filled, lacking } = await fillInputs(input, found.take);
+  for (const [name, reason] of lacking) err(`left out  ${name}: ${reason}\n`);
+  if (filled.length === 0) return null;
   return {
-    servers: Object.fromEntries(take.map(({ name, definition }) => [name, definition])),
-    plan: plan(take, found.left, [...secrets.keys()]),
-    storeSecrets: (file) => storeSecrets({ ...input, file }, secrets, false),
+    servers: Object.fromEntries(filled.map(({ name, definition }) => [name, definition])),
+    storeSecrets: (file) => storeSecrets({ ...input, file }, secretsOf(filled), false),
   };
 }
 
 /** Adds the servers and resolves with those that failed, with the reason. */
-async function addServers(
-  input: ImportInput,
-  adding: readonly ImportedServer[],
-  secrets: ReadonlyMap<string, string>,
-): Promise<(readonly [string, string])[]> {
-  const fresh = await storeSecrets(input, secrets, false);
-  const failed: (readonly [string, string])[] = [];
+async function addServers(input: ImportInput, adding: readonly ImportedServer[]): Promise<Failures> {
+  const fresh = await storeSecrets(input, secretsOf(adding), false);
+  const failed: Failures = [];
   const unused: string[] = [];
   const changes = await serverChanges(input, false);
   try {
-    for (const { name, definition } of adding) {
+    for (const { name, definition, secrets } of adding) {
       const options = { ttlMs: null, session: null, replace: false };
       await changes.add(name, definition, options).catch((error: Error) => {
         failed.push([name, error.message]);
-        const text = JSON.stringify(definition);
-        if (isRefusal(error)) unused.push(...fresh.filter((secret) => text.includes(`\${secret:${secret}}`)));
+        if (isRefusal(error)) unused.push(...fresh.filter((secret) => secrets.has(secret)));
       });
     }
   } finally {

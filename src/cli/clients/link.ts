@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -5,22 +6,25 @@ import { type ClientApp, clientsHere, fileOf, isInstalled, type LinkTarget } fro
 import { entryIn, NotEditable, namesIn, withEntry } from '../../app/clients/edit-file.ts';
 import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
 import { authority } from '../../app/listener-settings.ts';
+import { runningGateways } from '../../app/running.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { suggest } from '../../config/problem/problem.ts';
+import { LINKED_NAME } from '../../model/names.ts';
+import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
 import { readOnce } from '../check.ts';
 import { type CommandInput, confirm } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
-import { bytesOf, linksOf, replaceFile } from './links.ts';
+import { bytesOf, linksOf } from './links.ts';
 
 export interface LinkInput extends CommandInput {
   /** Ids of clients; empty with `all`. */
   readonly clients: readonly string[];
   readonly all: boolean;
-  /** The name of the gateway in the clients' files. */
-  readonly name: string;
+  /** The name of the gateway in the clients' files; null if the user gave none. */
+  readonly name: string | null;
   /** Remove the other servers from the files. */
   readonly replace: boolean;
   /** MCP endpoint of the gateway; null for the gateway of this machine. */
@@ -33,9 +37,10 @@ type Done = 'linked' | 'unlinked' | 'nothing to change' | 'left as it is' | 'fai
 
 /** `trunkline link <client>…|--all`: adds the gateway to the files of clients as a server, after showing each change. */
 export async function link(input: LinkInput): Promise<ExitCode> {
-  const { name, replace } = input;
+  const { replace } = input;
   const chosen = choose(input);
   const endpoint = await endpointOf(input);
+  const { name } = endpoint;
   const links = linksOf(input);
   return each(input, chosen, async (client) => {
     const file = fileOf(client);
@@ -47,8 +52,17 @@ export async function link(input: LinkInput): Promise<ExitCode> {
     if (replace)
       for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
     if (after === text) return ['nothing to change', file];
+    const lost = replace ? await onlyFrom(input, file) : [];
+    if (lost.length > 0) {
+      const how = `trunkline stop; trunkline import; trunkline link ${client.id} --replace`;
+      return [
+        'failed',
+        file,
+        `a running gateway has ${lost.join(', ')} from this file alone; import them first: ${how}`,
+      ];
+    }
     if (!(await confirmChange(input, file, text, after, endpoint.key))) return ['left as it is', file];
-    links.write(client.id, file, before, after, { name, url: endpoint.url });
+    links.write(client, file, before, after, { name, url: endpoint.url });
     return ['linked', file];
   });
 }
@@ -59,17 +73,20 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
   return each(input, choose(input), async (client) => {
     const known = links.get(client.id);
     const file = known?.file ?? fileOf(client);
-    if (known !== null && links.restore(client.id)) return ['unlinked', file];
-    const name = known?.name ?? input.name;
+    const names = known?.entries.map((one) => one.name) ?? [];
+    const name = input.name ?? (names.length === 1 ? names[0]! : LINKED_NAME);
+    if (links.restore(client.id, name)) return ['unlinked', file];
     const text = bytesOf(file)?.toString() ?? '';
     if (entryIn(text, client, name) === undefined) {
-      links.forget(client.id);
+      links.forget(client.id, name);
+      const others = names.filter((one) => one !== name).join(', ');
+      if (others !== '') return ['nothing to change', file, `it is linked as ${others}: name one with --name`];
       return ['nothing to change', file];
     }
     const after = withEntry(text, client, name, null);
-    if (!(await confirmChange(input, file, text, after, null))) return ['left as it is', file];
-    replaceFile(file, Buffer.from(after));
-    links.forget(client.id);
+    const unchanged = links.isUnchanged(client.id, name);
+    if (!unchanged && !(await confirmChange(input, file, text, after, null))) return ['left as it is', file];
+    links.remove(client.id, name, file, after);
     return ['unlinked', file];
   });
 }
@@ -139,7 +156,7 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const { flags, terminal } = input;
   const running = input.url === null ? await findRunning(input) : null;
   const load = storedOptions(input);
-  const url = input.url ?? running?.instance.mcpUrl ?? (await urlOfStopped(input, load));
+  const url = input.url ?? running?.instance.mcpUrl ?? (await urlOfStopped(input, load, true));
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) throw usage(`"${url}" is not an http or https URL`);
   const key = flags.key ?? null;
   if (input.url !== null) await checkKey(url, key);
@@ -148,18 +165,48 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const files = running?.instance.files ?? (load.files ?? []).map((file) => resolve(load.cwd, file));
   const dataDir = flags.dataDir === undefined ? [] : ['--data-dir', resolve(terminal.cwd, flags.dataDir)];
   const bridge = [process.execPath, resolve(process.argv[1]!), 'stdio', ...files.slice(0, 1), ...dataDir];
-  return { url, key, bridge };
+  return { name: input.name ?? LINKED_NAME, url, key, bridge };
 }
 
-/** The address of a gateway that does not run. Stores its ports, so that no other gateway takes them before it starts. */
-async function urlOfStopped(input: LinkInput, load: LoadOptions): Promise<string> {
+/** A server in the answer of the control API. */
+interface ServerOfFile {
+  readonly name: string;
+  readonly state: string;
+  readonly desired: {
+    readonly source: string;
+    readonly origin: string | null;
+    readonly revision: number | null;
+  } | null;
+}
+
+/** The servers that running gateways of this user have from this file and not from their store as well. */
+async function onlyFrom({ terminal: { env } }: LinkInput, file: string): Promise<readonly string[]> {
+  const isHere = (other: string): boolean => existsSync(other) && realpathSync(other) === realpathSync(file);
+  const serving = existsSync(file) ? runningGateways(env).filter(({ instance }) => instance.files.some(isHere)) : [];
+  const lost = serving.map(async (gateway) => {
+    const text = await new ControlClient(gateway).get('/api/v1/servers');
+    const { servers } = JSON.parse(text) as { servers: readonly ServerOfFile[] };
+    return servers.flatMap(({ name, state, desired }) => {
+      if (desired?.source !== 'file' || desired.revision !== null) return [];
+      const runs = state !== 'suspended' && state !== 'misconfigured';
+      return runs && isHere(desired.origin?.replace(/:\d+$/, '') ?? '') ? [name] : [];
+    });
+  });
+  return (await Promise.all(lost)).flat();
+}
+
+/**
+ * The address of a gateway that does not run. `reserves`: stores its ports, so that no other gateway takes them before it
+ * starts.
+ */
+export async function urlOfStopped(input: CommandInput, load: LoadOptions, reserves: boolean): Promise<string> {
   const folder = await folderOfLoad(input, load);
   const usual = await usualPorts(folder, load.env, async () => true);
   const overrides = { ...load.overrides, usual };
   const read = await readOnce({ ...load, overrides, inputs: async () => null }, input);
   const unread = { host: '127.0.0.1', port: input.flags.port ?? usual.port, tls: null };
   const { host, port, tls } = read.ok ? read.state.listen : unread;
-  if (port === usual.port) rememberPorts(folder, usual);
+  if (reserves && port === usual.port) rememberPorts(folder, usual);
   return `${tls === null ? 'http' : 'https'}://${authority(host, port)}/mcp`;
 }
 

@@ -11,19 +11,25 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type ClientApp, clientsHere, isInstalled } from '../../app/clients/clients.ts';
+import { entryIn, withEntry } from '../../app/clients/edit-file.ts';
 import { defaultDataDir } from '../../app/running.ts';
 import type { CommandInput } from '../command-input.ts';
 
-/** State of a file before `link`, for `unlink` to restore. */
+/** A gateway in the file of a client. */
+interface LinkedGateway {
+  readonly name: string;
+  /** The address that `link` wrote; absent in records of earlier versions. */
+  readonly url?: string;
+}
+
+/** State of a file without the entries of `link`, for `unlink` to restore. Earlier versions wrote one entry in place of a list. */
 interface LinkRecord {
   readonly file: string;
   /** Base64; null if the file did not exist. */
   readonly before: string | null;
-  /** SHA-256 of what `link` wrote. */
+  /** SHA-256 of what the last `link` or `unlink` wrote. */
   readonly after: string;
-  readonly name: string;
-  /** The address that `link` wrote; absent in records of earlier versions. */
-  readonly url?: string;
+  readonly entries: readonly LinkedGateway[];
 }
 
 /** The client files that `link` has changed. Readable by the user alone, since the files may contain keys. */
@@ -36,43 +42,66 @@ export class Links {
 
   get(client: string): LinkRecord | null {
     try {
-      return JSON.parse(readFileSync(this.#fileOf(client), 'utf8')) as LinkRecord;
+      const record = JSON.parse(readFileSync(this.#fileOf(client), 'utf8')) as LinkRecord & LinkedGateway;
+      const { file, before, after, name, url, entries = [{ name, ...(url === undefined ? {} : { url }) }] } = record;
+      return { file, before, after, entries };
     } catch {
       // Without a valid record `unlink` removes the entry alone.
       return null;
     }
   }
 
-  /** Writes the file and records its earlier content: that before the first link, unless the file has changed since. */
-  write(client: string, file: string, before: Buffer | null, text: string, as: Pick<LinkRecord, 'name' | 'url'>): void {
-    const known = this.get(client);
-    const continues = known !== null && known.file === file && before !== null && known.after === digestOf(before);
-    const first = continues ? known.before : (before?.toString('base64') ?? null);
-    const record: LinkRecord = { file, before: first, after: digestOf(Buffer.from(text)), ...as };
+  /** Writes the file and records its content without the entries of `link`. */
+  write(client: ClientApp, file: string, before: Buffer | null, text: string, as: LinkedGateway): void {
+    const { id } = client;
+    const recorded = this.get(id);
+    const known = recorded?.file === file ? recorded : null;
+    const continues = known !== null && before !== null && known.after === digestOf(before);
+    const first = continues ? known.before : (withoutEntries(before, client, known)?.toString('base64') ?? null);
+    // With --replace the others are gone.
+    const others = (known?.entries ?? []).filter(({ name }) => name !== as.name && entryIn(text, client, name));
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    this.#put(client, record);
+    this.#put(id, { file, before: first, after: digestOf(Buffer.from(text)), entries: [...others, as] });
     try {
       replaceFile(file, Buffer.from(text));
     } catch (error) {
-      if (known === null) this.forget(client);
-      else this.#put(client, known);
+      if (recorded === null) rmSync(this.#fileOf(id), { force: true });
+      else this.#put(id, recorded);
       throw error;
     }
   }
 
-  /** Restores the file byte for byte; returns false if the file has changed since. */
-  restore(client: string): boolean {
+  /** Whether the file is as `link` or `unlink` left it, with the entry of this name. */
+  isUnchanged(client: string, name: string): boolean {
     const known = this.get(client);
     const now = known === null ? null : bytesOf(known.file);
-    if (known === null || now === null || digestOf(now) !== known.after) return false;
+    return now !== null && digestOf(now) === known?.after && known.entries.some((one) => one.name === name);
+  }
+
+  /** Restores the file byte for byte; returns false if it has changed since, or has other entries of `link`. */
+  restore(client: string, name: string): boolean {
+    const known = this.get(client);
+    if (known === null || known.entries.length > 1 || !this.isUnchanged(client, name)) return false;
     if (known.before === null) rmSync(known.file);
     else replaceFile(known.file, Buffer.from(known.before, 'base64'));
-    this.forget(client);
+    this.forget(client, name);
     return true;
   }
 
-  forget(client: string): void {
-    rmSync(this.#fileOf(client), { force: true });
+  /** Writes the file without the entry of this name: `text`. */
+  remove(client: string, name: string, file: string, text: string): void {
+    const bytes = Buffer.from(text);
+    const unchanged = this.isUnchanged(client, name);
+    replaceFile(file, bytes);
+    this.forget(client, name, unchanged ? digestOf(bytes) : undefined);
+  }
+
+  /** `after`: what the file is now; absent if it has changed since. */
+  forget(client: string, name: string, after?: string): void {
+    const known = this.get(client);
+    const entries = known?.entries.filter((one) => one.name !== name) ?? [];
+    if (known === null || entries.length === 0) rmSync(this.#fileOf(client), { force: true });
+    else this.#put(client, { ...known, entries, after: after ?? known.after });
   }
 
   #put(client: string, record: LinkRecord): void {
@@ -82,6 +111,12 @@ export class Links {
   #fileOf(client: string): string {
     return join(this.#folder, `${client}.json`);
   }
+}
+
+/** The bytes without the entries of the record. */
+function withoutEntries(bytes: Buffer | null, client: ClientApp, known: LinkRecord | null): Buffer | null {
+  if (bytes === null || known === null) return bytes;
+  return Buffer.from(known.entries.reduce((text, { name }) => withEntry(text, client, name, null), bytes.toString()));
 }
 
 /** null if the file does not exist. */
@@ -115,10 +150,8 @@ export function clientsByLink(
   readonly others: readonly ClientApp[];
 } {
   const links = linksOf(input);
-  const isLinked = ({ id }: ClientApp): boolean => {
-    const known = links.get(id);
-    return known !== null && (known.url ?? mcpUrl) === mcpUrl;
-  };
+  const isLinked = ({ id }: ClientApp): boolean =>
+    links.get(id)?.entries.some(({ url = mcpUrl }) => url === mcpUrl) === true;
   const installed = clientsHere(input.terminal.env).filter(isInstalled);
   const { linked = [], others = [] } = Object.groupBy(installed, (one) => (isLinked(one) ? 'linked' : 'others'));
   return { linked, others };

@@ -1,5 +1,5 @@
 import { text as textOf } from 'node:stream/consumers';
-import { openStoppedSecrets, RunTimeProblem } from '../../app/stopped-gateway.ts';
+import { openStoppedSecrets } from '../../app/stopped-gateway.ts';
 import type { SecretChanges } from '../../model/credential-ports.ts';
 import { KEY_OF_CLUSTER, MAX_SECRET_BYTES, type SecretView } from '../../model/credentials.ts';
 import { SECRET_NAME } from '../../model/names.ts';
@@ -84,9 +84,6 @@ async function withSecretChanges(
   try {
     await run(changes);
     return EXIT.ok;
-  } catch (error) {
-    if (!(error instanceof RunTimeProblem)) throw error;
-    throw usage(error.message, { cause: error });
   } finally {
     await close();
   }

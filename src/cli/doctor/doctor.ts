@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { AskNode } from '../../app/doctor/cluster-steps.ts';
 import { Doctor, type ExaminedServer } from '../../app/doctor/doctor.ts';
 import { type DoctorStep, failed, ofProblem, ok, warning } from '../../app/doctor/doctor-step.ts';
-import { folderStep, portSteps, programSteps } from '../../app/doctor/machine-steps.ts';
+import { certificateSteps, folderStep, portSteps, programSteps } from '../../app/doctor/machine-steps.ts';
 import { hasStoredServers, type RunningGateway } from '../../app/running.ts';
+import { findConfig } from '../../config/files/find-config.ts';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
 import { counted } from '../../model/counted.ts';
@@ -14,8 +13,8 @@ import { ControlClient } from '../access/control-client.ts';
 import { findRunning, gatewayName } from '../access/find-running.ts';
 import { folderOfLoad, withUsualPorts } from '../access/own-ports.ts';
 import { type CommandInput, print } from '../command-input.ts';
-import { CommandError, EXIT, type ExitCode, noSuch } from '../exit-code.ts';
-import { loadOptions, sourceLabel } from '../sources.ts';
+import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
+import { isFileName, loadOptions, sourceLabel } from '../sources.ts';
 
 export interface DoctorInput extends CommandInput {
   /** Names of servers; the first word may be a configuration file. */
@@ -29,8 +28,7 @@ export interface DoctorInput extends CommandInput {
 export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const { terminal, flags, words } = input;
   const [first = ''] = words;
-  const isFile =
-    first !== '' && (existsSync(resolve(terminal.cwd, first)) || /[/\\]|\.(?:jsonc?|ya?ml|toml)$/.test(first));
+  const isFile = first !== '' && (isFileName(terminal.cwd, first) || /[/\\]|\.(?:jsonc?|ya?ml|toml)$/.test(first));
   const given = isFile ? { ...input, file: first } : input;
   const wanted = isFile ? words.slice(1) : words;
   const tell = flags.json === true ? () => {} : terminal.out;
@@ -43,6 +41,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
     machine.push(ok('file', `${sourceLabel(load!)}: ${counted(known.length, 'server')}`));
     for (const problem of opened.doctor.warnings) machine.push(noted(problem, terminal.cwd));
     machine.push(folderStep(await folderOfLoad(given, load!), state.dataDir !== null));
+    machine.push(...certificateSteps(state));
     if (running === null) machine.push(...(await portSteps(state)));
   } else if (opened !== null) {
     if (opened.problem.kind === 'config')
@@ -73,19 +72,18 @@ async function loadOf(
   running: RunningGateway | null,
   machine: DoctorStep[],
 ): Promise<LoadOptions | null> {
-  const { flags, terminal, file } = input;
-  try {
-    const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal) || running !== null);
-    if (running === null) return await withUsualPorts(input, load);
-    const { files, command, cwd = load.cwd } = running.instance;
-    if (file !== undefined) return load;
-    if (command != null) return { ...load, cwd, files, argvCommand: command };
-    return files.length > 0 ? { ...load, files } : load;
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
+  const { flags, terminal, file, serverCommand } = input;
+  const isNamed = file !== undefined || serverCommand.length > 0 || running !== null;
+  if (!isNamed && findConfig(terminal.cwd) === null && !hasStoredServers(flags.dataDir, terminal)) {
     machine.push(failed('file', `no configuration file here or above ${terminal.cwd}`, 'make one: trunkline init'));
     return null;
   }
+  const load = loadOptions(input, true);
+  if (running === null) return withUsualPorts(input, load);
+  const { files, command, cwd = load.cwd } = running.instance;
+  if (file !== undefined) return load;
+  if (command != null) return { ...load, cwd, files, argvCommand: command };
+  return files.length > 0 ? { ...load, files } : load;
 }
 
 function noted(problem: Parameters<typeof renderProblem>[0], cwd: string): DoctorStep {

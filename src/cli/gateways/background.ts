@@ -72,7 +72,11 @@ export async function restartGateway(input: CommandInput): Promise<ExitCode> {
 /** `trunkline gateways`: the running gateways of this user. */
 export async function gateways(input: CommandInput): Promise<ExitCode> {
   const all = runningGateways(input.terminal.env);
-  const here = await findRunning(input);
+  // Where several run here, commands need --config or --data-dir: none of them has the mark.
+  const here = await findRunning(input).catch((error: unknown) => {
+    if (error instanceof CommandError) return null;
+    throw error;
+  });
   const facts = all.map((one) => ({ ...gatewayFacts(one), here: one.dataDir === here?.dataDir }));
   const line = (one: RunningGateway): string => {
     const { instance, dataDir } = one;

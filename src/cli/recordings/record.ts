@@ -46,6 +46,11 @@ export async function record(input: CommandInput & { readonly record: RecordFlag
     if ((error.cause as { readonly code?: unknown } | undefined)?.code !== 'node_silent') throw error;
   });
   const view = await writeRecording(input, control, started.id, output);
+  const lost = await terminal.written?.();
+  if (lost != null)
+    throw usage(
+      `standard output cannot be written: ${lost.message}; the gateway keeps it: trunkline record get ${started.id}`,
+    );
   if (view.isComplete) await control.send('DELETE', path, null);
   else terminal.err(`(the gateway keeps it: trunkline record get ${started.id})\n`);
   const words = view.reason === null || wasStopped ? '' : `: ${view.reason}`;

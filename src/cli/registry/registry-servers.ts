@@ -24,10 +24,14 @@ export async function chosenRegistry({ file, terminal }: CommandInput, flags: Re
   return namedRegistry(file === undefined ? findConfig(cwd) : resolve(cwd, file), env);
 }
 
+async function registryOf(input: CommandInput, flags: RegistryFlags): Promise<McpRegistry> {
+  return new McpRegistry((await chosenRegistry(input, flags)) ?? OFFICIAL_REGISTRY, input.terminal.env);
+}
+
 /** `trunkline search <words>`. */
 export async function search(input: CommandInput, text: string, flags: RegistryFlags): Promise<ExitCode> {
-  const registry = (await chosenRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
-  const found = (await new McpRegistry(registry).search(text)).filter(({ status }) => status !== 'deleted');
+  const registry = await registryOf(input, flags);
+  const found = (await registry.search(text)).filter(({ status }) => status !== 'deleted');
   const width = Math.max(0, ...found.map(({ server }) => server.name.length));
   const line = ({ server, status }: RegistryEntry): string => {
     const ways = viasOf(waysOf(server)).join(', ') || 'none that runs here';
@@ -35,7 +39,7 @@ export async function search(input: CommandInput, text: string, flags: RegistryF
     return printable(`${server.name.padEnd(width)}  ${about.join('  ')}`).replaceAll('\n', ' ');
   };
   const lines = () =>
-    found.length === 0 ? `no server of ${registry} has these words\n` : `${found.map(line).join('\n')}\n`;
+    found.length === 0 ? `no server of ${registry.source} has these words\n` : `${found.map(line).join('\n')}\n`;
   print(input, { servers: found }, lines);
   return EXIT.ok;
 }
@@ -43,15 +47,15 @@ export async function search(input: CommandInput, text: string, flags: RegistryF
 /** `trunkline add <name of a registry>[@version]`. */
 export async function registryServer(input: CommandInput, wanted: string, flags: RegistryFlags): Promise<NewServer> {
   const { terminal } = input;
-  const registry = (await chosenRegistry(input, flags)) ?? OFFICIAL_REGISTRY;
-  const { server, status, ways, way } = await new McpRegistry(registry).runnable(wanted, flags.via);
+  const registry = await registryOf(input, flags);
+  const { server, status, ways, way } = await registry.runnable(wanted, flags.via);
   if (status === 'deprecated') terminal.err(`${server.name} is deprecated\n`);
   const others = ways.filter((via) => via !== way.via);
   if (others.length > 0) terminal.err(`taken: ${way.via}; others with --via: ${others.join(', ')}\n`);
   const name = flags.as ?? serverNameOf(server.name);
   if (way.via === 'mcpb' && 'package' in way) {
     const { bundleServer } = await import('./mcpb.ts');
-    return bundleServer(input, { ...way.package, registry }, name, flags);
+    return bundleServer(input, { ...way.package, registry: registry.source }, name, flags);
   }
   const inputs = new Inputs(input, name, flags.set ?? []);
   return inputs.build(await definitionOf(way, server.description, inputs));

@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { styleText } from 'node:util';
 import type { RunningGateway } from '../../app/running.ts';
 import type { WrittenValue } from '../../config/server/written-values.ts';
@@ -14,6 +12,7 @@ import { accessGateway, type GatewayAccess } from '../access/gateway-access.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 import { type ShownServer, serverLine } from '../server-line.ts';
+import { isFileName } from '../sources.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file if that file exists, else the name of a server. */
@@ -26,8 +25,8 @@ export interface StatusInput extends CommandInput {
  */
 export async function status(input: StatusInput): Promise<ExitCode> {
   const { terminal, flags, word } = input;
-  const isFile = word !== undefined && existsSync(resolve(terminal.cwd, word));
-  const gateway = await accessGateway(isFile ? { ...input, file: word } : input, false);
+  const isFile = word !== undefined && isFileName(terminal.cwd, word);
+  const gateway = await accessGateway(isFile ? { ...input, file: word } : input, null);
   try {
     const statuses = await gateway.statuses();
     if (word !== undefined && !isFile) {
@@ -41,7 +40,9 @@ export async function status(input: StatusInput): Promise<ExitCode> {
     const { running } = gateway;
     const facts = await gateway.facts();
     if (flags.json === true) {
-      terminal.out(`${JSON.stringify({ gateway: running && gatewayFacts(running), servers: statuses })}\n`);
+      const { configProblem, desiredProblems } = facts;
+      const shown = { gateway: running && gatewayFacts(running), configProblem, desiredProblems, servers: statuses };
+      terminal.out(`${JSON.stringify(shown)}\n`);
     } else {
       terminal.out(await overview(gateway, statuses, facts));
       if (running === null) terminal.err(othersRunning(input));
@@ -67,7 +68,7 @@ function configuration(values: readonly WrittenValue[]): string {
   return lines.length === 0 ? '' : `  Configuration\n${lines.map((line) => `${printable(line)}\n`).join('')}`;
 }
 
-/** Healthy states of a server that does not run: it starts with its first call, or was suspended. */
+/** Healthy states of a server that does not run: it starts with its first call, or was stopped or suspended. */
 const AT_REST: ReadonlySet<ServerState> = new Set(['unknown', 'stopped', 'disconnected', 'suspended']);
 
 function exitOf({ running }: GatewayAccess, statuses: readonly ShownServer[]): ExitCode {

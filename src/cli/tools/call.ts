@@ -3,11 +3,12 @@ import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
 import { printable } from '../../model/printable.ts';
-import { isSettled, type ServerStatus, UP } from '../../model/server-state.ts';
+import { isSettled, UP } from '../../model/server-state.ts';
 import {
   accessGateway,
   type CallProgress,
   type GatewayAccess,
+  mayMean,
   type ShellCallOptions,
 } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
@@ -24,7 +25,7 @@ export interface CallInput extends CommandInput {
   readonly words: readonly string[];
   /** All arguments as one JSON object, instead of words. */
   readonly argumentsJson: string | null;
-  /** null: the server's own limit. */
+  /** For the start of its server and the call; null: the server's own limits. */
   readonly timeoutMs: number | null;
 }
 
@@ -53,14 +54,15 @@ interface ContentBlock {
 
 /** `trunkline call server.tool key=value …`: prints the text of the result, or with --json the complete answer. */
 export async function call(input: CallInput): Promise<ExitCode> {
-  const { terminal, flags } = input;
+  const { terminal, flags, timeoutMs } = input;
   const { tool: wanted, words, argumentsJson } = withArguments(input);
   if (argumentsJson !== null) checkObject(argumentsJson);
-  const gateway = await accessGateway(input);
+  const gateway = await accessGateway(input, wanted);
+  const endMs = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
   try {
-    const tool = await find(wanted, gateway);
+    const tool = await find(wanted, gateway, endMs);
     const json = argumentsJson ?? argumentsFromWords(words, parameterTypes(tool.definition));
-    const text = await untilInterrupted(input, (options) => gateway.call(tool.server, tool.name, json, options));
+    const text = await untilInterrupted(input, endMs, (options) => gateway.call(tool.server, tool.name, json, options));
     const answer = JSON.parse(text) as CallAnswer;
     if (flags.json === true) terminal.out(`${text}\n`);
     else if (answer.error !== undefined) terminal.err(`${failureText(answer.outcome, answer.error, tool)}\n`);
@@ -74,6 +76,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
 /** Ctrl-C also cancels the call at its server; a second one ends this process. A terminal shows progress in place. */
 async function untilInterrupted(
   { timeoutMs, flags, terminal }: CallInput,
+  endMs: number,
   call: (options: ShellCallOptions) => Promise<string>,
 ): Promise<string> {
   const shows = process.stderr.isTTY === true && flags.json !== true;
@@ -82,7 +85,8 @@ async function untilInterrupted(
     shown = true;
     terminal.err(`\r\x1b[2K${progressText(progress).slice(0, (process.stderr.columns ?? 80) - 1)}`);
   };
-  const options = { ...(timeoutMs === null ? {} : { timeoutMs }), ...(shows ? { onProgress } : {}) };
+  const leftMs = Math.max(1, Math.ceil(endMs - performance.now()));
+  const options = { ...(timeoutMs === null ? {} : { timeoutMs: leftMs }), ...(shows ? { onProgress } : {}) };
   return abortedBySignals(async ({ signal }) => {
     try {
       return await call({ signal, ...options });
@@ -105,7 +109,7 @@ function progressText({ progress, total, message = '' }: CallProgress): string {
 function failureText(outcome: string, { name, message }: CallError, { server }: CalledTool): string {
   const kind = name === undefined || name === outcome ? outcome : `${outcome} (${name})`;
   const remedy = name === 'QUARANTINED' ? `; trunkline drift ${server} shows it, and how to approve it` : '';
-  return `${kind}: ${message}${remedy}`;
+  return printable(`${kind}: ${message}${remedy}`);
 }
 
 /** Also accepts one word that is a JSON object, and `server.tool(key: value, …)`, besides `--json` and words. */
@@ -141,22 +145,29 @@ function wordsIn(text: string): string[] {
   });
 }
 
-/** Waits for the named server while it starts, since it may have the tool. */
-async function startedTools(wanted: string, gateway: GatewayAccess): Promise<readonly ToolView[]> {
-  for (const end = performance.now() + START_MS; ; await pause(LOOK_MS)) {
-    const tools = await gateway.tools();
-    const waits = ({ name }: ServerStatus): boolean =>
-      wanted.startsWith(`${name}.`) && !tools.some(({ server }) => server === name);
-    const unlisted = (await gateway.statuses()).filter(waits);
-    if (unlisted.every(isSettled) || performance.now() > end) return tools;
+/** Waits for the named server while it starts, since it may have the tool. `endMs`: when the time of --timeout is over. */
+async function startedTools(wanted: string, gateway: GatewayAccess, endMs: number): Promise<readonly ToolView[]> {
+  for (const end = Math.min(performance.now() + START_MS, endMs); ; await pause(LOOK_MS)) {
+    const tools = await gateway.tools(end);
+    const meant = (await gateway.statuses()).filter(({ name }) => mayMean(wanted, name));
+    if (performance.now() >= endMs) throw notInTime(wanted, meant[0]);
+    const unlisted = meant.filter(({ name }) => !tools.some(({ server }) => server === name));
+    if (unlisted.every(isSettled) || performance.now() >= end) return tools;
   }
+}
+
+function notInTime(wanted: string, server: ShownServer | undefined): CommandError {
+  const why = server === undefined ? '' : `: ${server.name} is ${server.state}`;
+  const remedy = server === undefined ? '' : `, or try: trunkline doctor ${server.name}`;
+  const text = `NOT_SENT: the time of --timeout was over before ${wanted} could be called${why}; allow more${remedy}`;
+  return new CommandError(EXIT.unreachable, text);
 }
 
 /** The fields of a tool that a call needs. */
 type CalledTool = Omit<ToolView, 'renamed' | 'bytes' | 'tokens' | 'lastUsed'>;
 
-async function find(wanted: string, gateway: GatewayAccess): Promise<CalledTool> {
-  const tools = await startedTools(wanted, gateway);
+async function find(wanted: string, gateway: GatewayAccess, endMs: number): Promise<CalledTool> {
+  const tools = await startedTools(wanted, gateway, endMs);
   const exposed = tools.find((tool) => wanted === tool.exposedName);
   if (exposed !== undefined) return exposed;
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);

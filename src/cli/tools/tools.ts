@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { counted } from '../../model/counted.ts';
+import { printable } from '../../model/printable.ts';
 import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
@@ -7,7 +8,7 @@ import { EXIT, type ExitCode, noSuch } from '../exit-code.ts';
 /** `trunkline tools [server]`: TypeScript-like signatures by server, with the exposed name if it is not the usual one. */
 export async function tools(input: CommandInput & { readonly server: string | undefined }): Promise<ExitCode> {
   const { terminal, flags, server } = input;
-  const gateway = await accessGateway(input);
+  const gateway = await accessGateway(input, server);
   try {
     const all = await gateway.tools();
     const names = [
@@ -28,7 +29,7 @@ export async function tools(input: CommandInput & { readonly server: string | un
       for (const tool of own) {
         const usual = `${tool.server}__${tool.name}`;
         const renamed = tool.exposedName === usual ? '' : `// exposed as ${tool.exposedName}\n`;
-        terminal.out(`${renamed}${toolSignature(JSON.parse(tool.definition) as ToolDefinition)}\n\n`);
+        terminal.out(`${renamed}${printable(toolSignature(JSON.parse(tool.definition) as ToolDefinition))}\n\n`);
       }
     }
     return EXIT.ok;
@@ -83,9 +84,9 @@ export function toolSignature(tool: ToolDefinition): string {
 function typeText(schema: Schema, depth: number): string {
   if (typeof schema !== 'object' || schema === null || depth > DEEPEST) return 'unknown';
   if (schema.const !== undefined) return JSON.stringify(schema.const);
-  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  if (Array.isArray(schema.enum)) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
   const alternatives = schema.anyOf ?? schema.oneOf;
-  if (alternatives !== undefined) return unique(alternatives.map((one) => typeText(one, depth + 1))).join(' | ');
+  if (Array.isArray(alternatives)) return unique(alternatives.map((one) => typeText(one, depth + 1))).join(' | ');
   if (Array.isArray(schema.type)) {
     return unique(schema.type.map((type: string) => typeText({ ...schema, type }, depth))).join(' | ');
   }
@@ -106,7 +107,7 @@ function typeText(schema: Schema, depth: number): string {
 }
 
 function objectText(schema: Schema, depth: number): string {
-  const required = new Set(schema.required ?? []);
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const members = Object.entries(schema.properties ?? {}).map(
     ([name, member]) => `${propertyName(name)}${required.has(name) ? '' : '?'}: ${typeText(member, depth + 1)}`,
   );

@@ -135,6 +135,32 @@ test('${file:…} is read without the line break at its end', () => {
   assert.deepEqual(secrets, ['two\nlines']);
 });
 
+test('an input that is not declared is compared with those that are', () => {
+  const suggestion = (id: string, declared: readonly string[]): string | undefined => {
+    const problems = new Problems();
+    const text = `\${input:${id}}`;
+    const expander = new Expander({
+      source: new Source('<test>', text),
+      problems,
+      client: 'unknown',
+      fileFolder: '/',
+      workspaceFolder: '/',
+      env: {},
+      inputs: new Map(),
+      declared: new Map(declared.map((one) => [one, {}])),
+      secrets: new Set(),
+      files: new Set(),
+    });
+    const span = { start: 0, end: text.length };
+    assert.equal(expander.expand({ kind: 'string', span, value: text, text }, 'here'), null);
+    return /; (.*)$/.exec(problems.errors[0]!.message)?.[1];
+  };
+  assert.equal(suggestion('tokn', ['team', 'token']), '"inputs" has "token", did you mean that?');
+  assert.equal(suggestion('tk', ['token']), '"inputs" has "token", did you mean that?');
+  assert.equal(suggestion('tk', ['team', 'token']), undefined);
+  assert.equal(suggestion('token', ['token']), undefined);
+});
+
 test('an input is read from a variable of its name', () => {
   assert.equal(inputVariable('api-key.2'), 'TRUNKLINE_INPUT_API_KEY_2');
 });

@@ -19,6 +19,8 @@ export interface ExpanderOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The known answers to inputs. */
   readonly inputs: ReadonlyMap<string, string>;
+  /** The declared inputs by id, for suggestions. */
+  readonly declared?: ReadonlyMap<string, unknown> | undefined;
   /** Values of `${secret:…}`; undefined if no secret store is read. */
   readonly stored?: StoredSecrets | undefined;
   /** Collects inserted values that may be secret. */
@@ -62,6 +64,10 @@ export class Expander {
     this.#options = options;
   }
 
+  get keepsReferences(): boolean {
+    return this.#options.keepsReferences === true;
+  }
+
   /** The node's value with all references replaced; null after a problem. `user`: the key that needs it, for messages. */
   expand(node: ScalarNode, user: string, shellNames = false): string | null {
     const { text } = node;
@@ -75,7 +81,7 @@ export class Expander {
       result += text.slice(from, match.index);
       from = match.index + match[0].length;
       if (match[0] === '$${') {
-        result += this.#options.keepsReferences === true ? '$${' : '${';
+        result += this.keepsReferences ? '$${' : '${';
         continue;
       }
       const span = this.#spanOf(match[0], node.span, searched);
@@ -115,7 +121,7 @@ export class Expander {
 
   /** The value of a variable, for keys that hold the name of one. */
   variable(node: ScalarNode, user: string): string | null {
-    if (this.#options.keepsReferences === true && NAME.test(node.text)) return `\${${node.text}}`;
+    if (this.keepsReferences && NAME.test(node.text)) return `\${${node.text}}`;
     const value = this.#options.env[node.text];
     if (value === undefined && !/^[A-Z_][A-Z0-9_]*$/.test(node.text)) {
       // The text is most likely the secret itself, so the error omits it.
@@ -144,8 +150,7 @@ export class Expander {
     const kind = inner.slice(0, colon);
     const rest = inner.slice(colon + 1);
     if (kind === 'env') return this.#environment(rest, whole, span, user);
-    if (this.#options.keepsReferences === true && ['input', 'file', 'secret'].includes(kind))
-      return this.#kept(kind, rest);
+    if (this.keepsReferences && ['input', 'file', 'secret'].includes(kind)) return this.#kept(kind, rest);
     if (kind === 'input') return this.#input(rest, span, user);
     if (kind === 'file') return this.#file(rest, span, user);
     if (kind === 'secret') return this.#secret(rest, span, user);
@@ -173,7 +178,7 @@ export class Expander {
       this.#options.problems.error('TL1201', this.#options.source, span, `${why}: ${whole} (in ${user})`, fix);
       return null;
     }
-    if (this.#options.keepsReferences === true) return `\${${inner}}`;
+    if (this.keepsReferences) return `\${${inner}}`;
     const value = this.#options.env[name];
     if (value !== undefined && (value !== '' || fallback === null)) {
       this.#addSecret(name, value);
@@ -195,9 +200,13 @@ export class Expander {
   #input(id: string, span: TextSpan, user: string): string | null {
     const value = this.#options.inputs.get(id);
     if (value === undefined) {
-      const { source, problems } = this.#options;
+      const { source, problems, declared } = this.#options;
       const fix = `export ${inputVariable(id)}=...   or   start in a terminal, where it is asked for`;
-      problems.error('TL1204', source, span, `the input ${JSON.stringify(id)} has no value (used by ${user})`, fix);
+      const others = declared === undefined || declared.has(id) ? [] : [...declared.keys()];
+      const near = suggest(id, others) ?? (others.length === 1 ? others[0]! : null);
+      const instead = near === null ? '' : `; "inputs" has ${JSON.stringify(near)}, did you mean that?`;
+      const message = `the input ${JSON.stringify(id)} has no value (used by ${user})${instead}`;
+      problems.error('TL1204', source, span, message, fix);
       return null;
     }
     this.#addSecret('', value);

@@ -20,13 +20,12 @@ export type InputPrompt = (question: InputQuestion) => Promise<string | null>;
  * Does not ask for inputs that the text does not refer to.
  */
 export async function answerInputs(
-  root: ObjectNode,
+  declared: DeclaredInputs,
   text: string,
   env: Readonly<Record<string, string | undefined>>,
   prompt: InputPrompt | null,
 ): Promise<Map<string, string>> {
   const answers = new Map<string, string>();
-  const declared = declaredInputs(root);
   for (const [, id = ''] of text.matchAll(/\$\{input:([^}]{0,256})\}/g)) {
     if (answers.has(id)) continue;
     const { description = id, password = false, default: fallback = null } = declared.get(id) ?? {};
@@ -36,12 +35,12 @@ export async function answerInputs(
   return answers;
 }
 
-type DeclaredInput = NonNullable<ConfigInput['inputs']>[number];
-
 /** The declared inputs of a document, by id. */
-export function declaredInputs(root: ObjectNode): ReadonlyMap<string, DeclaredInput> {
+export type DeclaredInputs = ReadonlyMap<string, NonNullable<ConfigInput['inputs']>[number]>;
+
+export function declaredInputs(root: ObjectNode): DeclaredInputs {
   const schema = configJsonSchema().properties!['inputs']!;
-  const inputs = withDefaults(child(root, 'inputs'), schema) as readonly DeclaredInput[];
+  const inputs = withDefaults(child(root, 'inputs'), schema) as NonNullable<ConfigInput['inputs']>;
   return new Map(inputs.map((input) => [input.id, input]));
 }
 

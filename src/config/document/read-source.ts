@@ -6,6 +6,7 @@ import type { ProblemCode } from '../problem/problem-catalogue.ts';
 const BYTE_ORDER = 0xfeff;
 const MIB = 1024 * 1024;
 export const MAX_FILE_BYTES = 4 * MIB;
+const MAX_PEM_BYTES = MIB;
 
 interface ReadFailure {
   readonly code: ProblemCode;
@@ -52,6 +53,13 @@ export function readBytes(path: string, maxBytes: number): Buffer | ReadFailure 
 
 export function isReadFailure(read: Buffer | ReadFailure): read is ReadFailure {
   return !Buffer.isBuffer(read);
+}
+
+/** Reads a file of certificates or of a key. */
+export function readPem(path: string): Buffer | ReadFailure {
+  const bytes = readBytes(path, MAX_PEM_BYTES);
+  if (isReadFailure(bytes) || bytes.includes('-----BEGIN ')) return bytes;
+  return { code: 'TL1002', message: 'is not a PEM file' };
 }
 
 /** Suggests a file in the same folder whose name resembles the missing one. */

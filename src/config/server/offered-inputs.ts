@@ -1,5 +1,5 @@
-import { answerInputs, declaredInputs } from '../document/inputs.ts';
-import { type Node, type ObjectNode, withTexts } from '../document/node.ts';
+import { answerInputs, type DeclaredInputs } from '../document/inputs.ts';
+import { type Node, withTexts } from '../document/node.ts';
 import { secretNameOf } from './without-secrets.ts';
 
 /** An input that an offered document needs from its user. */
@@ -9,19 +9,17 @@ export interface OfferedInput {
   readonly secret: boolean;
 }
 
-const NOTHING: ObjectNode = { kind: 'object', span: { start: 0, end: 0 }, members: [] };
 const INPUT = /\$\{input:([^}]{0,256})\}/g;
 
 /** The inputs of an offered document, whose definitions are later read without it. `values`: the user's answers. */
 export async function offeredInputs(
-  { inputsOf }: { readonly inputsOf: ObjectNode | null },
+  declared: DeclaredInputs,
   text: string,
   env: Readonly<Record<string, string | undefined>>,
   values: Readonly<Record<string, string>>,
 ) {
   // Without declared inputs, since the definition is later read without its document.
-  const known = await answerInputs(NOTHING, text, env, null);
-  const declared = declaredInputs(inputsOf ?? NOTHING);
+  const known = await answerInputs(new Map(), text, env, null);
   const givenTo = (id: string): string | undefined => (Object.hasOwn(values, id) ? values[id] || undefined : undefined);
   const isSecret = (id: string): boolean => !declared.has(id) || declared.get(id)!.password === true;
   const escaped = (value: string): string => value.replaceAll('${', () => '$${');

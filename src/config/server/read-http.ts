@@ -4,7 +4,7 @@ import { headerComplaint } from '../../model/request-headers.ts';
 import { Secret } from '../../model/secret.ts';
 import { type HttpSpec, type TlsSpec, takesTokens } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
-import { isReadFailure, readBytes } from '../document/read-source.ts';
+import { isReadFailure, readPem } from '../document/read-source.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { readExec } from './read-exec.ts';
 import { warnOfPlaceholder } from './warn-of-placeholder.ts';
@@ -26,7 +26,6 @@ const LOCAL_KEYS = [
 const NOT_FORWARDED =
   /^(?:authorization|cookie2?|set-cookie2?|proxy-.*|trailer|forwarded|x-forwarded-.*|x-real-ip|via|origin|dpop)$/i;
 const NONE: ReadonlyMap<string, string> = new Map();
-const MAX_PEM_BYTES = 1024 * 1024;
 
 /** The remote server of a definition; null after a problem. */
 export function readHttp(fields: FieldReader, type: HttpSpec['type'], sseFallback: boolean): HttpSpec | null {
@@ -60,6 +59,8 @@ function readUrl(fields: FieldReader): Pick<HttpSpec, 'url' | 'writtenUrl'> | nu
   const found = fields.first(...URL_KEYS);
   const text = found === null ? null : fields.text(found.key);
   if (found === null || text === null) return null;
+  // It is checked with its values when the definition is added.
+  if (fields.context.expander.keepsReferences && text.includes('${')) return { url: text };
   const checked = checkServerUrl(text);
   if ('complaint' in checked) {
     fields.error('TL1408', found.node, `${fields.path}.${found.key} ${checked.complaint}`, checked.fix);
@@ -236,10 +237,9 @@ function readTls(fields: FieldReader): TlsSpec | null {
     if (path === null) return null;
     const file = resolve(fileFolder, path);
     files.add(file);
-    const bytes = readBytes(file, MAX_PEM_BYTES);
-    const complaint = isReadFailure(bytes) ? bytes.message : bytes.includes('-----BEGIN ') ? null : 'is not a PEM file';
-    if (complaint !== null) {
-      fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file}: ${complaint}`);
+    const bytes = readPem(file);
+    if (isReadFailure(bytes)) {
+      fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file}: ${bytes.message}`);
       return null;
     }
     texts[key] = bytes.toString('utf8');

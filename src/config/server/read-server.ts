@@ -21,12 +21,13 @@ import { keepDefinition } from './written-values.ts';
 
 /** `inputs`: the known answers. */
 type DocumentContext = Omit<ReadingContext, 'expander' | 'home'> &
-  Pick<ExpanderOptions, 'env' | 'inputs' | 'stored' | 'keepsReferences'>;
+  Pick<ExpanderOptions, 'env' | 'inputs' | 'declared' | 'stored' | 'keepsReferences'>;
 
 /** The context for all definitions of a document, with its own expander. */
-export function serverContext({ env, inputs, stored, keepsReferences, ...document }: DocumentContext): ReadingContext {
+export function serverContext(context: DocumentContext): ReadingContext {
+  const { env, inputs, declared, stored, keepsReferences, ...document } = context;
   const { client, folder: workspaceFolder } = document;
-  const given = { env, inputs, stored, keepsReferences };
+  const given = { env, inputs, declared, stored, keepsReferences };
   const expander = new Expander({ ...document, ...given, client: client.id, workspaceFolder });
   return { ...document, expander, home: env['HOME'] ?? homedir() };
 }

@@ -67,6 +67,20 @@ async function specOf(definition: object) {
   return loadConfig({ inline: [{ label: '<test>', text }], cwd: tmpdir(), env: {}, strict: true });
 }
 
+test('S2.23 the fix for `~` in an argument is the home folder of this machine only for a server that runs here', async () => {
+  for (const [more, fix] of [
+    [{}, 'write ${userHome}'],
+    [{ ssh: 'me@host' }, 'write the path of the folder on that host'],
+  ] as const) {
+    const result = await specOf({ args: ['--root=~/notes'], ...more });
+    assert.ok(result.ok);
+    assert.deepEqual(
+      result.warnings.map(({ code, fix }) => [code, fix]),
+      [['TL1310', fix]],
+    );
+  }
+});
+
 test('fault:F41 the user of a server’s process: by name or number, with or without a limit; another user needs another connection', async () => {
   const digests = new Set<string>();
   for (const [runAs, expected] of [

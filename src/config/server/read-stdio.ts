@@ -71,7 +71,8 @@ function warnOfShellWords(fields: FieldReader, program: string): void {
     if (word === undefined) return;
     const shown = word.replace(/^[=:]/, '');
     const message = `${fields.path}.args[${index}] has ${JSON.stringify(shown)}, which only a shell would expand`;
-    const fix = shown.startsWith('~') ? 'write ${userHome}' : `write \${${shown.replaceAll(/[$%]/g, '')}}`;
+    const home = fields.has('ssh') ? 'write the path of the folder on that host' : 'write ${userHome}';
+    const fix = shown.startsWith('~') ? home : `write \${${shown.replaceAll(/[$%]/g, '')}}`;
     fields.warn('TL1310', item, message, fix);
   });
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import type { ConfigInput } from '../../../schema/config-input.d.ts';
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
-import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import { bareHost, isHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Member, type Node } from '../document/node.ts';
 import { type WithDefaults, withDefaults } from '../document/shape.ts';
@@ -173,15 +173,6 @@ function publicUrlOf(text: string): string | null {
   if (url === null || !/^https?:$/.test(url.protocol)) return null;
   if (url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') return null;
   return url.href.replace(/\/$/, '');
-}
-
-/** An address or name to bind to or accept: no scheme, no port, no path. */
-export function isHost(host: string): boolean {
-  const bare = bareHost(host);
-  if (isIP(bare) !== 0) return true;
-  // Digits and dots alone are meant as an address, here an invalid one.
-  if (/^[\d.]+$/.test(bare)) return false;
-  return /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}))*\.?$/.test(bare);
 }
 
 /** An address, or a block such as `10.0.0.0/8`. */

@@ -1,5 +1,5 @@
 import type { DesiredState, OtlpReceiver } from '../../model/desired-state.ts';
-import { bareHost } from '../../model/host-address.ts';
+import { bareHost, isHost } from '../../model/host-address.ts';
 import { headerComplaint } from '../../model/request-headers.ts';
 import { Secret } from '../../model/secret.ts';
 import { DEFAULTS } from '../defaults.ts';
@@ -7,7 +7,7 @@ import { child, isString, type ObjectNode, objectAt } from '../document/node.ts'
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import { MIN_KEY_LENGTH } from './agents.ts';
-import { isHost, type Setting } from './settings.ts';
+import type { Setting } from './settings.ts';
 
 type TelemetryState = Pick<DesiredState, 'metricsToken' | 'metricsAddress' | 'telemetry'>;
 
