@@ -133,7 +133,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return this.#parts.dispatch.callServer(server, exchange.request, exchange);
   }
 
-  /** The aggregate's catalog for this client; waits at most `waitMs` for servers that were never listed, or for `only` one of them. */
+  /** The aggregate's catalog for this client; waits at most `waitMs` for servers that were never listed, or for the server `only` alone. */
   catalog(client: ClientProfile, waitMs: number, only: string | null = null): Promise<Catalog> {
     return this.#parts.catalogs.ready(client, waitMs, only);
   }

@@ -90,7 +90,7 @@ test('unlink takes the name that the user typed, and says which there are', asyn
   assert.match(await run('unlink cursor'), /nothing to change .*it is linked as work, play: name one with --name/);
   writeFileSync(fileOf('cursor'), `${text('cursor')}\n`);
   assert.match(await run('unlink cursor --name work --yes'), / unlinked /);
-  assert.doesNotMatch(text('cursor'), /work/);
+  assert.doesNotMatch(text('cursor'), /"work"/);
   assert.match(await run('unlink cursor --yes'), / unlinked /);
   assert.equal(text('cursor'), `${BEFORE.cursor}\n`);
 });

@@ -84,6 +84,7 @@ export class PendingAsks {
     return this.#wasIssued(id) ? 'late' : 'unknown';
   }
 
+  /** Whose request is open under this id; null if none is. */
   nameOf(id: string): AskOfServer | null {
     return this.#open.get(id)?.name ?? null;
   }

@@ -131,9 +131,9 @@ export class AnswerCache {
     const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#discard(key, flight));
     const waiting = flight.join(target, request, exchange);
     this.#flights.set(key.own, flight);
-    const filled = this.#fill(key, target, request, flight, () => this.#discard(key, flight));
-    const failed = (cause: unknown) => failure(new GatewayError('INTERNAL', 'the gateway failed', { cause }));
-    void filled.catch(failed).then((outcome) => this.#arrived(key, flight, outcome));
+    void this.#fill(key, target, request, flight, () => this.#discard(key, flight)).then((outcome) =>
+      this.#arrived(key, flight, outcome),
+    );
     return waiting;
   }
 

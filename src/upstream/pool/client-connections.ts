@@ -51,7 +51,8 @@ export class WaitingSessions {
 const END_AFTER_MS = 2_000;
 /** How long after its end a session gets no connection. A session that came back is served again after that. */
 const RELEASED_MS = 5_000;
-const MAX_RELEASED = 1_024;
+/** Few, because each server has them; a further one gets a process until that is idle for long. */
+const MAX_RELEASED = 64;
 /** Maximum of connections over which a client's calls are spread while requests of the server are open. */
 const MAX_LANES = 4;
 
