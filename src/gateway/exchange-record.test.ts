@@ -26,7 +26,7 @@ function bench(level: LogLevel) {
   const record = new ExchangeRecord({ clock, logger, metrics: new Metrics(), calls });
   const fail = (server: string, times: number): void => {
     for (let i = 0; i < times; i++) {
-      const exchange = new BenchExchange(request('1', 'tools/call', '{"name":"x"}', 'stateful'), client('stateful'));
+      const exchange = new BenchExchange(request('tools/call', '1', '{"name":"x"}', 'stateful'), client('stateful'));
       const outcome = failure(new GatewayError('NOT_SENT', 'the process has ended', { server }));
       record.ended(exchange, endpointOf(server), outcome, clock.now());
     }
@@ -71,9 +71,31 @@ test('at debug every failed call has a line, and the kept log of its server only
   assert.equal(kept('down').length, 5);
 });
 
+test('a method of a client that is a member of every object has no name; a defect in recording costs no answer', async () => {
+  const { clock, record, calls, written } = bench('info');
+  const outcome = failure(new GatewayError('METHOD_NOT_FOUND', 'none'));
+  for (const method of ['constructor', 'hasOwnProperty', '__proto__']) {
+    const exchange = new BenchExchange(request(method, '1', '{"a":1}', 'stateful'), client('stateful'));
+    assert.equal(record.ended(exchange, endpointOf('s'), outcome, clock.now()), outcome);
+    assert.deepEqual([calls.last(1)[0]!.method, calls.last(1)[0]!.asked], [method, undefined]);
+  }
+  const defects = () => written.filter(({ level }) => level === 'error').length;
+  assert.equal(defects(), 0);
+  const failing = new ExchangeRecord({
+    ...{ clock, logger: new Logger({ level: 'info', write: (line) => written.push(JSON.parse(line)) }) },
+    ...{ metrics: new Metrics(), calls },
+    ended: () => {
+      throw new TypeError('a defect');
+    },
+  });
+  const exchange = new BenchExchange(request('tools/call', '1', '{"name":"x"}', 'stateful'), client('stateful'));
+  assert.equal(failing.ended(exchange, endpointOf('s'), outcome, clock.now()), outcome);
+  assert.equal(defects(), 1);
+});
+
 test('a request that joined one in flight has not waited', async () => {
   const { clock, record, calls } = bench('info');
-  const exchange = new BenchExchange(request('1', 'resources/read', '{"uri":"x:y"}', 'stateful'), client('stateful'));
+  const exchange = new BenchExchange(request('resources/read', '1', '{"uri":"x:y"}', 'stateful'), client('stateful'));
   const joined = Object.assign(exchange, { sentAt: clock.now() - 5 });
   record.ended(joined, endpointOf('s'), failure(new GatewayError('UNKNOWN', 'lost')), clock.now());
   assert.equal(calls.last(1)[0]!.waitedMs, 0);

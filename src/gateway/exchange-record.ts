@@ -18,13 +18,13 @@ const LINES_PER_SECOND = 50;
 const FAILURES_PER_SECOND = 5;
 /** Servers whose lines are counted, among them removed ones. */
 const MAX_SERVERS = 10_000;
-const NAMED_BY: Readonly<Record<string, string>> = {
-  'tools/call': 'name',
-  'prompts/get': 'name',
-  'resources/read': 'uri',
-  'resources/subscribe': 'uri',
-  'resources/unsubscribe': 'uri',
-};
+const NAMED_BY: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+  ['resources/subscribe', 'uri'],
+  ['resources/unsubscribe', 'uri'],
+]);
 
 export interface ExchangeRecordDeps {
   readonly clock: Clock;
@@ -78,11 +78,20 @@ export class ExchangeRecord {
 
   /**
    * Records an exchange that began at `from`, a time of the clock: its duration, the call log, and a line of the log, within a
-   * budget per second. Failed calls have a budget for each server. At `debug` every call has a line. Returns the outcome.
+   * budget per second. Failed calls have a budget for each server. At `debug` every call has a line. Returns the outcome, also
+   * after a defect in recording.
    */
   ended(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): Outcome {
-    const { request } = exchange;
-    if (request.method === LISTEN) return outcome;
+    if (exchange.request.method === LISTEN) return outcome;
+    try {
+      this.#record(exchange, endpoint, outcome, from);
+    } catch (cause) {
+      this.#deps.logger.error('exchange_not_recorded', { request: exchange.id, error: String(cause) });
+    }
+    return outcome;
+  }
+
+  #record(exchange: Exchange, endpoint: Endpoint, outcome: Outcome, from: number): void {
     const { clock, calls } = this.#deps;
     const ms = clock.turnNow() - from;
     const error = errorTypeOf(outcome);
@@ -91,7 +100,6 @@ export class ExchangeRecord {
     calls.push(call);
     this.#log(call, outcome);
     this.#deps.ended?.(exchange, endpoint, outcome, from);
-    return outcome;
   }
 
   #log(call: EndedCall, outcome: Outcome): void {
@@ -124,7 +132,7 @@ export class ExchangeRecord {
 
 /** The name or URI in a request for which no target was found. */
 function askedOf({ request }: Exchange): string | null {
-  const key = NAMED_BY[request.method];
+  const key = NAMED_BY.get(request.method);
   return key === undefined ? null : bodyString(request, key);
 }
 

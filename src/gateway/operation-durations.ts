@@ -1,11 +1,9 @@
 import type { Exchange } from '../model/exchange.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import { errorLabel } from '../protocol/trace-context.ts';
-import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
+import { type Histogram, type Metric, type Metrics, madeIn, OTHER } from '../telemetry/metrics.ts';
 
-/** One label for all names that peers choose: they must not be able to create series. */
-const OTHER = '_OTHER';
-/** Tools of one server with series of their own, and servers, in the life of the process. */
+/** Tools of one server with series of their own, and servers, in the life of the process: peers must not be able to create series. */
 const MAX_TOOLS = 200;
 const MAX_SERVERS = 1_000;
 
@@ -61,10 +59,4 @@ export class OperationDurations {
     const byError = madeIn(ofServer, key, () => new Map<string, Histogram>());
     return madeIn(byError, kind, () => this.#durations.of(method, kind, label, tool));
   }
-}
-
-function madeIn<V>(map: Map<string, V>, key: string, make: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) map.set(key, (value = make()));
-  return value;
 }

@@ -69,15 +69,20 @@ function contains(word: string): Test {
     [server, name, asked, client, principal, reason].some((one) => one?.toLowerCase().includes(sought) === true);
 }
 
+/** The member of this name; undefined for names that all objects have, such as `valueOf`. */
+function ownMember<T>(members: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(members, name) ? members[name] : undefined;
+}
+
 function condition(key: string, operator: string, value: string): Test {
-  const number = NUMBERS[key];
+  const number = ownMember(NUMBERS, key);
   if (number !== undefined) return comparison(key, number, operator, value);
-  const text = TEXTS[key];
+  const text = ownMember(TEXTS, key);
   if (text === undefined) {
     throw new CallFilterError(`there is no key ${JSON.stringify(key)}; the keys are ${CALL_FILTER_KEYS.join(', ')}`);
   }
   if (operator !== ':' && operator !== '=') throw new CallFilterError(`${key} is a text: write ${key}:${value}`);
-  const values = VALUES[key];
+  const values = ownMember(VALUES, key);
   if (
     values !== undefined &&
     !value.includes('*') &&

@@ -121,6 +121,8 @@ test('filters take texts, numbers, words and negation; what cannot be read is an
     assert.equal(found(filter), expected, filter);
   }
   assert.throws(() => callFilter('colour:red'), /there is no key "colour"; the keys are server, tool,/);
+  for (const key of ['valueOf', 'constructor', 'hasOwnProperty', 'toString'])
+    assert.throws(() => callFilter(`${key}:1`), new RegExp(`there is no key "${key}"`));
   assert.throws(() => callFilter('ms>fast'), /ms is a number: write ms>500, not ms>fast/);
   assert.throws(() => callFilter('server>5'), /server is a text: write server:5/);
   assert.throws(() => callFilter('reason:"open'), /quotation mark/);

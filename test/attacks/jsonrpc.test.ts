@@ -157,6 +157,21 @@ test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on ever
   await arena.alive();
 });
 
+test('jsonrpc: a method named like a member of every object is unknown, whatever its params, and ends nothing', async () => {
+  for (const method of ['constructor', 'hasOwnProperty', 'valueOf', 'toString', '__proto__']) {
+    for (const params of [{ a: 1 }, { ab: 1, name: 'x', uri: 'x:y' }]) {
+      for (const { path, headers, name } of ways) {
+        const isModern = name.startsWith('stateless');
+        const sent = isModern ? modern(method, params, 'odd') : { headers, body: rpc(method, params, 'odd') };
+        const reply = await arena.post(sent.body, sent.headers, path);
+        const answer = name === '2024-11-05' ? JSON.parse((await stream.next())!.data) : reply.json;
+        assert.deepEqual([answer?.error?.code, answer?.id], [-32601, 'odd'], `${name} ${method}: ${reply.text}`);
+      }
+    }
+  }
+  await arena.alive();
+});
+
 test('jsonrpc: an unknown method without an id is taken for a notification and reaches no server', async () => {
   const body = `{"jsonrpc":"2.0","method":"acme/run","params":{"mark":"${MARK}"}}`;
   for (const { path, headers, name } of ways.slice(0, 2)) {

@@ -268,6 +268,17 @@ test('when the last caller leaves, the server is notified; a later caller begins
   assert.equal((await bench.ask()).n, 1);
 });
 
+test('a defect in a shared request ends it for each caller, and is not kept', async () => {
+  const bench = new Bench();
+  let fail!: (cause: Error) => void;
+  bench.upstreams.respond = () => new Promise((_, reject) => (fail = reject));
+  const waiting = [bench.exchange(), bench.exchange()].map((exchange) => bench.send(exchange));
+  fail(new TypeError('a defect'));
+  for (const one of waiting) await assert.rejects(one, /a defect/);
+  bench.upstreams.respond = () => bench.numbered();
+  assert.equal((await bench.ask()).n, 1);
+});
+
 test('a caller that receives the messages of the request does not share another’s', async () => {
   const bench = new Bench();
   bench.upstreams.respond = () => new Promise(() => {});

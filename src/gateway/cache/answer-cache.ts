@@ -131,8 +131,14 @@ export class AnswerCache {
     const flight: SingleFlight = new SingleFlight(request, exchange, () => this.#discard(key, flight));
     const waiting = flight.join(target, request, exchange);
     this.#flights.set(key.own, flight);
-    void this.#fill(key, target, request, flight, () => this.#discard(key, flight)).then((outcome) =>
-      this.#arrived(key, flight, outcome),
+    const filled = this.#fill(key, target, request, flight, () => this.#discard(key, flight));
+    filled.then(
+      (outcome) => this.#arrived(key, flight, outcome),
+      // A defect: each waiter's own request ends with it.
+      () => {
+        this.#discard(key, flight);
+        for (const { settle } of flight.takeWaiters()) settle(filled);
+      },
     );
     return waiting;
   }
@@ -146,7 +152,7 @@ export class AnswerCache {
       if (shared || (request === flight.request && exchange.takesInputRequired)) {
         flight.recordIn(exchange);
         settle(outcome);
-      } else void this.#deps.dispatch.call(target, request, exchange).then(settle);
+      } else settle(this.#deps.dispatch.call(target, request, exchange));
     }
   }
 
@@ -218,7 +224,7 @@ interface SingleFlightWaiter {
   readonly target: Target;
   readonly request: Message;
   readonly exchange: Exchange;
-  readonly settle: (outcome: Outcome) => void;
+  readonly settle: (outcome: Outcome | Promise<Outcome>) => void;
 }
 
 /**
