@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
+import { Command } from 'commander';
+import { commandLine } from './command-line.ts';
 import { EXIT } from './exit-code.ts';
 import { runProgram } from './program.ts';
 
@@ -111,6 +113,26 @@ test('behind "--" a command that starts no server has its plain arguments', asyn
     assert.equal(exitCode, EXIT.usage, words.join(' '));
     assert.match(err, message);
   }
+});
+
+test('-V is --version; --json of call takes arguments only where they follow; an option of add takes several values', async () => {
+  assert.deepEqual(await run('-V'), { exitCode: EXIT.ok, err: '' });
+  const program = new Command('trunkline');
+  program.command('call <tool> [words...]').option('--json [arguments]');
+  program.command('add <name> [words...]').option('-e, --env <value>').option('-H, --header <value>');
+  for (const [given, words, serverCommand] of [
+    ['call --json a.b x=1', 'call a.b x=1 --json', ''],
+    ['call a.b --json x=1 -- node s.js', 'call a.b x=1 --json', 'node s.js'],
+    ['call a.b --json {"x":1}', 'call a.b --json {"x":1}', ''],
+    ['call a.b x=1 --json', 'call a.b x=1 --json', ''],
+    ['add gh -e A=1 B=2 -- npx B=3', 'add gh -e A=1 -e B=2', 'npx B=3'],
+    ['add gh -e A=1 B=2 npx -y some-server', 'add gh -e A=1 -e B=2', 'npx -y some-server'],
+  ] as const) {
+    const line = commandLine(given.split(' '), program);
+    assert.deepEqual([line.words.join(' '), line.serverCommand.join(' ')], [words, serverCommand]);
+  }
+  const headers = commandLine(['add', 'x', '-H', 'A: 1', 'B: 2', 'http://h/'], program);
+  assert.deepEqual(headers.words, ['add', 'x', '-H', 'A: 1', '-H', 'B: 2', 'http://h/']);
 });
 
 test('--data-dir precedes its variable, before the name of the command and behind it', async (t) => {

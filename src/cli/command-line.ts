@@ -2,6 +2,7 @@ import type { Command, Option } from 'commander';
 import { suggest } from '../config/problem/problem.ts';
 import { CALL_FILTER_KEYS } from '../model/call-filter.ts';
 import { launcherOf } from '../model/launchers.ts';
+import { withRepeatedOptions } from '../model/server-command-line.ts';
 import { usage } from './exit-code.ts';
 import { SERVER_OPTIONS } from './flags.ts';
 
@@ -29,18 +30,34 @@ export function takesServerCommand(command: Command): boolean {
 }
 
 export function commandLine(given: readonly string[], program: Command): CommandLine {
+  if (given[0] === '-V') return { words: ['--version'], serverCommand: [] };
   const argv = remoteBehind(given, program);
   const { command, at } = commandOf(argv, program);
   if (command.registeredArguments[0]?.name() === 'filter') {
     return { words: [...argv.slice(0, at + 1), ...optionsFirst(argv.slice(at + 1), command)], serverCommand: [] };
   }
   if (!takesServerCommand(command)) return { words: argv, serverCommand: [] };
-  const words = argv.includes('--') ? argv : withCut(argv, program);
+  const words = ofCommand(argv, command.name(), program);
   const cut = words.indexOf('--');
   if (cut < 0) return { words, serverCommand: [] };
   const serverCommand = words.slice(cut + 1);
   if (serverCommand.length === 0) throw usage('nothing follows "--"; for example: trunkline -- npx -y some-server');
   return { words: words.slice(0, cut), serverCommand };
+}
+
+/** The words with what users of other programs write differently. */
+function ofCommand(argv: readonly string[], command: string, program: Command): readonly string[] {
+  if (command === 'call') return jsonBehind(argv);
+  const words = command === 'add' ? withRepeatedOptions(argv) : argv;
+  return words.includes('--') ? words : withCut(words, program);
+}
+
+/** Moves a `--json` of `call` without a value behind the other words, so that it does not take one of them as the arguments. */
+function jsonBehind(argv: readonly string[]): readonly string[] {
+  const end = argv.includes('--') ? argv.indexOf('--') : argv.length;
+  const at = argv.indexOf('--json');
+  if (at < 0 || at + 1 >= end || /^\s*[{["']/.test(argv[at + 1]!)) return argv;
+  return argv.toSpliced(end, 0, '--json').toSpliced(at, 1);
 }
 
 /** Moves `--server` and its file options behind the name of their command, if the user wrote them before it. */

@@ -25,7 +25,7 @@ async function init(t: TestContext, { dataDir = '', name = 'trunkline.json', own
     err: (text) => {
       printed.err += text;
     },
-    env: { HOME: cwd },
+    env: { HOME: cwd, XDG_STATE_HOME: join(cwd, 'state') },
     cwd: folder,
     version: '1.2.3',
     ask: async () => 'y',
@@ -68,7 +68,12 @@ test('init keeps no secrets of a file that cannot be written', async (t) => {
 test('init stores the secrets with the gateway of the file that it writes, not of another file there', async (t) => {
   const { code, err, cwd, file } = await init(t, { name: 'other.json', ownData: true });
   assert.equal(code, 0, err);
-  const terminal = { env: { HOME: cwd }, cwd: join(cwd, 'project'), version: '1.2.3', ask: null };
+  const terminal = {
+    env: { HOME: cwd, XDG_STATE_HOME: join(cwd, 'state') },
+    cwd: join(cwd, 'project'),
+    version: '1.2.3',
+    ask: null,
+  };
   const listed = { out: '', err: '' };
   const listing = await runProgram(['check', file], {
     ...terminal,

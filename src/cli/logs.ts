@@ -42,7 +42,7 @@ export async function logs(input: LogsInput): Promise<ExitCode> {
 /** Without a running gateway: prints the end of the log file of the last one. The exit code is 4 nevertheless. */
 async function printStoredLogs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, lines } = input;
-  const { path } = await folderOfLoad(input, storedOptions(input));
+  const { path } = await folderOfLoad(input, await storedOptions(input));
   const left = readLog(path)
     .split('\n')
     .filter((line) => line !== '' && (server === undefined || line.includes(`"server":${JSON.stringify(server)}`)));

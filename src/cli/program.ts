@@ -376,11 +376,12 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ...Object.fromEntries(['validate', 'lint'].map((word) => [word, 'trunkline check does that'])),
   ...Object.fromEntries(['rm', 'delete', 'uninstall'].map((word) => [word, 'trunkline remove does that'])),
   version: 'trunkline --version prints it',
+  mcp: 'trunkline add, status and remove stand alone',
 };
 
 function unknownWord(word: string, { commands }: Command, what: string): CommandError {
-  const known = ELSEWHERE[word.toLowerCase()];
-  if (known !== undefined) return usage(`there is no ${what}; ${known}`);
+  const known = word.toLowerCase();
+  if (Object.hasOwn(ELSEWHERE, known)) return usage(`there is no ${what}; ${ELSEWHERE[known]}`);
   const names = commands.map((command) => command.name());
   return noSuch(what, word, names, '; trunkline --help lists the commands');
 }

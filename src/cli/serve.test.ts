@@ -22,3 +22,24 @@ test('a try whose ports another gateway took first leaves no listeners of the pr
   assert.equal(taken.mock.callCount(), 3);
   assert.deepEqual(listeners(), before);
 });
+
+test('PORT of a platform is the port where TRUNKLINE_HOST is set, as in the image, and no flag names another', async (t) => {
+  const cwd = mkdtempSync(join(tmpdir(), 'trunkline-serve-'));
+  t.after(() => rmSync(cwd, { recursive: true, force: true }));
+  writeFileSync(join(cwd, 'trunkline.json'), '{"mcpServers":{},"listen":{"port":4999}}');
+  const ports: number[] = [];
+  t.mock.method(App.prototype, 'listen', async function (this: App) {
+    ports.push(this.state.listen.port);
+    throw new Error('enough');
+  });
+  const start = async (env: NodeJS.ProcessEnv, port?: number): Promise<void> => {
+    const terminal = { out: () => {}, err: () => {}, env: { HOME: cwd, ...env }, cwd, version: '1.2.3', ask: null };
+    const flags = { dataDir: join(cwd, 'data'), ...(port === undefined ? {} : { port }) };
+    await assert.rejects(serve({ file: undefined, serverCommand: [], flags, terminal }), /enough/);
+  };
+  await start({ PORT: '8080', TRUNKLINE_HOST: '127.0.0.1' });
+  await start({ PORT: '8080' });
+  await start({ PORT: 'http', TRUNKLINE_HOST: '127.0.0.1' });
+  await start({ PORT: '8080', TRUNKLINE_HOST: '127.0.0.1' }, 4998);
+  assert.deepEqual(ports, [8080, 4999, 4999, 4998]);
+});

@@ -23,7 +23,9 @@ import { withheldNote } from './variables.ts';
  * `trunkline [file]`: starts the gateway and runs until a signal stops it. `tries` limits the attempts to choose ports: if
  * several gateways start at once and choose the same ports, one binds them and the others choose again.
  */
-export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> {
+export async function serve(given: CommandInput, tries = 20): Promise<ExitCode> {
+  const port = given.flags.port ?? portOfPlatform(given.terminal.env);
+  const input = port === undefined ? given : { ...given, flags: { ...given.flags, port } };
   const { terminal, flags } = input;
   const json = flags.json === true;
   const isTerminal = process.stdout.isTTY === true && process.stderr.isTTY === true;
@@ -87,6 +89,14 @@ export async function serve(input: CommandInput, tries = 20): Promise<ExitCode> 
   } else screen.begin(app, facts);
   app.startServers();
   return stopped;
+}
+
+/**
+ * `PORT`, by which platforms such as Cloud Run say where they expect a container to listen. On a machine of a person the variable
+ * can belong to another program, so it counts only beside `TRUNKLINE_HOST`, which the image sets.
+ */
+function portOfPlatform({ PORT = '', TRUNKLINE_HOST = '' }: NodeJS.ProcessEnv): number | undefined {
+  return /^\d{1,5}$/.test(PORT) && TRUNKLINE_HOST !== '' ? Number(PORT) : undefined;
 }
 
 const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { rememberInputs } from '../config/document/inputs.ts';
 import { findConfig } from '../config/files/find-config.ts';
+import { dataDirOf } from '../config/files/read-key.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import { othersRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
@@ -44,11 +45,16 @@ export function isFileName(cwd: string, word: string): boolean {
   return existsSync(path) && !statSync(path).isDirectory();
 }
 
-/** Options for commands on the data folder, which need no configuration file. */
-export function storedOptions(input: CommandInput, nearest = true): LoadOptions {
+/**
+ * Options for commands on the data folder, which need no configuration file. Without `nearest`, of the nearest file only its
+ * `data.dir` is read.
+ */
+export async function storedOptions(input: CommandInput, nearest = true): Promise<LoadOptions> {
   const load = loadOptions({ ...input, serverCommand: [], flags: { ...input.flags, env: [] } }, true, nearest);
   const file = nearest || load.files !== undefined ? null : findConfig(load.cwd);
-  return file === null ? load : { ...load, serves: [file] };
+  if (file === null) return load;
+  const dataDir = input.flags.dataDir ?? (await dataDirOf(file, load.env)) ?? undefined;
+  return { ...load, serves: [file], overrides: { ...load.overrides, dataDir } };
 }
 
 export function sourceLabel(options: LoadOptions): string {

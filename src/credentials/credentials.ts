@@ -248,6 +248,7 @@ export class ServerCredentials {
         if (claimed !== null && inTime) return await this.#exchange(server, mine, claimed);
       }
     } catch (error) {
+      this.#failedAt.set(key, clock.now());
       logger.warn('token_not_renewed', { server: name, reason: toGatewayError(name, error).message });
       this.#retry(server, used);
     }

@@ -48,6 +48,37 @@ test('a lease of a definition that is being replaced leaves the credential of th
   );
 });
 
+test('expiresAt of a program is a time of the system, whose clock may have been set since the gateway began', async (t) => {
+  for (const aheadMs of [-86_400_000, 0, 86_400_000]) {
+    const clock = { ...systemClock, wall: () => Date.now() + aheadMs };
+    const desired = { state: { servers: new Map([['a', definition('now')]]) } };
+    const more = { logger: Logger.silent(), guard, environment: {}, onRenewed: () => {} };
+    const programs = new ExecCredentials({ clock, desired, ...more });
+    t.after(() => programs.close());
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const spec = { ...printing(''), args: ['-p', `JSON.stringify({ token: 'new', expiresAt: '${expiresAt}' })`] };
+    const lease = programs.lease(definition('now'), spec);
+    assert.deepEqual(await lease.headers('POST', URL_OF_SERVER), ['Authorization', 'Bearer new']);
+    const [view] = programs.list();
+    assert.equal(view!.state, 'connected');
+    assert.ok(Math.abs(view!.expiresAt! - clock.wall() - 3_600_000) < 60_000);
+  }
+});
+
+test('credentials of servers that were removed are closed when another server gets one', async (t) => {
+  const servers = new Map([['a', definition('first')]]);
+  const more = { logger: Logger.silent(), guard, environment: {}, onRenewed: () => {} };
+  const programs = new ExecCredentials({ clock: systemClock, desired: { state: { servers } }, ...more });
+  t.after(() => programs.close());
+  const first = programs.lease(definition('first'), printing('first'));
+  servers.delete('a');
+  const other = { ...definition('other'), name: 'b' } as Server;
+  servers.set('b', other);
+  programs.lease(other, printing('other'));
+  servers.set('a', definition('first'));
+  assert.notEqual(programs.lease(definition('first'), printing('first')), first);
+});
+
 /** Uses up its file descriptors, then asks a program; prints why there is no credential. */
 const WITHOUT_DESCRIPTORS = `
 const { openSync } = await import('node:fs');

@@ -43,9 +43,7 @@ export class ExecCredentials {
     const key = `${server.name} ${baseConnectionDigest(server)}`;
     let known = this.#known.get(key);
     if (known === undefined) {
-      for (const [other, { server: of, isDesired }] of this.#known) {
-        if (of.name === server.name && !isDesired) this.#close(other);
-      }
+      for (const [other, { isDesired }] of this.#known) if (!isDesired) this.#close(other);
       known = new ExecCredential(this.deps, server, spec);
       this.#known.set(key, known);
     }
@@ -181,7 +179,10 @@ class ExecCredential implements CredentialLease {
     const { name: server, transport } = this.server;
     const url = 'url' in transport ? transport.url : '';
     try {
-      const answer = await askProgram(this.#spec, environment, { server, url }, guard, this.#closed.signal);
+      const given = await askProgram(this.#spec, environment, { server, url }, guard, this.#closed.signal);
+      // The program's time is that of the system, which may have been set since the gateway's clock began.
+      const expiresAt = given.expiresAt === null ? null : given.expiresAt - Date.now() + clock.wall();
+      const answer = { ...given, expiresAt };
       // The log must know the secrets before a request carries them.
       for (const value of valuesIn(answer)) for (const form of secretForms(value)) logger.addSecret(form);
       const isNew = !sameHeaders(this.#answer?.headers ?? null, answer);

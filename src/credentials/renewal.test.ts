@@ -180,6 +180,17 @@ test('fault:F20 an authorization server that was away is asked again, later and 
   assert.equal(credentials.list()[0]?.state, 'connected');
 });
 
+test('fault:F21 while the store is away, calls with a token that is still valid do not wait for it', async () => {
+  const [clock, records] = [new FakeClock(), new SharedRecords()];
+  const credentials = node(records, rotating().fetch, clock, [], new Map([['a', SERVER]]));
+  const tokens = { ...CREDENTIAL.tokens!, expiresAt: clock.wall() + 30_000, aheadMs: 60_000 };
+  await credentials.keep({ server: 'a', principal: null }, { ...CREDENTIAL, tokens });
+  assert.equal(credentials.needsRenewal(SERVER), true);
+  records.failing = 1_000;
+  assert.equal(await credentials.renew(SERVER, credentials.tokens(SERVER)), false);
+  assert.equal(credentials.needsRenewal(SERVER), false);
+});
+
 test('failed renewals are retried with the definition in force, and no longer once the server is removed', async () => {
   const [clock, servers] = [new FakeClock(), new Map([['a', SERVER]])];
   const clients: (string | null)[] = [];

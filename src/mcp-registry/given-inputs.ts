@@ -38,10 +38,13 @@ export class GivenInputs implements InputValues {
     const values = await this.#valuesOf(name, input);
     const wrong = values?.find((value) => input.choices !== undefined && !input.choices.includes(value));
     if (wrong !== undefined) throw new RegistryError('invalid', `${name} is one of: ${input.choices!.join(', ')}`);
+    if (input.isSecret === true && values !== null && values.length > 1)
+      throw new RegistryError('invalid', `${name} is a secret, and takes one value`);
+    const isOfRegistry = !this.#values.has(name) && input.default !== undefined;
     const kept =
-      values === null ? null : input.isSecret === true ? [this.#secret(name, values[0]!)] : values.map(literal);
-    this.#known.set(name, kept);
-    return kept;
+      input.isSecret === true ? values?.map((value) => this.#secret(name, value, isOfRegistry)) : values?.map(literal);
+    this.#known.set(name, kept ?? null);
+    return kept ?? null;
   }
 
   async #valuesOf(name: string, input: Input): Promise<readonly string[] | null> {
@@ -55,9 +58,9 @@ export class GivenInputs implements InputValues {
     return null;
   }
 
-  /** Returns a reference to the stored secret; a reference that the user wrote stays unchanged. */
-  #secret(name: string, value: string): string {
-    if (/^\$\{[^}]+\}$/.test(value)) return value;
+  /** Returns a reference to the stored secret. A reference that the user wrote stays one; in a default of the registry it is text. */
+  #secret(name: string, value: string, isOfRegistry: boolean): string {
+    if (!isOfRegistry && /^\$\{[^}]+\}$/.test(value)) return value;
     const secret = secretNameOf(this.server, name);
     this.secrets.set(secret, value);
     this.secretNames[name] = secret;

@@ -1,4 +1,5 @@
 import { CATALOGUE, type ErrorCode, type FailureOutcome } from './error-catalogue.ts';
+import type { ServerState } from './server-state.ts';
 import { causes } from './thrown.ts';
 
 export interface GatewayErrorData {
@@ -7,6 +8,8 @@ export interface GatewayErrorData {
   readonly retryable: boolean;
   readonly retryAfterMs?: number;
   readonly server?: string;
+  /** The state of the server, if it is why the call was not sent. */
+  readonly state?: ServerState;
   readonly node?: string;
   readonly attempts?: number;
 }
@@ -37,6 +40,7 @@ export class GatewayError extends Error {
       retryable: options.retryable ?? (outcome === 'UNKNOWN' ? false : entry.retryable),
       ...(options.retryAfterMs === undefined ? {} : { retryAfterMs: options.retryAfterMs }),
       ...(options.server === undefined ? {} : { server: options.server }),
+      ...(options.state === undefined ? {} : { state: options.state }),
       ...(options.node === undefined ? {} : { node: options.node }),
       ...(options.attempts === undefined ? {} : { attempts: options.attempts }),
     };

@@ -42,6 +42,21 @@ const FORMS: Partial<Record<Option, RegExp>> = { env: /^[A-Za-z_]\w*(?:=|$)/, he
 /** More values that clients accept after a value of these options. */
 const MORE: Partial<Record<Option, RegExp>> = { env: ASSIGNMENT, headers: /^[\w-]+:\s/ };
 
+/** The words with the option before each of its values: `-e A=1 B=2` becomes `-e A=1 -e B=2`. Words from `--` on stay. */
+export function withRepeatedOptions(words: readonly string[]): readonly string[] {
+  const repeated: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at]!;
+    if (word === '--') return [...repeated, ...words.slice(at)];
+    repeated.push(word);
+    const more = Object.hasOwn(OPTIONS, word) ? MORE[OPTIONS[word]!] : undefined;
+    if (more === undefined || at + 1 === words.length) continue;
+    repeated.push(words[++at]!);
+    while (more.test(words[at + 1] ?? '')) repeated.push(word, words[++at]!);
+  }
+  return repeated;
+}
+
 export function parseServerCommandLine(text: string): ServerCommandLine | CommandLineError {
   const all = splitCommandLine(text);
   if ('complaint' in all) return all;

@@ -63,6 +63,14 @@ export class Histogram {
   }
 }
 
+/**
+ * Series of one counter or histogram, which keep theirs for the life of the process. Combinations beyond share one series, as
+ * with the cardinality limit of OpenTelemetry. Gauges and summaries show what there is, which has bounds of its own.
+ */
+export const MAX_SERIES = 20_000;
+/** Each label of that series. */
+export const OTHER = '_OTHER';
+
 type ByValues<T> = Map<string, T | ByValues<T>>;
 
 /** A metric with label names; `of` returns the series of one combination of values, created on first use. */
@@ -86,20 +94,22 @@ export class Metric<T extends Series | Histogram> {
 
   of(...values: readonly string[]): T {
     const last = this.labelNames.length - 1;
-    let level = this.#byValues;
-    for (let i = 0; i < last; i++) {
-      const value = values[i] ?? '';
-      let next = level.get(value);
-      if (next === undefined) level.set(value, (next = new Map()));
-      level = next as ByValues<T>;
-    }
-    const value = values[last] ?? '';
-    const known = level.get(value) as T | undefined;
-    if (known !== undefined) return known;
-    const series = this.#make();
-    level.set(value, series);
-    this.#series.push([values, series]);
-    return series;
+    let level: ByValues<T> | undefined = this.#byValues;
+    for (let i = 0; i < last && level !== undefined; i++) level = level.get(values[i] ?? '') as ByValues<T> | undefined;
+    return (level?.get(values[last] ?? '') as T | undefined) ?? this.#added(values);
+  }
+
+  #added(wanted: readonly string[]): T {
+    const isFull = this.#series.length >= MAX_SERIES && (this.type === 'counter' || this.type === 'histogram');
+    const values = this.labelNames.map((_, i) => (isFull ? OTHER : (wanted[i] ?? '')));
+    const level = values
+      .slice(0, -1)
+      .reduce((at, value) => madeIn(at, value, () => new Map()) as ByValues<T>, this.#byValues);
+    return madeIn(level, values.at(-1) ?? '', () => {
+      const series = this.#make();
+      this.#series.push([values, series]);
+      return series;
+    }) as T;
   }
 
   #text(values: readonly string[]): string {
@@ -180,6 +190,13 @@ export class Metrics {
     this.#families.set(metric.name, known);
     return known as Metric<T>;
   }
+}
+
+/** Returns the value of the key, made if it is missing. */
+export function madeIn<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
 }
 
 function braced(labels: string): string {

@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { Secret } from '../model/secret.ts';
 import { formatJson, formatPretty } from './log-format.ts';
 import { Logger } from './logger.ts';
-import { Metrics } from './metrics.ts';
+import { MAX_SERIES, Metrics } from './metrics.ts';
 import { Scrubber } from './scrubber.ts';
 
 function capture(level: 'debug' | 'info' | 'warn' | 'error' = 'debug') {
@@ -140,6 +140,24 @@ test('a JSON record has no null and no empty list', () => {
     formatJson({ at: 0, level: 'warn', event: 'e', fields }),
     '{"time":"1970-01-01T00:00:00.000Z","level":"warn","event":"e","c":0,"d":"","e":[null],"g":{"b":1}}',
   );
+});
+
+test('labels beyond the limit share one series of a counter or histogram; a gauge shows all that there is', () => {
+  const metrics = new Metrics();
+  const calls = metrics.counter('c_total', 'C.', ['server', 'result']);
+  const duration = metrics.histogram('d_seconds', 'D.', ['server'], [1]);
+  const state = metrics.gauge('g', 'G.', ['server']);
+  for (let i = 0; i < MAX_SERIES + 5; i++) {
+    calls.of(`s${i}`, 'hit').add();
+    duration.of(`s${i}`).observe(2);
+    state.of(`s${i}`).set(i);
+  }
+  calls.of('s1', 'hit').add();
+  assert.deepEqual([...calls.series()].length, MAX_SERIES + 1);
+  assert.equal(calls.of('another', 'miss'), calls.of('_OTHER', '_OTHER'));
+  assert.deepEqual([calls.of('s1', 'hit').value, calls.of('_OTHER', '_OTHER').value], [2, 5]);
+  assert.equal(duration.of('new').count, 5);
+  assert.equal([...state.series()].length, MAX_SERIES + 5);
 });
 
 test('metrics are in Prometheus text form, labels escaped, buckets cumulative', () => {

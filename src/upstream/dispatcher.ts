@@ -313,15 +313,8 @@ function placedAs({ method, exchange }: Call): string {
 
 /** The error with the server's name and the number of attempts added. */
 function afterAttempts(error: GatewayError, call: Call): GatewayError {
-  const { outcome, retryable, retryAfterMs } = error.data;
-  return new GatewayError(error.code, error.message, {
-    outcome,
-    retryable,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    server: call.server,
-    attempts: call.attempts,
-    cause: error,
-  });
+  const { server, attempts } = call;
+  return new GatewayError(error.code, error.message, { ...error.data, server, attempts, cause: error });
 }
 
 /** Adds login advice to an AUTH_REQUIRED error, unless the server forbids the request or the advice is there already. */

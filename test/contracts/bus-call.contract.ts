@@ -199,7 +199,15 @@ export function callContract(scenario: Scenario): void {
   scenario('failures keep their outcome, code and details', async (bench, a, b) => {
     const subject = 'trunkline.failing';
     b.serve(subject, (serving) =>
-      serving.fail(failed('OVERLOADED', { retryAfterMs: 250, server: 'memory', attempts: 2, forCallers: 'later' })),
+      serving.fail(
+        failed('OVERLOADED', {
+          retryAfterMs: 250,
+          server: 'memory',
+          state: 'failed',
+          attempts: 2,
+          forCallers: 'later',
+        }),
+      ),
     );
     b.serve(`${subject}.throws`, () => {
       throw new Error('a defect');
@@ -220,6 +228,7 @@ export function callContract(scenario: Scenario): void {
       retryable: true,
       retryAfterMs: 250,
       server: 'memory',
+      state: 'failed',
       attempts: 2,
     });
     assert.equal((await ended('.throws')).code, 'INTERNAL');

@@ -116,7 +116,7 @@ describe('mistakes beside a running gateway', () => {
     assert.equal(code, 4, text);
     assert.match(
       text,
-      /the server refused is not there: connect ECONNREFUSED .*; nothing listens at .*start the server there/,
+      /the server refused cannot be called: connect ECONNREFUSED .*; nothing listens at .*start the server there/,
     );
   });
 

@@ -68,13 +68,14 @@ describe('a call from the command line', () => {
     const done = await PersonTerminal.open(['call', 'worker.work', ...data], { cwd: folder, columns: 60, rows: 12 });
     await done.exited;
     assert.equal((await done.lines(true)).at(-1), 'done');
-    const json = await PersonTerminal.open(['call', 'worker.work', '--json', ...data], {
+    const json = await PersonTerminal.open(['call', '--json', 'work', ...data], {
       cwd: folder,
       columns: 200,
       rows: 12,
     });
     await json.exited;
-    assert.equal(json.raw.trim(), '{"outcome":"RESULT","result":{"content":[{"type":"text","text":"done"}]}}');
+    const result = '"result":{"content":[{"type":"text","text":"done"}]}';
+    assert.equal(json.raw.trim(), `{"server":"worker","tool":"work","outcome":"RESULT",${result}}`);
   });
 
   test('a time that is none is wrong usage', async () => {

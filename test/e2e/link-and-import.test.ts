@@ -207,7 +207,7 @@ test('link shows the change, asks, and leaves a file that it cannot read as it i
     [['link', 'claude'], /there is no client "claude"; did you mean "claude-code" or "claude-desktop"\?/],
     [['link'], /name a client, or --all; found: cursor, gemini/],
     [['link', 'cursor', '--url', 'localhost:1'], /is not an http or https URL/],
-    [['link', 'cursor', '--url', 'http://127.0.0.1:9/mcp'], /nothing answers at/],
+    [['link', 'cursor', '--url', 'http://127.0.0.1:99/mcp'], /was not reached: nothing listens there/],
   ] as const) {
     const { code, err } = await run(...args);
     assert.ok(code !== 0 && words.test(err), `${args.join(' ')}: ${err}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,6 +60,29 @@ test('TLS from files, agents required; a renewed certificate takes effect withou
   await sleep(1_000);
   assert.equal((await peerName(url, authority.cert)).name, 'second');
   assert.match(gateway.stderr, /certificate|tls/i);
+});
+
+test('link says what is wrong with the certificate of a gateway, and writes where its authority is trusted', async (t) => {
+  const [folder, home] = [folderOf(t), folderOf(t)];
+  const authority = new TestAuthority();
+  const { cert, key } = authority.issue({ name: 'gateway', hosts: ['127.0.0.1'] });
+  for (const [name, text] of Object.entries({ cert, key, ca: authority.cert })) writeFileSync(join(folder, name), text);
+  const config = { mcpServers: {}, agents: { ada: { key: KEY } }, tls: { cert: './cert', key: './key' } };
+  const gateway = await RunningGateway.start({ config, folder });
+  t.after(() => gateway.dispose());
+  const link = (url: string, env: object = {}) =>
+    trunkline(['link', 'cursor', '--yes', '--key', KEY, '--url', url], { cwd: home, env: { HOME: home, ...env } });
+  const { mcpUrl } = gateway;
+  const untrusted = await link(mcpUrl);
+  assert.equal(untrusted.code, 4);
+  assert.match(untrusted.err, /its certificate is not trusted .*; set NODE_EXTRA_CA_CERTS to the file of its CA/);
+  assert.match((await link(mcpUrl.replace('https', 'http'))).err, /a gateway with tls needs https/);
+  const trusted = { NODE_EXTRA_CA_CERTS: join(folder, 'ca') };
+  const { err } = await link(mcpUrl.replace('127.0.0.1', 'localhost'), trusted);
+  assert.match(err, /its certificate is not for localhost; use a name that it has/);
+  assert.equal(existsSync(join(home, '.cursor')), false);
+  const linked = await link(mcpUrl, trusted);
+  assert.equal(linked.code, 0, linked.err);
 });
 
 test('a certificate that cannot be used is refused by check, the start and doctor, with file and remedy', async (t) => {

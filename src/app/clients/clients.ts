@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { isObject } from '../../catalog/catalog-member.ts';
 
 /** The gateway as an entry of a client's file. */
 export interface LinkTarget {
@@ -29,6 +30,8 @@ export interface ClientApp {
   /** It starts local servers only, so its entry runs `trunkline stdio`. */
   readonly localOnly?: true;
   readonly entry: (endpoint: LinkTarget) => object;
+  /** Settings of a new entry, which the user may change in the client. */
+  readonly defaults?: object;
 }
 
 /** What determines the folders of programs. */
@@ -112,8 +115,8 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
       'Copilot CLI',
       join(home, '.copilot', 'mcp-config.json'),
       'mcpServers',
-      (to) => ({ type: 'http', url: to.url, ...headersOf(to), tools: ['*'] }),
-      { trace: join(home, '.copilot') },
+      (to) => ({ type: 'http', url: to.url, ...headersOf(to) }),
+      { trace: join(home, '.copilot'), defaults: { tools: ['*'] } },
     ),
     client(
       'windsurf',
@@ -144,8 +147,9 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
       'opencode',
       join(xdg, 'opencode', 'opencode.json'),
       'mcp',
-      (to) => ({ type: 'remote', url: to.url, enabled: true, ...headersOf(to) }),
+      (to) => ({ type: 'remote', url: to.url, ...headersOf(to) }),
       {
+        defaults: { enabled: true },
         files: ['opencode.json', 'opencode.jsonc', 'config.json'].map((name) => join(xdg, 'opencode', name)),
         trace: join(xdg, 'opencode'),
       },
@@ -163,15 +167,8 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
       'Goose',
       join(xdg, 'goose', 'config.yaml'),
       'extensions',
-      (to) => ({
-        enabled: true,
-        type: 'streamable_http',
-        name: to.name,
-        uri: to.url,
-        timeout: 300,
-        ...headersOf(to),
-      }),
-      { syntax: 'yaml', trace: join(xdg, 'goose') },
+      (to) => ({ type: 'streamable_http', name: to.name, uri: to.url, ...headersOf(to) }),
+      { syntax: 'yaml', trace: join(xdg, 'goose'), defaults: { enabled: true, timeout: 300 } },
     ),
     client(
       'cline',
@@ -206,6 +203,31 @@ export function clientApps({ home, env, platform }: Places): readonly ClientApp[
 
 export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
   return clientApps({ home: env['HOME'] || homedir(), env, platform: process.platform });
+}
+
+type Entry = Readonly<Record<string, unknown>>;
+
+/** The entry of the gateway. `was`: the entry that `link` wrote before; what the client or the user put into it stays. */
+export function entryFor(client: ClientApp, endpoint: LinkTarget, was: unknown = undefined): object {
+  const [entry, withKey, withoutKey] = [endpoint.key, '', null].map(
+    (key) => client.entry({ ...endpoint, key }) as Entry,
+  );
+  // The user may have replaced it by a server of another kind.
+  const isOfLink = isObject(was) && Object.keys(withoutKey!).every((key) => key in was);
+  // An earlier `link` may have written a key.
+  return isOfLink ? merged(was, withKey!, entry!) : { ...client.defaults, ...entry };
+}
+
+/** `was` with the values of `now`; the other keys of `written` are removed, and all others stay. */
+function merged(was: Entry, written: Entry, now: Entry): Entry {
+  const result: Record<string, unknown> = { ...was };
+  for (const [key, value] of Object.entries(written)) {
+    const [before, after] = [was[key], now[key]];
+    const kept = isObject(value) ? merged(isObject(before) ? before : {}, value, isObject(after) ? after : {}) : after;
+    if (kept === undefined || (isObject(kept) && Object.keys(kept).length === 0)) delete result[key];
+    else result[key] = kept;
+  }
+  return result;
 }
 
 /** Returns the client's file that exists, else the one to create. */

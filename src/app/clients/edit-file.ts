@@ -12,6 +12,9 @@ import type { ClientApp } from './clients.ts';
 /** Why a client's file cannot be edited. */
 export class NotEditable extends Error {}
 
+/** The byte-order mark, which some editors write. */
+const MARK = '\ufeff';
+
 type Layout = Pick<ClientApp, 'syntax' | 'container' | 'isList'>;
 
 /**
@@ -19,6 +22,7 @@ type Layout = Pick<ClientApp, 'syntax' | 'container' | 'isList'>;
  * Returns the same text if nothing changes. Throws NotEditable for invalid syntax.
  */
 export function withEntry(text: string, layout: Layout, name: string, entry: object | null): string {
+  if (text.startsWith(MARK)) return MARK + withEntry(text.slice(1), layout, name, entry);
   const now = entryIn(text, layout, name);
   if (entry === null ? now === undefined : JSON.stringify(now) === JSON.stringify(entry)) return text;
   if (layout.syntax === 'json') return jsonWith(text, [...layout.container, name], entry);
@@ -52,7 +56,8 @@ function listed(servers: unknown): readonly ({ readonly name?: unknown } | null)
   return Array.isArray(servers) ? servers : [];
 }
 
-function contentOf(text: string, syntax: Layout['syntax']): unknown {
+function contentOf(marked: string, syntax: Layout['syntax']): unknown {
+  const text = marked.startsWith(MARK) ? marked.slice(1) : marked;
   if (text.trim() === '') return {};
   if (syntax === 'yaml') return documentOf(text).toJS();
   try {
@@ -89,7 +94,7 @@ function jsonWith(text: string, path: readonly string[], entry: object | null): 
       return inserted(
         text,
         object,
-        `"${key}": ${written(nested(path.slice(depth + 1), entry), depth + 1)}`,
+        `${JSON.stringify(key)}: ${written(nested(path.slice(depth + 1), entry), depth + 1)}`,
         indent.repeat(depth),
         indent,
         eol,

@@ -1,7 +1,7 @@
 import type { GatewayFacts } from '../../control/schemas.ts';
 import type { ClientLinks } from '../../model/client-links.ts';
 import { LINKED_NAME } from '../../model/names.ts';
-import { type ClientApp, clientsHere, fileOf, isInstalled } from '../clients/clients.ts';
+import { type ClientApp, clientsHere, entryFor, fileOf, isInstalled } from '../clients/clients.ts';
 import { connectCommand, type KeyReference, keyReference, programCommand } from '../clients/connect.ts';
 import { withEntry } from '../clients/edit-file.ts';
 import type { Components } from '../components.ts';
@@ -18,7 +18,7 @@ export function clientLinks(
   const key = keyReference(state, env, agent);
   const placeholder = key === null ? null : placeholderOf(key);
   const bridge = [process.execPath, process.argv[1] ?? 'trunkline', 'stdio', ...files.slice(0, 1)];
-  const entry = (client: ClientApp) => client.entry({ name: LINKED_NAME, url, key: placeholder, bridge });
+  const entry = (client: ClientApp) => entryFor(client, { name: LINKED_NAME, url, key: placeholder, bridge });
   const program = programCommand(env);
   return {
     url,

@@ -104,7 +104,8 @@ function secretSteps({ aheadMs, refused }: Heartbeats): readonly DoctorStep[] {
   return found;
 }
 
-const CLOCKS = 'set the clocks of all machines by NTP: from a minute on nodes refuse each other';
+const CLOCKS =
+  'set the clocks of all machines by NTP, then restart the gateways that started with a wrong one: from a minute on nodes refuse each other';
 
 /** Returns the steps from the report of one node about all. */
 async function nodeSteps(ask: AskNode | null, { aheadMs }: Heartbeats): Promise<readonly DoctorStep[]> {

@@ -26,12 +26,13 @@ export function readFailure(bytes: Buffer): GatewayError {
     return new GatewayError('UNKNOWN', 'another node ended the call with an error that cannot be read', { cause });
   }
   const outcome = OUTCOMES.includes(json.outcome) ? json.outcome : 'UNKNOWN';
-  const { message, retryable, retryAfterMs, server, attempts, forCallers } = json;
+  const { message, retryable, retryAfterMs, server, state, attempts, forCallers } = json;
   return new GatewayError(codeOf(json.code, outcome), message, {
     outcome,
     retryable: retryable === true,
     ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),
     ...(typeof server === 'string' ? { server } : {}),
+    ...(typeof state === 'string' ? { state } : {}),
     ...(typeof attempts === 'number' ? { attempts } : {}),
     ...(typeof forCallers === 'string' ? { forCallers } : {}),
   });

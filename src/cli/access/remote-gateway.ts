@@ -77,23 +77,41 @@ const UNTRUSTED = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]);
 
+/** What to do, by the listener that was not reached. */
+const REMEDIES = {
+  control: {
+    untrusted: 'name its CA with --ca <file>',
+    refused: 'check control.host and control.port of the gateway',
+    plain: 'is this the port of the control listener?',
+    certificate: 'a listener with control.tls.clientCa needs --cert and --key',
+    tls: 'a listener with control.tls needs https',
+  },
+  mcp: {
+    untrusted: 'set NODE_EXTRA_CA_CERTS to the file of its CA, for the clients too',
+    refused: 'check listen.host and listen.port of the gateway',
+    plain: 'write http://, or set tls in its configuration',
+    certificate: 'check tls of the gateway',
+    tls: 'a gateway with tls needs https',
+  },
+} as const;
+
 /** An error that says why the gateway at that address was not reached, and the remedy. */
-export function notReached(controlUrl: string, error: unknown): CommandError {
+export function notReached(url: string, error: unknown, listener: keyof typeof REMEDIES = 'control'): CommandError {
   const { code = '', message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-  const { hostname, protocol } = new URL(controlUrl);
+  const { hostname, protocol } = new URL(url);
+  const remedy = REMEDIES[listener];
   const why = (): string => {
-    if (UNTRUSTED.has(code)) return `its certificate is not trusted (${message}); name its CA with --ca <file>`;
+    if (UNTRUSTED.has(code)) return `its certificate is not trusted (${message}); ${remedy.untrusted}`;
     if (code === 'CERT_HAS_EXPIRED') return 'its certificate has expired; renew it at the gateway';
     if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
       return `its certificate is not for ${hostname}; use a name that it has`;
     if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `there is no host ${hostname}; check the name`;
-    if (code === 'ECONNREFUSED') return 'nothing listens there; check control.host and control.port of the gateway';
+    if (code === 'ECONNREFUSED') return `nothing listens there; ${remedy.refused}`;
     if (code.startsWith('ERR_SSL_') && /wrong version|packet length|http request/i.test(`${code} ${message}`))
-      return 'it does not speak TLS; is this the port of the control listener?';
-    if (code.startsWith('ERR_SSL_'))
-      return `TLS failed (${message}); a listener with control.tls.clientCa needs --cert and --key`;
-    if (protocol === 'http:') return `${message}; a listener with control.tls needs https`;
+      return `it does not speak TLS; ${remedy.plain}`;
+    if (code.startsWith('ERR_SSL_')) return `TLS failed (${message}); ${remedy.certificate}`;
+    if (protocol === 'http:') return `${message}; ${remedy.tls}`;
     return message;
   };
-  return new CommandError(EXIT.unreachable, `the gateway at ${controlUrl} was not reached: ${why()}`, { cause: error });
+  return new CommandError(EXIT.unreachable, `the gateway at ${url} was not reached: ${why()}`, { cause: error });
 }

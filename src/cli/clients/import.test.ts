@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -220,4 +220,30 @@ test('the gateway itself is left out while it does not run, at its own port and 
     'tl (Cursor): it is Trunkline itself',
     'tl (Gemini CLI): it is Trunkline itself',
   ]);
+});
+
+test('a named file that is missing or broken is an error, and the others are imported all the same', async (t) => {
+  const { run } = user(t, {
+    'project/good.json': { mcpServers: { good: { url: 'https://h.example/mcp' } } },
+    'project/broken.json': '{ "mcpServers":',
+    '.cursor/mcp.json': '{ "mcpServers":',
+  });
+  for (const file of ['typo.json', 'broken.json', '.']) assert.equal((await run(`import ${file} --yes`)).code, 1, file);
+  const { code, out } = await run('import typo.json good.json --yes --json');
+  assert.deepEqual([code, JSON.parse(out).added], [1, ['good']]);
+  // A broken file of a client is not what the user asked for.
+  assert.equal((await run('import --yes')).code, 0);
+});
+
+test('without a running gateway, import and secrets use the data.dir of the nearest file', async (t) => {
+  const { run, file, secrets } = user(t, {
+    'project/trunkline.json': { mcpServers: {}, data: { dir: './state' } },
+    'project/more.json': {
+      mcpServers: { s: { url: 'https://h.example/mcp', headers: { Authorization: 'Bearer ghp_abcdef1234567890' } } },
+    },
+  });
+  assert.equal((await run('import more.json --yes')).code, 0);
+  assert.equal(existsSync(file('project/state/truth.db')), true);
+  assert.deepEqual(await secrets(), ['s-authorization']);
+  assert.match((await run('remove s')).out, /removed/);
 });

@@ -65,6 +65,8 @@ interface ImportCandidates {
   readonly take: readonly ImportedServer[];
   /** Servers or files that are not taken, with the reason. */
   readonly left: readonly (readonly [string, string])[];
+  /** A file that the user named was not read. */
+  readonly unread: boolean;
 }
 
 /** `trunkline import`: adds the servers of all clients of this machine, each once; their secrets go to the secret store. */
@@ -92,7 +94,7 @@ export async function importServers(input: ImportInput): Promise<ExitCode> {
     left: [...left, ...failed].map(([name, reason]) => ({ name, reason })),
   };
   print(input, facts, () => done(added, failed));
-  return failed.length > 0 ? EXIT.usage : EXIT.ok;
+  return failed.length > 0 || found.unread ? EXIT.usage : EXIT.ok;
 }
 
 /** null if no client has a file. */
@@ -110,10 +112,12 @@ async function collect(input: ImportInput): Promise<ImportCandidates | null> {
   const byIdentity = new Map<string, ImportedServer>();
   const names = new Map<string, string>();
   const left: [string, string][] = [];
+  let unread = false;
   for (const { file, title } of sources) {
     const loaded = await loadConfig({ files: [file], cwd, env, keepsReferences: true });
     if (!loaded.ok) {
       left.push([file, loaded.problems.map(({ message, fix }) => `${message}; ${fix}`).join('; ')]);
+      unread ||= named.length > 0;
       continue;
     }
     const { inputs } = loaded;
@@ -137,13 +141,13 @@ async function collect(input: ImportInput): Promise<ImportCandidates | null> {
       byIdentity.set(key, { name, definition: withoutSecrets(name, definition, secrets), from, inputs, ask, secrets });
     }
   }
-  return { take: [...byIdentity.values()], left };
+  return { take: [...byIdentity.values()], left, unread };
 }
 
 /** The addresses of this gateway, and those that `link` wrote. */
 async function ownAddresses(input: CommandInput): Promise<readonly URL[]> {
   const running = await findRunning(input);
-  const own = running?.instance.mcpUrl ?? (await urlOfStopped(input, storedOptions(input), false));
+  const own = running?.instance.mcpUrl ?? (await urlOfStopped(input, await storedOptions(input), false));
   const links = linksOf(input);
   const linked = clientsHere(input.terminal.env).flatMap(({ id }) => links.get(id)?.entries ?? []);
   return [own, ...linked.map(({ url }) => url ?? own)].flatMap((text) => URL.parse(text) ?? []);

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -120,4 +123,92 @@ test('the entry of Goose has the name of the link, which Goose puts in front of 
   assert.match(text('goose'), /\n {2}tl:\n(?: {4}.*\n)* {4}name: tl\n/);
   await run('link goose --name work --yes');
   assert.match(text('goose'), /\n {2}work:\n(?: {4}.*\n)* {4}name: work\n/);
+});
+
+test('a second link changes the address and the key alone: what client and user put into the entry stays', async (t) => {
+  const { run, text, port, fileOf } = user(t, { ...BEFORE, copilot: '{}', continue: 'name: mine\n' });
+  const clients = ['cursor', 'codex', 'goose', 'copilot', 'continue'];
+  const change = (client: string, from: string, to: string): void => {
+    assert.ok(text(client).includes(from), text(client));
+    writeFileSync(fileOf(client), text(client).replace(from, to));
+  };
+  port(4999);
+  await run(`link ${clients.join(' ')} --key key-of-ada-0123456789 --yes`);
+  change('cursor', '"headers": {', '"autoApprove": ["a__b"], "headers": { "X-Team": "t",');
+  change(
+    'codex',
+    '[mcp_servers.tl.http',
+    'tool_timeout_sec = 600\n\n[mcp_servers.tl.tools.b]\nmode = "auto"\n\n[mcp_servers.tl.http',
+  );
+  change('goose', 'timeout: 300', 'timeout: 600');
+  change('goose', 'tl:\n    enabled: true', 'tl:\n    enabled: false');
+  change('copilot', '"*"', '"a__b"');
+  change('continue', 'type:', 'connectionTimeout: 9\n    type:');
+  const before = clients.map(text);
+  assert.doesNotMatch(await run(`link ${clients.join(' ')} --key key-of-ada-0123456789 --yes`), / linked /);
+  assert.deepEqual(clients.map(text), before);
+  port(4998);
+  await run(`link ${clients.join(' ')} --yes`);
+  for (const client of clients) {
+    assert.match(text(client), /127\.0\.0\.1:4998/, client);
+    assert.doesNotMatch(text(client), /4999|key-of-ada/, client);
+  }
+  assert.match(text('cursor'), /"autoApprove": \[\s*"a__b"\s*\],\s*"headers": \{\s*"X-Team": "t"\s*\}/);
+  assert.match(text('codex'), /tool_timeout_sec = 600[\s\S]*\[mcp_servers\.tl\.tools\.b\]\nmode = "auto"/);
+  assert.doesNotMatch(text('codex'), /http_headers/);
+  assert.match(text('goose'), /enabled: false[\s\S]*timeout: 600/);
+  assert.match(text('copilot'), /"tools": \[\s*"a__b"\s*\]/);
+  assert.match(text('continue'), /connectionTimeout: 9/);
+  assert.doesNotMatch(text('continue'), /requestOptions/);
+  for (const client of clients) assert.match(await run(`unlink ${client} --yes`), / unlinked /);
+  for (const client of clients) assert.doesNotMatch(text(client), /4998/, client);
+});
+
+test('an entry of that name that link did not write, or that the user replaced, is written anew', async (t) => {
+  const other = '{ "mcpServers": { "tl": { "url": "https://other.example/mcp", "headers": { "X-Key": "k" } } } }\n';
+  const { run, text, fileOf } = user(t, { cursor: other });
+  await run('link cursor --yes');
+  assert.doesNotMatch(text('cursor'), /X-Key/);
+  writeFileSync(fileOf('cursor'), '{ "mcpServers": { "tl": { "command": "x" } } }\n');
+  await run('link cursor --yes');
+  assert.doesNotMatch(text('cursor'), /command/);
+});
+
+test('a byte-order mark stays, and a file that is not UTF-8 is refused and stays as it is', async (t) => {
+  const { run, text, fileOf } = user(
+    t,
+    Object.fromEntries(Object.entries(BEFORE).map(([id, was]) => [id, `\ufeff${was}`])),
+  );
+  for (const client of Object.keys(BEFORE)) {
+    assert.match(await run(`link ${client} --yes`), / linked /);
+    assert.equal(text(client).startsWith('\ufeff') && !text(client).slice(1).includes('\ufeff'), true, client);
+    writeFileSync(fileOf(client), `${text(client)}\n`);
+    assert.match(await run(`unlink ${client} --yes`), / unlinked /);
+    assert.equal(text(client).trimEnd(), `\ufeff${BEFORE[client as keyof typeof BEFORE]}`.trimEnd());
+  }
+  const latin = Buffer.from('# caf\u00e9\n', 'latin1');
+  writeFileSync(fileOf('codex'), latin);
+  assert.match(await run('link codex --yes'), /failed .*not UTF-8/);
+  assert.match(await run('unlink codex --yes'), /failed .*not UTF-8/);
+  assert.deepEqual(readFileSync(fileOf('codex')), latin);
+});
+
+test('link to an address that is no MCP endpoint is refused, with the reason', async (t) => {
+  const { run, text } = user(t, { cursor: BEFORE.cursor });
+  let status = 404;
+  const server = createServer((_, response) => response.writeHead(status).end('the page says why'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const link = (): Promise<string> => run(`link cursor --yes --url http://127.0.0.1:${port}`);
+  assert.match(await link(), /there is no MCP endpoint at http:\S+; that of a gateway ends in \/mcp/);
+  status = 502;
+  assert.match(await link(), /answers with 502: the page says why/);
+  assert.match(
+    await run(`link cursor --yes --url http://127.0.0.1:${port} --key schl\u00fcssel-\u4e00`),
+    /no header can carry/,
+  );
+  const silent = await run('link cursor --yes --url http://127.0.0.1:99/mcp');
+  assert.match(silent, /was not reached: nothing listens there; check listen\.host and listen\.port/);
+  assert.equal(text('cursor'), BEFORE.cursor);
 });

@@ -2,7 +2,14 @@ import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { type ClientApp, clientsHere, fileOf, isInstalled, type LinkTarget } from '../../app/clients/clients.ts';
+import {
+  type ClientApp,
+  clientsHere,
+  entryFor,
+  fileOf,
+  isInstalled,
+  type LinkTarget,
+} from '../../app/clients/clients.ts';
 import { entryIn, NotEditable, namesIn, withEntry } from '../../app/clients/edit-file.ts';
 import { rememberPorts, usualPorts } from '../../app/gateway-folders.ts';
 import { authority } from '../../app/listener-settings.ts';
@@ -13,11 +20,12 @@ import { LINKED_NAME } from '../../model/names.ts';
 import { ControlClient } from '../access/control-client.ts';
 import { findRunning } from '../access/find-running.ts';
 import { folderOfLoad } from '../access/own-ports.ts';
+import { notReached } from '../access/remote-gateway.ts';
 import { readOnce } from '../check.ts';
 import { type CommandInput, confirm } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { storedOptions } from '../sources.ts';
-import { bytesOf, linksOf } from './links.ts';
+import { bytesOf, linksOf, textOf } from './links.ts';
 
 export interface LinkInput extends CommandInput {
   /** Ids of clients; empty with `all`. */
@@ -47,8 +55,10 @@ export async function link(input: LinkInput): Promise<ExitCode> {
     if (client.localOnly === true && input.url !== null)
       return ['failed', file, 'it starts local servers only, so that --url cannot be written for it'];
     const before = bytesOf(file);
-    const text = before?.toString() ?? '';
-    let after = withEntry(text, client, name, client.entry(endpoint));
+    const text = textOf(before);
+    const isLinked = links.get(client.id)?.entries.some((one) => one.name === name) === true;
+    const was = isLinked ? entryIn(text, client, name) : undefined;
+    let after = withEntry(text, client, name, entryFor(client, endpoint, was));
     if (replace)
       for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
     if (after === text) return ['nothing to change', file];
@@ -76,7 +86,7 @@ export async function unlink(input: LinkInput): Promise<ExitCode> {
     const names = known?.entries.map((one) => one.name) ?? [];
     const name = input.name ?? (names.length === 1 ? names[0]! : LINKED_NAME);
     if (links.restore(client.id, name)) return ['unlinked', file];
-    const text = bytesOf(file)?.toString() ?? '';
+    const text = textOf(bytesOf(file));
     if (entryIn(text, client, name) === undefined) {
       links.forget(client.id, name);
       const others = names.filter((one) => one !== name).join(', ');
@@ -155,13 +165,14 @@ function reasonOf(cause: unknown): string {
 async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   const { flags, terminal } = input;
   const running = input.url === null ? await findRunning(input) : null;
-  const load = storedOptions(input);
+  const load = await storedOptions(input);
   const url = input.url ?? running?.instance.mcpUrl ?? (await urlOfStopped(input, load, true));
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) throw usage(`"${url}" is not an http or https URL`);
   const key = flags.key ?? null;
-  if (input.url !== null) await checkKey(url, key);
-  else if (running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
-  else await checkKey(url, key);
+  // The error of `fetch` would show the key.
+  if (/[^\u0021-\u007e]/.test(key ?? '')) throw usage('--key holds blanks or characters that no header can carry');
+  if (input.url === null && running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
+  else await checkEndpoint(url, key);
   const files = running?.instance.files ?? (load.files ?? []).map((file) => resolve(load.cwd, file));
   const dataDir = flags.dataDir === undefined ? [] : ['--data-dir', resolve(terminal.cwd, flags.dataDir)];
   const bridge = [process.execPath, resolve(process.argv[1]!), 'stdio', ...files.slice(0, 1), ...dataDir];
@@ -210,7 +221,8 @@ export async function urlOfStopped(input: CommandInput, load: LoadOptions, reser
   return `${tls === null ? 'http' : 'https'}://${authority(host, port)}/mcp`;
 }
 
-async function checkKey(url: string, key: string | null): Promise<void> {
+/** Throws if no MCP endpoint answers at the URL, or if it refuses the key. */
+async function checkEndpoint(url: string, key: string | null): Promise<void> {
   const authorization = key === null ? {} : { authorization: `Bearer ${key}` };
   const headers = {
     ...authorization,
@@ -219,9 +231,14 @@ async function checkKey(url: string, key: string | null): Promise<void> {
   };
   const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
   const answer = await fetch(url, { method: 'POST', headers, body }).catch((cause: Error) => {
-    throw new CommandError(EXIT.unreachable, `nothing answers at ${url}`, { cause });
+    throw notReached(url, cause, 'mcp');
   });
-  if (answer.status !== 401) return;
+  const { status } = answer;
+  if (status === 404 || status === 405)
+    throw usage(`there is no MCP endpoint at ${url}; that of a gateway ends in /mcp`);
+  if (status === 403 || status >= 500)
+    throw new CommandError(EXIT.unreachable, `${url} answers with ${status}: ${(await answer.text()).slice(0, 500)}`);
+  if (status !== 401) return;
   const what =
     key === null ? 'lets in agents with a key only: name one' : 'does not know this key: name the one of an agent';
   throw new CommandError(EXIT.authRequired, `the gateway at ${url} ${what}, with --key or TRUNKLINE_KEY`);

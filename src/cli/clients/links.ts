@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -11,7 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type ClientApp, clientsHere, isInstalled } from '../../app/clients/clients.ts';
-import { entryIn, withEntry } from '../../app/clients/edit-file.ts';
+import { entryIn, NotEditable, withEntry } from '../../app/clients/edit-file.ts';
 import { defaultDataDir } from '../../app/running.ts';
 import type { CommandInput } from '../command-input.ts';
 
@@ -122,6 +123,12 @@ function withoutEntries(bytes: Buffer | null, client: ClientApp, known: LinkReco
 /** null if the file does not exist. */
 export function bytesOf(file: string): Buffer | null {
   return existsSync(file) ? readFileSync(file) : null;
+}
+
+/** Throws NotEditable for bytes that are not UTF-8, which would not stay as they are. */
+export function textOf(bytes: Buffer | null): string {
+  if (bytes !== null && !isUtf8(bytes)) throw new NotEditable('it is not UTF-8');
+  return bytes?.toString() ?? '';
 }
 
 /** Replaces the file atomically and keeps its mode; a symbolic link stays one. */

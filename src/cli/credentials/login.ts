@@ -9,6 +9,9 @@ import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { connectionLine } from './connections.ts';
 import { type CredentialAccess, credentialAccess } from './credential-access.ts';
 
+/** As long as the gateway keeps a login, by the clock of this command. */
+const LOGIN_MS = 600_000;
+
 export interface LoginInput extends CommandInput {
   /** undefined if `finish` is given. */
   readonly server: string | undefined;
@@ -137,7 +140,7 @@ function redirected({ terminal }: LoginInput, listener: HttpServer, started: Sta
   });
   const late = new Promise<never>((_resolve, reject) => {
     const words = 'the login was not finished within ten minutes; begin it again: trunkline login <server>';
-    const timer = setTimeout(() => reject(new CommandError(EXIT.authRequired, words)), started.expiresAt - Date.now());
+    const timer = setTimeout(() => reject(new CommandError(EXIT.authRequired, words)), LOGIN_MS);
     over.signal.addEventListener('abort', () => clearTimeout(timer));
   });
   return Promise.race([browser, pasted, late]).finally(() => over.abort());

@@ -94,7 +94,7 @@ export async function secretAccess(input: CommandInput, nearest = true) {
   const { terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return { changes: ofRunning(new ControlClient(running)), close: async () => {} };
-  const load = storedOptions(input, nearest);
+  const load = await storedOptions(input, nearest);
   const logger = commandLogger(input);
   const opened = await openStoppedSecrets(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);

@@ -162,6 +162,8 @@ async function chosen(
   const chosen = given ?? defaults.map((value) => filled(value, values));
   if (chosen.length > 1 && !multiple) throw usage(`${name} takes one value`);
   if (required && given?.includes('')) throw usage(`${name} needs a value`);
+  // A reference to the stored secret.
+  if (isSecret) return chosen;
   if (type === 'number') for (const value of chosen) checkNumber(name, value, option);
   if (type !== 'directory' && type !== 'file') return chosen;
   return chosen.map((path) =>

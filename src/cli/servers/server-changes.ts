@@ -45,7 +45,7 @@ export async function serverChanges(input: CommandInput, nearest = true): Promis
   const { terminal } = input;
   const running = await findRunning({ ...input, serverCommand: [] });
   if (running !== null) return ofRunning(running, terminal.cwd);
-  const load = storedOptions(input, nearest);
+  const load = await storedOptions(input, nearest);
   const logger = commandLogger(input);
   const opened = await openStopped(load, logger);
   if (!opened.ok) throw cannotOpen(opened.problem, terminal.cwd);

@@ -64,7 +64,9 @@ export async function call(input: CallInput): Promise<ExitCode> {
     const json = argumentsJson ?? argumentsFromWords(words, parameterTypes(tool.definition));
     const text = await untilInterrupted(input, endMs, (options) => gateway.call(tool.server, tool.name, json, options));
     const answer = JSON.parse(text) as CallAnswer;
-    if (flags.json === true) terminal.out(`${text}\n`);
+    // What the server sent stays byte for byte.
+    if (flags.json === true)
+      terminal.out(`${JSON.stringify({ server: tool.server, tool: tool.name }).slice(0, -1)},${text.slice(1)}\n`);
     else if (answer.error !== undefined) terminal.err(`${failureText(answer.outcome, answer.error, tool)}\n`);
     else terminal.out(`${readable(answer.result)}\n`);
     return exitCode(answer);
@@ -191,6 +193,8 @@ async function find(wanted: string, gateway: GatewayAccess, endMs: number): Prom
   const [own] = tools.filter((tool) => tool.name === bare || tool.server === wanted);
   if (own?.server === wanted)
     throw usage(`"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
+  const [only, second] = tools.filter(({ name }) => name === wanted);
+  if (only !== undefined && second === undefined) return only;
   if (own !== undefined && suggest(wanted, names) === null)
     throw usage(`there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
@@ -210,7 +214,7 @@ function unlisted(status: ShownServer): CommandError {
   const why = reason === null && state !== 'suspended' ? `it is ${state}` : reasonText(status);
   if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
   if (UP.has(state)) return usage(`${name} has no tools`);
-  return new CommandError(EXIT.unreachable, `the server ${name} is not there: ${why}`);
+  return new CommandError(EXIT.unreachable, `the server ${name} cannot be called: ${why}`);
 }
 
 function parameterTypes(definition: string): ParameterTypes {

@@ -46,7 +46,8 @@ export function serverType(fields: FieldReader, quiet: boolean): ServerType | nu
   }
   const written = fields.first('type', 'transport');
   const wanted = isString(written?.node) ? written.node.text : null;
-  const type = wanted === null ? null : TYPES[wanted.toLowerCase().replaceAll(/[-_\s]/g, '')];
+  const plain = wanted?.toLowerCase().replaceAll(/[-_\s]/g, '') ?? null;
+  const type = plain === null ? null : Object.hasOwn(TYPES, plain) ? TYPES[plain] : undefined;
   if (type === undefined) {
     if (BUILTIN.has(wanted!.toLowerCase().replaceAll(/[-_]/g, '')) && client.isSettings) {
       return { type: 'none', why: 'is built into its client' };

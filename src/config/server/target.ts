@@ -29,6 +29,11 @@ export function targetOf(
     const fix = 'write http:// or https:// before it';
     return { complaint: `${first} is no command and lacks its scheme`, fix, at: 0 };
   }
+  const [variable] = /^[A-Za-z_]\w*(?==)/.exec(first) ?? [];
+  if (variable !== undefined) {
+    const fix = `write -e ${variable}=… before the command`;
+    return { complaint: `${variable} is a variable, no command`, fix, at: 0 };
+  }
   if (first.startsWith('-')) {
     return { complaint: `${first} is no command`, fix: 'begin with the command, or with an address', at: 0 };
   }

@@ -32,7 +32,7 @@ export function readAgents(
     if (key === null) continue;
     const owner = owners.get(key);
     if (key.length < MIN_KEY_LENGTH) {
-      const message = `${path}.key has ${key.length} characters; ${MIN_KEY_LENGTH} are the least`;
+      const message = `${path}.key has ${key.length} characters; it needs at least ${MIN_KEY_LENGTH}`;
       problems.error('TL1501', source, node.span, message);
     } else if (/[^\u0021-\u007e]/.test(key)) {
       problems.error('TL1303', source, node.span, `${path}.key holds blanks or characters that no header can carry`);

@@ -127,7 +127,7 @@ class ClusterReader {
       const bytes = Buffer.byteLength(text);
       const key = at === 0 ? 'secret' : 'previousSecret';
       if (bytes >= SHORTEST_SECRET_BYTES) continue;
-      this.#error('TL1701', key, `cluster.${key} has ${bytes} bytes; ${SHORTEST_SECRET_BYTES} are the least`);
+      this.#error('TL1701', key, `cluster.${key} has ${bytes} bytes; it needs at least ${SHORTEST_SECRET_BYTES}`);
     }
     return texts.map((text) => new Secret(text));
   }

@@ -191,6 +191,25 @@ test('at the end of the input, and when it drains, a bridge completes listens an
   }
 });
 
+test('a bridge that drains after the end of its input ends its session once', async () => {
+  const [real, pipes] = [openHttpClient(`http://127.0.0.1:${rig.listener.port}`), new LinePipes()];
+  let ended = 0;
+  const client: HttpClientPort = {
+    request: (sent, answer) => {
+      if (sent.method === 'DELETE') ended++;
+      return real.request(sent, answer);
+    },
+    close: () => real.close(),
+  };
+  const handler = new StdioBridge(pipes, { ...DEPS, client, headers: ['Authorization', 'Bearer key-of-ada'] });
+  await pipes.send(INIT).message();
+  pipes.ends.write.end();
+  await new Promise((resolve) => setImmediate(resolve));
+  handler.drain();
+  await handler.closed;
+  assert.equal(ended, 1);
+});
+
 test('a call that hangs holds the bridge for 30 s after the end of the input', async () => {
   const after: Clock['after'] = (ms, task) => systemClock.after(ms === 30_000 ? 20 : ms, task);
   const { pipes, handler } = bridge(rig.listener.port, 5_000, 'key-of-ada', { ...systemClock, after });

@@ -66,6 +66,7 @@ export class StdioBridge {
   #reopening: Promise<boolean> | null = null;
   #stopListening: () => void = () => {};
   #draining = false;
+  #finishing = false;
   #ended = false;
   #resolveClosed!: () => void;
 
@@ -112,6 +113,8 @@ export class StdioBridge {
 
   /** No input follows: listens are completed, calls in flight are still answered for 30 s, then the session is ended. */
   async #finish(): Promise<void> {
+    if (this.#finishing) return;
+    this.#finishing = true;
     this.#deps.clock.after(DRAIN_TIMEOUT_MS, () => this.close());
     for (const answer of this.#running.keys()) {
       if (!answer.listens) continue;

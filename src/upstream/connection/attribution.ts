@@ -48,6 +48,7 @@ export class Attribution {
   /** The call was cancelled and may still run. */
   withdrawn(id: number): void {
     this.#withdrawn.set(id, this.#clock.now());
+    this.#forgetOld();
   }
 
   /** The server has ended the cancelled call: it answered anyway, or has read the cancellation. */
@@ -87,9 +88,17 @@ export class Attribution {
   }
 
   #someWithdrawn(): boolean {
-    const before = this.#clock.now() - WITHDRAWN_MS;
-    for (const [id, at] of this.#withdrawn) if (at < before) this.#withdrawn.delete(id);
+    this.#forgetOld();
     return this.#withdrawn.size > 0;
+  }
+
+  /** They are in the order of their times. */
+  #forgetOld(): void {
+    const before = this.#clock.now() - WITHDRAWN_MS;
+    for (const [id, at] of this.#withdrawn) {
+      if (at >= before) return;
+      this.#withdrawn.delete(id);
+    }
   }
 
   #newest(): PendingRequest | null {

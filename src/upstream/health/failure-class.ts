@@ -1,4 +1,5 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
+import { bearerParameters } from '../../model/bearer-parameters.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
 import { causes } from '../../model/thrown.ts';
@@ -63,24 +64,13 @@ function isDefect(error: Error): boolean {
   return mistake && !('code' in error);
 }
 
-/** Longer headers are not parsed. */
-const MAX_LENGTH = 8192;
-const PARAMETER = /([A-Za-z0-9_-]{1,64})=(?:"((?:[^"\\]|\\.){0,4096})"|([^\s",]{1,4096}))/g;
-
 /** The challenge of the 401 among the causes of the error (RFC 9110 §11.6.1, RFC 9728 §5.1). */
 export function challengeOf(error: GatewayError): AuthChallenge {
-  const header = headerOf(error);
-  const parameters = new Map<string, string>();
-  if (header !== null && header.length <= MAX_LENGTH) {
-    for (const [, name, quoted, bare] of header.matchAll(PARAMETER)) {
-      const value = quoted === undefined ? bare! : quoted.replace(/\\(.)/g, '$1');
-      parameters.set(name!.toLowerCase(), value);
-    }
-  }
+  const parameters = bearerParameters(headerOf(error));
   const issuer = parameters.get('issuer') ?? parameters.get('authorization_uri') ?? null;
   return {
     resourceMetadata: parameters.get('resource_metadata') ?? null,
-    scope: parameters.get('scope') ?? null,
+    scope: parameters.get('scope') || null,
     issuer,
   };
 }

@@ -186,6 +186,28 @@ test('an idle warm connection makes room for a session, a busy connection never 
   assert.equal(failureOf(await bench.whenLate(bench.call('a', toolCall(clientOf('two'))))).code, 'OVERLOADED');
 });
 
+test('a start that is cancelled in the start queue takes no place, and ends no idle process for one', async () => {
+  // One of five places in the queue is for calls.
+  const bench = new UpstreamBench({ maxProcesses: 5 });
+  const idle = statefulScript();
+  await bench.run([serverOf('idle'), idle]);
+  answerText(await bench.call('idle', toolCall(clientOf('one'))));
+  const starting = ['a', 'b', 'c', 'd'];
+  for (const name of [...starting, 'queued']) {
+    const script = statefulScript();
+    script.handlers['initialize'] = () => SILENCE;
+    bench.scripts.set(name, script);
+  }
+  const serve = (...names: readonly string[]) =>
+    void bench.set.apply(new Map(['idle', ...names].map((name) => [name, serverOf(name, { start: 'eager' })])));
+  serve(...starting, 'queued');
+  await settled();
+  assert.deepEqual([bench.scripts.get('d')!.links.length, bench.scripts.get('queued')!.links.length], [1, 0]);
+  serve(...starting);
+  await settled();
+  assert.equal(idle.live.length, 1);
+});
+
 test('the end of a client session closes its own connections, also those being opened', async () => {
   const bench = new UpstreamBench();
   const script = statefulScript();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { stillRandom } from '../../../test/support/still-random.ts';
 import { GatewayError, NoLease } from '../../model/gateway-error.ts';
-import { restartDelayMs } from './start-backoff.ts';
+import { restartDelayMs, stateError } from './start-backoff.ts';
 import { Supervisor } from './supervisor.ts';
 
 test('fault:F01 a local process waits 1 s, 2 s, then 30 s doubling to 30 min', () => {
@@ -20,6 +20,14 @@ test('jitter shortens a delay by at most a fifth', () => {
   for (const unit of [0, 0.25, 0.5, 0.999]) {
     const delay = restartDelayMs(3, true, unit);
     assert.ok(delay <= 30_000 && delay >= 24_000);
+  }
+});
+
+test('the error of a call to a server that is not up has its state, which is no matter once the call may have run', () => {
+  for (const state of ['failed', 'unreachable', 'auth_required', 'misconfigured', 'suspended'] as const) {
+    const error = stateError('a', state, null, 5);
+    assert.equal(error.data.state, state);
+    assert.equal(error.begun().data.state, undefined);
   }
 });
 

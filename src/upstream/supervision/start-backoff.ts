@@ -36,10 +36,10 @@ export function stateError(
   advice = loginAdvice(server),
 ): GatewayError {
   const notSent = (text: string, more: { readonly retryable?: false; readonly retryAfterMs?: number }) =>
-    new GatewayError('NOT_SENT', `${server} is ${text}`, { server, ...more, cause: error ?? undefined });
+    new GatewayError('NOT_SENT', `${server} is ${text}`, { server, state, ...more, cause: error ?? undefined });
   switch (state) {
     case 'auth_required':
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${advice}`, { server });
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${advice}`, { server, state });
     case 'misconfigured':
       return notSent(`misconfigured: ${error?.message}`, { retryable: false });
     case 'defect':
@@ -48,7 +48,7 @@ export function stateError(
     case 'stopped':
     case 'disconnected':
     case 'stopping':
-      return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
+      return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, state, retryable: false });
     default:
       if (state === 'failed' && error?.code === 'OVERLOADED') return error;
       return notSent(`${state}${error === null ? '' : `: ${error.message}`}`, { retryAfterMs: afterMs });
