@@ -1,3 +1,4 @@
+import { isWildcardAddress } from '../http/address.ts';
 import type { ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 
@@ -35,6 +36,6 @@ export function controlSettings(state: DesiredState): {
 
 /** Returns host and port of a listener for URLs that programs on this machine use. */
 export function authority(host: string, port: number): string {
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  const name = isWildcardAddress(host) ? '127.0.0.1' : host;
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

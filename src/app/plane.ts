@@ -6,6 +6,7 @@ import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import { McpRegistry, namedRegistry, OFFICIAL_REGISTRY } from '../mcp-registry/mcp-registry.ts';
 import type { SecretChanges } from '../model/credential-ports.ts';
 import { serverEndpoint } from '../model/exchange.ts';
+import { portOf } from '../model/host-address.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { SessionRecords } from '../model/ports.ts';
 import { OfferedServers } from '../registry/offered-servers.ts';
@@ -65,8 +66,8 @@ export function controlPlane(
       secrets: components.secrets.values,
       folder: components.options.load.cwd,
       address() {
-        const { hostname: host, port, protocol } = new URL(app.facts().mcpUrl);
-        return { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
+        const url = new URL(app.facts().mcpUrl);
+        return { host: url.hostname, port: portOf(url) };
       },
       desired: components.registry,
       runTime: components.runTime,

@@ -162,7 +162,7 @@ export class SignedBus implements Bus {
       else if (entries.end === 'serving') this.#incoming.take(entries, from, entries);
       else this.#incoming.onRequest(entries, from);
     }
-    if (!entries.isComplete) this.#refuse(message.subject, 'it is cut otherwise than it says');
+    if (!entries.isComplete) this.#refuse(message.subject, 'the lengths of its entries do not add up');
   }
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {

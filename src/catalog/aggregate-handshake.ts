@@ -1,7 +1,8 @@
+import { isObject } from '../model/json-object.ts';
 import type { Era } from '../model/message.ts';
 import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks.ts';
 import type { Catalog } from './catalog.ts';
-import { type Declared, isObject } from './catalog-member.ts';
+import type { Declared } from './catalog-member.ts';
 
 /** What the aggregate declares in its handshake. */
 interface AggregateHandshake {

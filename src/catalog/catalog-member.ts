@@ -1,3 +1,4 @@
+import { isObject, parseObject } from '../model/json-object.ts';
 import type { ToolFilter } from '../model/server.ts';
 import type { HandshakeResult, ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { isClientRequest } from '../protocol/methods.ts';
@@ -54,14 +55,6 @@ function parseDeclared(handshake: HandshakeResult): Declared {
   };
 }
 
-export function parseObject(json: string): Record<string, unknown> | null {
-  try {
-    return objectOf(JSON.parse(json));
-  } catch {
-    return null;
-  }
-}
-
 /** Whether the operator's filter allows the tool. */
 export function filterAllows(filter: ToolFilter, tool: string): boolean {
   return (filter.include === null || filter.include.has(tool)) && !filter.exclude.has(tool);
@@ -74,10 +67,6 @@ export function filtersAny({ include, exclude }: ToolFilter): boolean {
 
 function objectOf(value: unknown): Record<string, unknown> | null {
   return isObject(value) ? value : null;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const UI = 'io.modelcontextprotocol/ui';

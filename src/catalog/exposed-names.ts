@@ -52,7 +52,7 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
       return;
     }
     seen.add(identity);
-    const full = item.server + TOOL_NAME_DELIMITER + item.name;
+    const full = prefixTool(item.server, item.name);
     const plain = fit(item.server, mapName(item.name), full);
     candidates.push({ at, item, plain, folded: fold(plain), exact: plain === full });
   });
@@ -74,7 +74,7 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
   // A hashed name that still collides, with another hashed name or with a plain one, is not offered.
   const alike = Map.groupBy(contested, ({ hashed }) => fold(hashed));
   for (const { candidate, hashed, met } of contested) {
-    const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
+    const rival = `'${prefixTool(met.server, met.name)}'`;
     const clear = !taken.has(fold(hashed)) && alike.get(fold(hashed))!.length === 1;
     const reason = clear ? `would read the same as ${rival} to some clients` : `cannot be distinguished from ${rival}`;
     notices.push({ ...candidate.item, exposed: clear ? hashed : null, reason });
@@ -100,10 +100,10 @@ function mapName(name: string): string {
 
 function fit(server: string, name: string, full: string): string {
   const mapped = mapServer(server);
-  const plain = mapped + TOOL_NAME_DELIMITER + name;
+  const plain = prefixTool(mapped, name);
   if (plain.length <= EXPOSED_NAME_AIM) return plain;
   const head = mapped.length > SERVER_SHARE ? shortServer(mapped, server) : mapped;
-  return cut(head + TOOL_NAME_DELIMITER + name, full);
+  return cut(prefixTool(head, name), full);
 }
 
 /** The beginning of the name and a hash of the server's own name, so that its tools stay next to each other. */
@@ -112,7 +112,7 @@ function shortServer(mapped: string, server: string): string {
 }
 
 function withHash(plain: string, item: NamedCapability): string {
-  return cut(plain, item.server + TOOL_NAME_DELIMITER + item.name);
+  return cut(plain, prefixTool(item.server, item.name));
 }
 
 /** The beginning of the name and a hash of the full name, together at most `EXPOSED_NAME_AIM` characters. */

@@ -1,7 +1,7 @@
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import type { Capability } from '../model/server-catalog.ts';
 import type { ExposedItem } from './exposed-items.ts';
-import { exposeNames, type NameNotice, withoutBridgePrefix } from './exposed-names.ts';
+import { exposeNames, type NameNotice, prefixTool, withoutBridgePrefix } from './exposed-names.ts';
 
 export interface TableEntry {
   readonly server: string;
@@ -32,7 +32,7 @@ export class NameTable {
     });
     for (const target of this.targets) {
       this.#exposed.set(target.exposed, target);
-      this.#byName.set(target.server + TOOL_NAME_DELIMITER + target.item.key, target);
+      this.#byName.set(prefixTool(target.server, target.item.key), target);
     }
     const bare = this.targets.filter(({ item }) => !item.key.includes(TOOL_NAME_DELIMITER));
     this.#bare = Map.groupBy(bare, ({ item }) => item.key);

@@ -353,7 +353,7 @@ export class ClusterCalls {
       instance = owning;
       epoch = theirs!.epoch;
     } else if (theirs !== null && place.here && !this.#parts.servers.yields(place, key!, exchange.client)) {
-      return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
+      return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, but its lease has not expired`);
     } else {
       const known = key === null ? null : this.#instances.known(place, key);
       // The chosen instance takes over the key if its owner is dead.

@@ -33,7 +33,7 @@ test('each call of one exchange has its own time to find a node that serves it, 
     const { searchStartedAt: startedAt } = exchange;
     await nodes.pass(7_000);
     b.cut();
-    // It is gone, and its lease not over yet.
+    // It is gone, but its lease has not expired.
     await nodes.pass(1_800);
     const called = nodes.clock.now();
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');

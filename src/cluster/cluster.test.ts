@@ -219,12 +219,12 @@ test('check:H5 a call looks for its node no longer than its own time', () =>
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
     b.cut();
-    // It is known to be gone, and its lease is not over yet.
+    // It is known to be gone, but its lease has not expired.
     await nodes.pass(1_700);
     const calledAt = nodes.clock.now();
     const outcome = await nodes.until(call(a, 'memory', new TestExchange('one')));
     assert.equal(wordOf(outcome), 'NOT_SENT');
-    assert.match(textOf(outcome), /its lease not over yet/);
+    assert.match(textOf(outcome), /but its lease has not expired/);
     assert.ok(nodes.clock.now() - calledAt <= 500, `${nodes.clock.now() - calledAt} ms`);
   }));
 

@@ -4,7 +4,7 @@ import type { ClusterDeps } from './cluster-deps.ts';
 
 /** Long, because nodes with the other secret may still write; the node restarted last finds the remaining records. */
 const LOOK_MS = 600_000;
-const AGAIN_MS = 10_000;
+const RETRY_MS = 10_000;
 const MAX_READS = 32;
 
 interface ResealingDeps extends Pick<ClusterDeps, 'sealing' | 'clock' | 'logger'> {
@@ -47,7 +47,7 @@ export class Resealing {
     } catch (error) {
       logger.debug('records_not_sealed_anew', { bucket: name, error: String(error) });
     }
-    if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
+    if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : RETRY_MS, () => void this.#look());
   }
 
   /** `left`: number of records that another node changed in the meantime. */

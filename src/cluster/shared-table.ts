@@ -5,8 +5,8 @@ import { type FirstNodeDeps, purgeTombstonesPeriodically, TOMBSTONE_RETENTION_MS
 import type { ClusterDeps } from './cluster-deps.ts';
 import type { TableOwner, TableSettings } from './table-owner.ts';
 
-const AGAIN_MS = 1_000;
-const LAST_AGAIN_MS = 100;
+const RETRY_MS = 1_000;
+const LAST_RETRY_MS = 100;
 /** Waits of `close` for pending writes, three seconds in all: the store may just be recovering. */
 const LAST_LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
 const MAX_AT_ONCE = 64;
@@ -66,8 +66,8 @@ export class SharedTable {
   readonly #stopForgetting: () => void;
   /** A write failed, and the retry is pending. */
   #paused = false;
-  #stopAgain: (() => void) | null = null;
-  #againMs = AGAIN_MS;
+  #stopRetry: (() => void) | null = null;
+  #retryMs = RETRY_MS;
   #closed = false;
 
   constructor(deps: Deps, settings: TableSettings, owner: TableOwner) {
@@ -125,8 +125,8 @@ export class SharedTable {
 
   /** Waits up to three seconds for pending writes: only this node may know them. */
   async close(): Promise<void> {
-    this.#againMs = LAST_AGAIN_MS;
-    this.#again();
+    this.#retryMs = LAST_RETRY_MS;
+    this.#retry();
     for (const waitMs of LAST_LOOKS_MS) {
       if (this.unwritten + this.#missing.size + this.#failing.size + this.#restoring === 0) break;
       await pause(this.#deps.clock, waitMs);
@@ -134,7 +134,7 @@ export class SharedTable {
     this.#closed = true;
     this.#stopForgetting();
     this.#stopFollowing();
-    this.#stopAgain?.();
+    this.#stopRetry?.();
   }
 
   async #follow(): Promise<void> {
@@ -159,7 +159,7 @@ export class SharedTable {
     } catch (error) {
       if (this.#closed) return;
       logger.debug('records_not_followed', { bucket, error: String(error) });
-      this.#stopFollowing = clock.after(AGAIN_MS, () => void this.#follow());
+      this.#stopFollowing = clock.after(RETRY_MS, () => void this.#follow());
     }
   }
 
@@ -353,7 +353,7 @@ export class SharedTable {
       if (this.#isTooLarge(error)) this.#failed(error);
       else if (concerns()) {
         this.#failing.add(key);
-        this.#againLater();
+        this.#retryLater();
       }
     }
     this.#restoring--;
@@ -375,7 +375,7 @@ export class SharedTable {
     else if (!this.#closed) {
       logger.debug('record_not_written', { bucket, error: String(error) });
       this.#paused = true;
-      this.#againLater();
+      this.#retryLater();
     }
   }
 
@@ -384,13 +384,13 @@ export class SharedTable {
     return error instanceof GatewayError && error.code === 'TOO_LARGE';
   }
 
-  #againLater(): void {
-    this.#stopAgain ??= this.#deps.clock.after(this.#againMs, () => this.#again());
+  #retryLater(): void {
+    this.#stopRetry ??= this.#deps.clock.after(this.#retryMs, () => this.#retry());
   }
 
-  #again(): void {
-    this.#stopAgain?.();
-    this.#stopAgain = null;
+  #retry(): void {
+    this.#stopRetry?.();
+    this.#stopRetry = null;
     this.#paused = false;
     for (const key of this.#failing) this.#missing.add(key);
     this.#failing.clear();

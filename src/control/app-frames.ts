@@ -17,9 +17,9 @@ interface AppDocument {
   readonly policy: string;
 }
 
-/** A console loads a document at once. Documents are dropped after KEPT_MS, and the oldest ones above KEPT. */
-const KEPT_MS = 60_000;
-const KEPT = 4;
+/** A console loads a document at once. Documents are dropped after DOCUMENT_TTL_MS, and the oldest ones above MAX_DOCUMENTS. */
+const DOCUMENT_TTL_MS = 60_000;
+const MAX_DOCUMENTS = 4;
 /** Apps contain all their code: the official PDF viewer has 4.2 MiB. */
 export const MOST_APP_BYTES = 8 * 1_024 * 1_024;
 const ORIGIN = /^(?:https?|wss?):\/\/(\*\.)?([A-Za-z0-9.-]+)(?::\d{1,5})?$/;
@@ -41,10 +41,10 @@ export class AppFrames {
     const name = randomBytes(16).toString('base64url');
     this.#documents.set(name, { html: Buffer.from(html), policy: policyOf(sources) });
     for (const [oldest] of this.#documents) {
-      if (this.#documents.size <= KEPT) break;
+      if (this.#documents.size <= MAX_DOCUMENTS) break;
       this.#documents.delete(oldest);
     }
-    this.#clock.after(KEPT_MS, () => this.#documents.delete(name));
+    this.#clock.after(DOCUMENT_TTL_MS, () => this.#documents.delete(name));
     return `app-frames/${name}`;
   }
 

@@ -64,7 +64,7 @@ export const CALL_OPERATIONS: readonly ApiOperation[] = [
     method: 'GET',
     path: '/api/v1/live',
     summary:
-      'What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists.',
+      'What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second the rates of each server, and the log where it is asked for. It begins with `hello`; what came before is in the lists.',
     query: {
       filter: FILTER,
       logs: { description: 'Also the log of this server; of all with `*`.' },

@@ -24,7 +24,8 @@ export const CLUSTER_OPERATIONS: readonly ApiOperation[] = [
     id: 'drainNode',
     method: 'POST',
     path: '/api/v1/nodes/{name}/drain',
-    summary: 'Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does.',
+    summary:
+      'Drains a node: it accepts nothing new, finishes its work, hands over what it owns, and exits, as SIGTERM does.',
     schema: schemas.DRAINING,
     errors: { 404: `There is no node of that name. ${ALONE}`, 503: 'The node does not answer.' },
     async run({ name }, { cluster }) {

@@ -5,7 +5,7 @@ import { digestOf } from './bearer.ts';
 
 const CODE_MS = 10 * 60_000;
 const IDLE_MS = 12 * 60 * 60_000;
-const LONGEST_MS = 7 * 24 * 60 * 60_000;
+const MAX_SESSION_MS = 7 * 24 * 60 * 60_000;
 const MAX_CODES = 16;
 const MAX_SESSIONS = 64;
 
@@ -102,7 +102,7 @@ export class ConsoleLogins {
 
   #isOver({ openedAt, seenAt }: ConsoleSession): boolean {
     const now = this.#clock.wall();
-    return now - seenAt > IDLE_MS || now - openedAt > LONGEST_MS;
+    return now - seenAt > IDLE_MS || now - openedAt > MAX_SESSION_MS;
   }
 
   #keyIn(header = ''): string | null {

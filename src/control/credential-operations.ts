@@ -19,7 +19,7 @@ import { REMOVED } from './schemas.ts';
 
 const WAIT_MS = 60_000;
 const REFUSED = {
-  409: 'The server takes no login of this principal: the message says why.',
+  409: 'This principal cannot sign in at the server: the message says why.',
   422: 'The login cannot go on; the message says why and what to do.',
   503: 'The server, its authorization server or the run-time store does not answer.',
 };

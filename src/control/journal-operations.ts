@@ -29,7 +29,7 @@ export const JOURNAL_OPERATIONS: readonly ApiOperation[] = [
     id: 'streamEvents',
     method: 'GET',
     path: '/api/v1/events',
-    summary: 'What becomes of servers, as it happens and in order: states with their reasons, health, definitions.',
+    summary: 'Events of servers, in order: states with their reasons, health, definitions.',
     query: { ...OF_SERVER, after: AFTER },
     streams: true,
     schema: schemas.EVENT,

@@ -29,17 +29,17 @@ export class JournalStream {
     this.#writer = writer;
     this.#reading = reading;
     this.#position = reading.from ?? 0;
-    this.#stop = reading.journal.onPush(() => this.#later());
+    this.#stop = reading.journal.onPush(() => this.#schedule());
     writer.onDrain = () => {
       this.#blocked = false;
-      this.#later();
+      this.#schedule();
     };
     writer.onClose = () => {
       this.#stop();
       ended();
     };
     if (reading.from === null) this.#gap('the cursor is malformed or from another run of the gateway');
-    this.#later();
+    this.#schedule();
   }
 
   close(): void {
@@ -48,7 +48,7 @@ export class JournalStream {
   }
 
   /** Sends the entries of one event-loop turn together. */
-  #later(): void {
+  #schedule(): void {
     if (this.#due || this.#blocked) return;
     this.#due = true;
     setImmediate(() => {

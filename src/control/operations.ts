@@ -73,7 +73,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'stopGateway',
     method: 'POST',
     path: '/api/v1/gateway/stop',
-    summary: 'Has this gateway take nothing new, finish its calls and end, as SIGTERM does.',
+    summary: 'Drains this gateway: it accepts nothing new, finishes its calls, and exits, as SIGTERM does.',
     query: { now: { description: '1: calls do not get the time to finish; 0 by default.', between: [0, 1] } },
     schema: schemas.STOPPING,
     errors: { 400: '`now` is neither 0 nor 1.', 409: 'A program has made this gateway, and ends it.' },
@@ -98,7 +98,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
     id: 'listInstances',
     method: 'GET',
     path: '/api/v1/instances',
-    summary: 'How each server does at each node that has it.',
+    summary: 'The status of each server at each node that has it.',
     query: OF_SERVER,
     schema: schemas.INSTANCES,
     merge: (answers, _request, absent) => ({
@@ -205,8 +205,8 @@ export const OPERATIONS: readonly ApiOperation[] = [
       if (refused !== null) return refused;
       const { name, query, body } = request;
       return {
-        steps(tell) {
-          const onProgress = (progress: object): void => tell(JSON.stringify({ progress }));
+        steps(write) {
+          const onProgress = (progress: object): void => write(JSON.stringify({ progress }));
           return plane.callTool(name, query.get('tool')!, body, { ...limits(request), onProgress });
         },
       };

@@ -1,5 +1,6 @@
 import type { AuthorizationServer, ResourceServer } from 'oauth4webapi';
 import { FetchFailed, type GuardedFetch } from '../http/client/guarded-fetch.ts';
+import { isObject } from '../model/json-object.ts';
 import { loginRefused } from './login-errors.ts';
 
 /** The authorization server of a server, and the parameters of its tokens. */
@@ -106,7 +107,7 @@ async function document(fetch: GuardedFetch, place: string): Promise<object | nu
     throw new FetchFailed(`${short(place)} answers ${response.status}; try again later`);
   if (!response.ok) return null;
   const value: unknown = await response.json().catch(() => null);
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+  return isObject(value) ? value : null;
 }
 
 /** The endpoints that 2025-03-26 prescribes for a server without metadata. */

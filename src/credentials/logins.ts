@@ -107,7 +107,7 @@ export class OAuthLogins implements Logins {
       throw new GatewayError('OVERLOADED', 'too many logins are under way; try again in ten minutes');
     this.#trace.begin(name);
     const fetch = this.#credentials.fetchFor(name, transport.url);
-    if (!this.#credentials.isChallenged(server)) await this.#requestChallenge(server, fetch);
+    if (!this.#credentials.isChallenged(server)) await this.#requestChallenge(server, transport.url, fetch);
     const authority = await this.#credentials.discover(server, fetch);
     const scopes = this.#credentials.wantedScopes(server, authority);
     const client = definedClient(auth) ?? (await this.#client(fetch, authority, redirectUri));
@@ -240,10 +240,8 @@ export class OAuthLogins implements Logins {
   }
 
   /** Gets a challenge from the server. The URL is the operator's own, so it may redirect and need not answer. */
-  async #requestChallenge(server: Server, fetch: GuardedFetch): Promise<void> {
-    const { transport } = server;
-    if (!('url' in transport)) return;
-    const response = await requestWithoutToken(fetch, transport.url).catch(() => null);
+  async #requestChallenge(server: Server, url: string, fetch: GuardedFetch): Promise<void> {
+    const response = await requestWithoutToken(fetch, url).catch(() => null);
     const challenge = response?.status === 401 ? response.headers.get('www-authenticate') : null;
     if (challenge !== null) this.#credentials.recordChallenge(server, challenge);
   }

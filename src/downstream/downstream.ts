@@ -27,7 +27,7 @@ import { DelayQueue } from './session/delay-queue.ts';
 import type { OtherNodes } from './session/other-nodes.ts';
 import { SessionIntake, type SessionRelay } from './session/session-intake.ts';
 import { SessionTable } from './session/session-table.ts';
-import { StandaloneStreams } from './session/standalone-streams.ts';
+import { noStream, StandaloneStreams } from './session/standalone-streams.ts';
 import { LegacySse } from './stateful/legacy-sse.ts';
 import { StatefulHandler } from './stateful/stateful-handler.ts';
 import { StatelessHandler } from './stateless/stateless-handler.ts';
@@ -220,9 +220,7 @@ export class Downstream implements ClientStreams {
 
   ask(sessionId: string, request: Message, server?: string): Promise<Message> {
     const channel = this.sessions.get(sessionId)?.channel;
-    if (channel === undefined || channel === null) {
-      return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
-    }
+    if (channel === undefined || channel === null) return Promise.reject(noStream());
     return channel.ask(request, server);
   }
 

@@ -33,7 +33,7 @@ export class Announcer {
   /** Recent changes that other nodes may not have yet, by server, oldest first. */
   readonly #recentChanges = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
   /** Servers whose recent changes are announced once more. */
-  readonly #again = new Set<string>();
+  readonly #repeated = new Set<string>();
   readonly #flushing: ThrottledTask;
   #disarm: (() => void) | null = null;
   /** When the last pending change arrived. */
@@ -74,7 +74,7 @@ export class Announcer {
   announceAgain(server: string): void {
     const changed = this.#recentChanges.get(server);
     if (changed === undefined || this.#deps.clock.now() - changed.at >= SPREAD_MS) return;
-    this.#again.add(server);
+    this.#repeated.add(server);
     this.#arm();
   }
 
@@ -159,14 +159,14 @@ export class Announcer {
         }
       }
     }
-    const again = [...this.#again];
-    this.#again.clear();
+    const repeated = [...this.#repeated];
+    this.#repeated.clear();
     const now = this.#deps.clock.now();
     this.#deps.listens.announce(changes, now, (listen) => {
       const methods = [...renewed]
         .flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)])
         .filter((method) => !this.#isRecent(listen.notified.get(method)));
-      return new Set([...methods, ...again.flatMap((server) => [...this.#latelyFor(server, listen)])]);
+      return new Set([...methods, ...repeated.flatMap((server) => [...this.#latelyFor(server, listen)])]);
     });
   }
 

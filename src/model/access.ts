@@ -60,7 +60,7 @@ export const ACCESS = named(
       'What callers without a known key get: nothing, or everything; without agents everything.',
     ),
     servers: list(OFFERED),
-    callers: described(list(CALLER), '`anonymous` is one of them where it is let in.'),
+    callers: described(list(CALLER), '`anonymous` is one of them if it is allowed.'),
   }),
 );
 export type AccessTable = Infer<typeof ACCESS>;

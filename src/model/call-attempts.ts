@@ -16,7 +16,7 @@ interface FailedAttempt extends Omit<CallAttempt, 'atMs' | 'ms'> {
 }
 
 /** More than most calls need; older attempts are dropped. */
-const KEPT = 6;
+const MAX_FAILED = 6;
 
 /** The attempts of a call before its last one. A call that needs one attempt has no such object. */
 export class CallAttempts {
@@ -46,7 +46,7 @@ export class CallAttempts {
     } else {
       const began = Math.max(from, this.since ?? 0);
       this.failed.push({ node, connection, pid: carrier?.pid ?? null, from: began, to, outcome, reason });
-      if (this.failed.length > KEPT) this.failed.shift();
+      if (this.failed.length > MAX_FAILED) this.failed.shift();
     }
     this.since = null;
   }
@@ -59,7 +59,7 @@ export class CallAttempts {
     const last = failed.pop();
     if (last === undefined) return;
     this.failed.push(...failed);
-    this.failed.splice(0, Math.max(0, this.failed.length - KEPT));
+    this.failed.splice(0, Math.max(0, this.failed.length - MAX_FAILED));
     this.count += failed.length;
     this.since = last.from;
     this.carrier = last.connection === null ? null : { label: last.connection, pid: last.pid };

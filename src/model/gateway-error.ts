@@ -74,6 +74,11 @@ export class GatewayError extends Error {
   }
 }
 
+/** The `requestState` is not the one that this gateway gave out for the request. */
+export function foreignState(): GatewayError {
+  return new GatewayError('INVALID_PARAMS', 'params.requestState was not issued by this gateway for this request');
+}
+
 /** The caller cancelled its call before any byte of it was sent to the server. */
 export function cancelledBeforeSend(server: string, reason: string): GatewayError {
   return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });

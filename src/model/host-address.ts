@@ -12,6 +12,11 @@ export function bareHost(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 
+export function portOf({ port, protocol }: URL): number {
+  if (port !== '') return Number(port);
+  return protocol === 'https:' ? 443 : 80;
+}
+
 /** An address or name to bind to or accept: no scheme, no port, no path. */
 export function isHost(host: string): boolean {
   const bare = bareHost(host);

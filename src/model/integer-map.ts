@@ -1,7 +1,7 @@
 /** Initial capacity; every capacity is a power of two. */
 const FEW = 4;
 /** Larger tables are released when they become empty. */
-const KEPT = 64;
+const MAX_IDLE_SLOTS = 64;
 
 /**
  * Open-addressing hash table with positive integer keys, for few entries that change thousands of times a second. A `Map`
@@ -57,7 +57,7 @@ export class IntegerMap<T> {
     }
     numbers[free] = 0;
     values[free] = undefined;
-    if (--this.#size === 0 && numbers.length > KEPT) this.clear();
+    if (--this.#size === 0 && numbers.length > MAX_IDLE_SLOTS) this.clear();
     return true;
   }
 

@@ -29,7 +29,7 @@ export const HEADROOM = 4096;
 const MAX_KEPT_EACH = 16 * 1024 * 1024 + STEP;
 const MAX_KEPT_BYTES = 4 * MAX_KEPT_EACH;
 /** Kept memory is freed after this long without use. */
-const KEPT_MS = 5_000;
+const IDLE_MS = 5_000;
 
 /** One pool per process, so that memory can be returned without knowing its lender. */
 const pooled = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
@@ -114,7 +114,7 @@ export function returnClaimed(view: Buffer): void {
   if (clearTimer === null) letHeapGrow(true);
   kept.push(moved);
   keptBytes += size;
-  if (clearTimer === null) clearTimer = setTimeout(clearPool, KEPT_MS).unref();
+  if (clearTimer === null) clearTimer = setTimeout(clearPool, IDLE_MS).unref();
   else clearTimer.refresh();
 }
 

@@ -1,9 +1,9 @@
 import type { Clock } from './clock.ts';
 
 /** The pause after a run is this many times as long as the run. */
-const PAUSE = 30;
+const REST_FACTOR = 30;
 /** Maximum pause. On a busy machine a run may take many times longer than its work. */
-const MOST_MS = 2_000;
+const MAX_PAUSE_MS = 2_000;
 
 /** Runs a task at once, or once for all requests after a pause of 30 times the previous run, at most 2 s. */
 export class ThrottledTask {
@@ -41,7 +41,7 @@ export class ThrottledTask {
     const startedAt = this.#clock.now();
     this.#task();
     const now = this.#clock.now();
-    this.#pauseEnd = now + Math.min(PAUSE * (now - startedAt), MOST_MS);
+    this.#pauseEnd = now + Math.min(REST_FACTOR * (now - startedAt), MAX_PAUSE_MS);
   }
 
   close(): void {

@@ -88,13 +88,13 @@ function shapes(era: Era): Readonly<Record<ListKind, ItemShape>> {
 }
 
 /** By the era of the server; the revisions of one era do not differ in what is checked here. */
-export const ITEM_SHAPES: Readonly<Record<Era, Readonly<Record<ListKind, ItemShape>>>> = {
+const ITEM_SHAPES: Readonly<Record<Era, Readonly<Record<ListKind, ItemShape>>>> = {
   stateful: shapes('stateful'),
   stateless: shapes('stateless'),
 };
 
 /** What is wrong with the value by its shape; empty for nothing. The value is valid JSON. */
-export function faultOfValue(bytes: Buffer, start: number, end: number, shape: Shape, path: string): string {
+function faultOfValue(bytes: Buffer, start: number, end: number, shape: Shape, path: string): string {
   const type = typeOf(bytes[start]!);
   if (!shape.types.includes(type as Type)) return `"${path}" is no ${shape.types.join(' or ')}`;
   if (type === 'number') {

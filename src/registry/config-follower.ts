@@ -39,7 +39,7 @@ export class ConfigFollower {
   #warnings: readonly ConfigProblem[];
   #refused: ReadonlyMap<string, string> = new Map();
   #running: Promise<Reload> | null = null;
-  #again: Promise<Reload> | null = null;
+  #next: Promise<Reload> | null = null;
   #closed = false;
 
   constructor(deps: FollowerDeps) {
@@ -85,11 +85,11 @@ export class ConfigFollower {
       });
       return this.#running;
     }
-    this.#again ??= this.#running.then(() => {
-      this.#again = null;
+    this.#next ??= this.#running.then(() => {
+      this.#next = null;
       return this.reload();
     });
-    return this.#again;
+    return this.#next;
   }
 
   /** As `reload`, but first waits until the files are accessible, possibly for ever: reading them would block the process. */

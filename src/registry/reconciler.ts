@@ -46,7 +46,7 @@ export class Reconciler {
     );
     for (const { name } of deps.sources) this.#unread.of(name).set(0);
     this.#repaired = deps.metrics
-      .counter('trunkline_servers_repaired_total', 'Servers found to run otherwise than desired, and put right.')
+      .counter('trunkline_servers_repaired_total', 'Servers that differed from the desired state and were repaired.')
       .of();
   }
 
@@ -57,7 +57,7 @@ export class Reconciler {
   }
 
   start(): void {
-    this.#later();
+    this.#schedule();
   }
 
   /** Runs once, now. A call during a run shares that run. Never rejects. */
@@ -73,9 +73,9 @@ export class Reconciler {
     this.#cancel();
   }
 
-  #later(): void {
+  #schedule(): void {
     if (this.#closed) return;
-    this.#cancel = this.#deps.clock.after(EVERY_MS, () => void this.run().then(() => this.#later()));
+    this.#cancel = this.#deps.clock.after(EVERY_MS, () => void this.run().then(() => this.#schedule()));
   }
 
   async #run(): Promise<void> {
@@ -90,7 +90,7 @@ export class Reconciler {
       const repaired = this.#deps.repair();
       if (repaired.length === 0) return;
       this.#repaired.add(repaired.length);
-      logger.warn('servers_repaired', { servers: repaired, reason: 'what ran was not what is desired' });
+      logger.warn('servers_repaired', { servers: repaired, reason: 'they differed from the desired state' });
     } catch (error) {
       logger.error('repair_failed', { error });
     }

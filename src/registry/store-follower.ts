@@ -7,7 +7,7 @@ import type { Logger } from '../telemetry/logger.ts';
 const EVERY_MS = 2_000;
 /** Reads after hints, which any node may send, are at least this far apart and take at most a twentieth of the time. */
 const APART_MS = 100;
-const PAUSE = 20;
+const REST_FACTOR = 20;
 
 interface StoreFollowerDeps {
   readonly runTimeStore: RunTimeStore;
@@ -42,14 +42,14 @@ export class StoreFollower {
   }
 
   start(): void {
-    this.#later(EVERY_MS);
+    this.#schedule(EVERY_MS);
   }
 
   /** Call when a node reports a change; only a hint, because the report may be false. */
   hint(): void {
     if (this.#hinted) return;
     this.#hinted = true;
-    if (!this.#looking) this.#later(this.#apartMs);
+    if (!this.#looking) this.#schedule(this.#apartMs);
   }
 
   close(): void {
@@ -57,7 +57,7 @@ export class StoreFollower {
     this.#cancel();
   }
 
-  #later(ms: number): void {
+  #schedule(ms: number): void {
     this.#cancel();
     if (!this.#closed) this.#cancel = this.#deps.clock.after(ms, () => void this.#pollAndReschedule());
   }
@@ -69,8 +69,8 @@ export class StoreFollower {
     this.#hinted = false;
     await this.#look();
     this.#looking = false;
-    this.#apartMs = Math.min(Math.max(APART_MS, PAUSE * (clock.now() - startedAt)), EVERY_MS);
-    this.#later(this.#hinted ? this.#apartMs : EVERY_MS);
+    this.#apartMs = Math.min(Math.max(APART_MS, REST_FACTOR * (clock.now() - startedAt)), EVERY_MS);
+    this.#schedule(this.#hinted ? this.#apartMs : EVERY_MS);
   }
 
   async #look(): Promise<void> {

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { messageOf } from '../model/thrown.ts';
+import { sqliteCode } from './sqlite-code.ts';
 
 /** What a running gateway publishes in its data folder for the commands and for a second gateway. */
 export interface Instance {
@@ -232,7 +233,7 @@ export class DataFolder {
   }
 
   #unusable(cause: unknown): FolderUnusable {
-    const code = codeOf(cause) === FULL ? 'ENOSPC' : ((cause as NodeJS.ErrnoException).code ?? '');
+    const code = sqliteCode(cause) === FULL ? 'ENOSPC' : ((cause as NodeJS.ErrnoException).code ?? '');
     if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause, code);
     const reason = messageOf(cause);
     const text = `the lock ${this.file('lock.db')} cannot be used: ${reason}`;
@@ -304,15 +305,10 @@ export class DataFolder {
 const FULL = 13;
 
 function isBusy(error: unknown): boolean {
-  return codeOf(error) === 5 || codeOf(error) === 6;
+  return sqliteCode(error) === 5 || sqliteCode(error) === 6;
 }
 
 /** SQLITE_CORRUPT, SQLITE_NOTADB */
 function isDamaged(error: unknown): boolean {
-  return codeOf(error) === 11 || codeOf(error) === 26;
-}
-
-/** The primary result code of SQLite. */
-function codeOf(error: unknown): number {
-  return error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0;
+  return sqliteCode(error) === 11 || sqliteCode(error) === 26;
 }

@@ -4,6 +4,7 @@ import { crc32 } from 'node:zlib';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { setAside } from './set-aside.ts';
+import { sqliteCode } from './sqlite-code.ts';
 
 const SCHEMA = [
   'CREATE TABLE records (bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (bucket, key)) WITHOUT ROWID',
@@ -12,8 +13,6 @@ const SCHEMA = [
 
 /** Result codes of SQLite for a damaged file. All others concern the disk or the system, and the file may be good. */
 const DAMAGE = new Set([1, 8, 11, 24, 26]);
-/** The lowest byte of an extended result code is the primary code. */
-const KIND = 0xff;
 
 class Damaged extends Error {}
 
@@ -51,7 +50,7 @@ export function openState(options: OpenStateOptions): DatabaseSync {
 function isDamage(error: unknown): boolean {
   if (!(error instanceof Error) || 'syscall' in error) return false;
   // Without an SQLite code it is `Damaged`, or a value that no column may hold.
-  return !('errcode' in error) || DAMAGE.has(Number(error.errcode) & KIND);
+  return !('errcode' in error) || DAMAGE.has(sqliteCode(error));
 }
 
 function open(path: string, logger: Logger): DatabaseSync {

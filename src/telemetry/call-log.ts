@@ -23,7 +23,7 @@ interface CallsPart {
 }
 
 /** 2.5 MB with usual texts, 20 MB with the longest ones that clients can choose; attempts add up to 2 kB per call. */
-const KEPT = 10_000;
+const MAX_CALLS = 10_000;
 const MAX_TEXT = 256;
 const MAX_INFO = 1_024;
 /** Only the beginning of a longer text is searched for secrets. */
@@ -51,7 +51,7 @@ export class CallLog {
   #end = 0;
 
   /** `run` identifies this process among all nodes. `logger` knows the secrets. */
-  constructor(run: string, node: string | null, logger: Logger, kept = KEPT) {
+  constructor(run: string, node: string | null, logger: Logger, kept = MAX_CALLS) {
     this.#run = run;
     this.node = node;
     this.#kept = kept;

@@ -27,11 +27,11 @@ export const LEDGERS = [...REMOTES, ...PIPES];
 /** Servers that every node serves by itself, lease or not. */
 const LEASELESS: ReadonlySet<string> = new Set(['old', 'modern', 'shared']);
 /**
- * A session that is not known yet is not needless, or it is forgotten (`forgottenSessions`). A node that stops refuses requests, also
+ * A session that is not read yet is not needless, or it is forgotten (`forgottenSessions`). A node that stops refuses requests, also
  * one that meets the end of its idle connection (408, decision 034).
  */
 const EXCUSED =
-  /"TIMEOUT"|"code":53003|ECONNREFUSED|sessions of the cluster cannot be read|session is not known yet|closed this idle connection because it stops/;
+  /"TIMEOUT"|"code":53003|ECONNREFUSED|sessions of the cluster cannot be read|has not read the cluster's sessions|closed this idle connection because it stops/;
 
 const ERAS = { old: 'stateful', modern: 'stateless' } as const;
 

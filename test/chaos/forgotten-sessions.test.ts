@@ -29,7 +29,7 @@ test('a session that a node does not know was lost, unless the node that opened 
   assert.equal(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [cut]).length, 1);
   assert.equal(forgottenSessions([refused({ via: 'n1', at: 16_000 })], [{ ...cut, to: 16_500 }]).length, 1);
   assert.equal(forgottenSessions([refused({ via: 'n1', at: 16_000 })], []).length, 1);
-  const late = { ...refused({ via: 'n1', at: 16_000 }), reason: 'the session is not known yet at this node' };
+  const late = { ...refused({ via: 'n1', at: 16_000 }), reason: "this node has not read the cluster's sessions yet" };
   assert.equal(forgottenSessions([late], []).length, 1);
   assert.deepEqual(forgottenSessions([late], [cut]), []);
   const outage: Struck = { kind: 'nats_kill', node: null, from: 15_000, to: 18_000 };
@@ -49,7 +49,7 @@ test('nor does a session count that was opened during an outage at a node that i
 test('a node that started during an outage may report a session as not yet known, and not as missing', () => {
   const outage: Struck = { kind: 'nats_forgets', node: null, from: 17_500, to: 20_500 };
   const old = refused({ via: 'n3', at: 5_000 });
-  const late = { ...old, reason: 'the session is not known yet at this node' };
+  const late = { ...old, reason: "this node has not read the cluster's sessions yet" };
   assert.deepEqual(forgottenSessions([late], [outage]), []);
   assert.equal(forgottenSessions([old], [outage]).length, 1);
   assert.equal(forgottenSessions([late], [{ ...outage, from: 10_000, to: 15_000 }]).length, 1);

@@ -19,7 +19,7 @@ interface Outage {
  */
 export function forgottenSessions(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
   return attempts
-    .filter(({ reason }) => /Session not found|session is not known yet/.test(reason))
+    .filter(({ reason }) => /Session not found|has not read the cluster's sessions/.test(reason))
     .filter((attempt) => !mayKnowNone(attempt, struck) && !couldNotTell(attempt, struck))
     .map(({ call, via, opened, startedAt }) => {
       const age = opened === undefined ? 'unknown' : `${Math.round(startedAt - opened.at)} ms`;
@@ -29,7 +29,7 @@ export function forgottenSessions(attempts: readonly Attempt[], struck: readonly
 
 /** The one asked said that it knows of no session yet, and NATS was away just then: so it may be. */
 function mayKnowNone({ reason, startedAt }: Attempt, struck: readonly Struck[]): boolean {
-  if (!/not known yet/.test(reason)) return false;
+  if (!/not read the cluster's sessions/.test(reason)) return false;
   return struck.some(({ kind, from, to }) => isOfNats(kind) && from <= startedAt && to >= startedAt - TELLS_MS);
 }
 

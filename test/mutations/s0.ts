@@ -12,8 +12,8 @@ export const S0: readonly Mutation[] = [
     row: 'S0.2',
     what: 'a request for a list has to be a JSON object',
     file: 'src/app/public-subjects/tool-request.ts',
-    find: 'conversation(readObject(payload) ?? {})',
-    replace: 'conversation(readObject(payload)!)',
+    find: 'conversation(parseObject(payload.toString()) ?? {})',
+    replace: 'conversation(parseObject(payload.toString())!)',
   },
   {
     row: 'S0.3',
@@ -125,7 +125,7 @@ export const S0: readonly Mutation[] = [
     row: 'S0.17',
     what: 'an event does not make a node look at the store at once',
     file: 'src/registry/store-follower.ts',
-    find: 'if (!this.#looking) this.#later(this.#apartMs);',
+    find: 'if (!this.#looking) this.#schedule(this.#apartMs);',
     replace: '',
   },
   {

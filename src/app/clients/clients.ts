@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { isObject } from '../../catalog/catalog-member.ts';
+import { isObject } from '../../model/json-object.ts';
 
 /** The gateway as an entry of a client's file. */
 export interface LinkTarget {

@@ -3,7 +3,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { ConnectionOptions, PeerCertificate, TLSSocket } from 'node:tls';
 import type { Resolver } from '../../http/client/resolver.ts';
-import { bareHost } from '../../model/host-address.ts';
+import { bareHost, portOf } from '../../model/host-address.ts';
 import { launcherOf } from '../../model/launchers.ts';
 import type { HttpSpec } from '../../model/server.ts';
 
@@ -31,11 +31,6 @@ export function addressesOf(resolver: Resolver, name: string): Promise<string | 
       resolve(error === null ? addresses.map(({ address }) => address).join(', ') : null),
     );
   });
-}
-
-export function portOf({ port, protocol }: URL): number {
-  if (port !== '') return Number(port);
-  return protocol === 'https:' ? 443 : 80;
 }
 
 /** Returns the address that accepts a connection, and after how long; null if none does. */

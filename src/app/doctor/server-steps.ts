@@ -98,7 +98,11 @@ async function ofProcess(
   const missing = missingVariables(spec, env);
   if (missing.length > 0) {
     steps.push(
-      warning('variables', `${missing.join(', ')}: to be handed on, and not set here`, `export ${missing[0]}=...`),
+      warning(
+        'variables',
+        `${missing.join(', ')}: named in its definition, but not set here`,
+        `export ${missing[0]}=...`,
+      ),
     );
   } else if (Object.keys(spec.env).length > 0) {
     steps.push(ok('variables', Object.keys(spec.env).sort().join(', ')));

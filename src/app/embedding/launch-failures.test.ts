@@ -58,7 +58,10 @@ test('S1.19 an unset variable that a container needs is named; a good start ends
       args: ['run', '-i', '--rm', '-e', 'GITHUB_TOKEN', 'image'],
     });
     assert.deepEqual(status.lastLaunchFailure?.missingVariables, ['GITHUB_TOKEN']);
-    assert.match(status.lastLaunchFailure?.likelyCause ?? '', /^GITHUB_TOKEN is to be handed on/);
+    assert.match(
+      status.lastLaunchFailure?.likelyCause ?? '',
+      /^GITHUB_TOKEN is named in its definition, but is not set/,
+    );
     writeFileSync(flag, '');
     const healed = await gateway.restart('boxed');
     assert.equal(healed.state, 'running');
@@ -84,7 +87,7 @@ test('S1.19 in a container, localhost is blamed only where nothing answered', as
   };
   const other = 'correct the path of its url, mostly /mcp or /sse';
   assert.equal(await cause('absent', '404'), `there is nothing at the path /404; ${other}`);
-  assert.equal(await cause('method', '405'), `something answered at /405 and takes no MCP there; ${other}`);
+  assert.equal(await cause('method', '405'), `something answered at /405, but it does not serve MCP there; ${other}`);
   assert.match(await cause('locked', '401'), /^it asks for credentials; .*trunkline login locked$/);
   assert.match(await cause('denied', '403'), /^it refuses this caller, .*\(403\); .*trunkline login denied$/);
   assert.match(await cause('broken', '500'), /its own log says why/);

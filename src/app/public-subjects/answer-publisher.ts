@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 
 /** After an outage of NATS, programs reconnect one by one, and NATS stores nothing for those that are still missing. */
 const OUTAGE_OVER_MS = 15_000;
-const AGAIN_MS = 250;
+const RETRY_MS = 250;
 const GIVE_UP_MS = 10_000;
 
 export interface Answer {
@@ -103,7 +103,7 @@ export class AnswerPublisher {
     this.#reported.delete(subject);
     this.#unconfirmed.delete(posted);
     const again = this.#keep(posted.reply, posted.answer, posted.until);
-    this.#clock.after(AGAIN_MS, () => {
+    this.#clock.after(RETRY_MS, () => {
       if (!this.#unconfirmed.has(again)) return;
       if (this.#taken(again.reply)) this.#unconfirmed.delete(again);
       else this.#send(again);

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import { parseObject } from '../../model/json-object.ts';
 import { duplicateKey, field } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 
@@ -23,7 +24,7 @@ const TAIL = Buffer.from('}');
 export function readToolRequest(payload: Buffer): ToolRequest {
   // The same checks as for requests over HTTP: well-formed UTF-8, limited nesting.
   const scanned = scanMessage(Buffer.concat([HEAD, payload, TAIL]), 'stateful', 'strict');
-  const request = isScanFailure(scanned) ? null : readObject(payload);
+  const request = isScanFailure(scanned) ? null : parseObject(payload.toString());
   if (request === null) throw new GatewayError('PARSE_ERROR', 'the request is not a sound JSON object');
   const twice = duplicateKey(payload, 0, payload.length);
   if (twice !== null) throw new GatewayError('INVALID_REQUEST', `the key ${JSON.stringify(twice)} appears twice`);
@@ -38,7 +39,7 @@ export function readToolRequest(payload: Buffer): ToolRequest {
 
 /** Parses a request for a list; its payload may be empty or invalid. Throws GatewayError only for a long `session_id`. */
 export function readListRequest(payload: Buffer): ToolRequest {
-  return { ...conversation(readObject(payload) ?? {}), tool: '', args: '{}' };
+  return { ...conversation(parseObject(payload.toString()) ?? {}), tool: '', args: '{}' };
 }
 
 function conversation(request: Readonly<Record<string, unknown>>): Pick<ToolRequest, 'sessionId' | 'timeoutMs'> {
@@ -57,15 +58,4 @@ function argsText(payload: Buffer): string {
   const range = field(payload, 0, payload.length, 'args');
   const text = range === null ? 'null' : payload.toString('utf8', range.start, range.end);
   return text === 'null' ? '{}' : text;
-}
-
-function readObject(payload: Buffer): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(payload.toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
 }

@@ -104,7 +104,7 @@ function inJetStream(
  * Moves changes that a node stored before its cluster shared a store. Records of the shared store win, and so do its pins of a
  * server over all pins of this node for that server. If the shared store is unavailable, the next start moves the rest.
  */
-export async function migrateDecisions(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
+async function migrateDecisions(from: RunTimeStore, to: RunTimeStore, logger: Logger): Promise<void> {
   const { records } = await from.read([...DECISION_COLLECTIONS, EVENTS]);
   const own = Array.from(records, ([collection, some]) =>
     [...some.values()].map((record) => ({ collection, ...record })),

@@ -194,7 +194,7 @@ export class IncomingCall extends CallEndpoint implements BusServing {
       if (this.answered) return;
       this.payload = Buffer.concat([this.payload, payload]);
       if (this.payload.length === this.#total) this.#begin();
-      else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
+      else this.fail(new GatewayError('INVALID_REQUEST', 'the request does not have its announced length'));
     } else if (part === PART.answer || part === PART.askFailure) {
       const asked = this.#asks?.get(ref);
       this.#asks?.delete(ref);

@@ -101,8 +101,7 @@ export class OutgoingCall extends CallEndpoint implements BusCall {
     if (kind === FRAME.accept) this.#accepted();
     else if (kind === FRAME.unserved) this.notSent(frameText(frame));
     // The serving side does not know the call, or gave it up.
-    else if (kind === FRAME.gone)
-      this.lost(frameText(frame) || 'the node that served the call does not know it any more');
+    else if (kind === FRAME.gone) this.lost(frameText(frame) || 'the node that served the call no longer knows it');
   }
 
   #accepted(): void {
@@ -219,7 +218,7 @@ export class OutgoingCall extends CallEndpoint implements BusCall {
   }
 
   protected due(): void {
-    if (!this.accepted) this.lost(`no node took the call within ${ACCEPT_TIMEOUT_MS} ms`);
+    if (!this.accepted) this.lost(`no node accepted the call within ${ACCEPT_TIMEOUT_MS} ms`);
   }
 
   broken(reason: string, slow: boolean): void {

@@ -95,7 +95,7 @@ function nameOf(error: unknown): string {
 
 /** Creation time that nats-server 2.9 reports for a stream that is being created. */
 const NOT_YET = '0001-01-01T00:00:00Z';
-const AGAIN_MS = 10;
+const RETRY_MS = 10;
 const ATTEMPTS = 100;
 
 /** Waits until the stream has a creation time, which is its incarnation. */
@@ -106,7 +106,7 @@ export async function waitUntilCreated(
   let stream = seen;
   for (let attempt = 0; stream.created === NOT_YET; attempt++) {
     if (attempt === ATTEMPTS) throw new Error(`nats-server does not say when ${seen.config.name} was made`);
-    await pause(clock, AGAIN_MS);
+    await pause(clock, RETRY_MS);
     stream = await manager.streams.info(seen.config.name);
   }
   return stream;
@@ -171,7 +171,7 @@ async function createStream(
   }
 }
 
-const RAISE_AGAIN_MS = 60_000;
+const RAISE_RETRY_MS = 60_000;
 
 /**
  * Raises the replicas of streams with fewer than intended: at the start, JetStream may not know all servers yet. Tries again on
@@ -214,7 +214,7 @@ export class StreamReplicas {
     for (const name of this.#few) await this.#raise(name);
     this.#raising = false;
     if (this.#few.size > 0 && wire.status.state !== 'closed') {
-      this.#stopRetry = clock.after(RAISE_AGAIN_MS, () => void this.#raiseAll());
+      this.#stopRetry = clock.after(RAISE_RETRY_MS, () => void this.#raiseAll());
     }
   }
 

@@ -276,7 +276,7 @@ export class NatsWatch {
     await this.#begin();
     if (this.#closed) return;
     this.#unfollow = this.#bucket.state.deps.wire.onChange(({ type }) => {
-      if (type === 'connected') this.#again();
+      if (type === 'connected') this.#retry();
     });
   }
 
@@ -287,13 +287,13 @@ export class NatsWatch {
     this.#stop();
   }
 
-  #again(): void {
+  #retry(): void {
     if (this.#closed) return;
     this.#stopRetry?.();
     const started = this.#begin();
     const round = this.#round;
     started.catch(() => {
-      if (round === this.#round) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
+      if (round === this.#round) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#retry());
     });
   }
 
@@ -346,7 +346,7 @@ export class NatsWatch {
     for await (const { type } of statuses) {
       if (type !== 'ordered_consumer_recreated' || !live()) continue;
       const incarnation = await this.#bucket.readIncarnation().catch(() => null);
-      if (incarnation !== incarnationOf(created) && live()) this.#again();
+      if (incarnation !== incarnationOf(created) && live()) this.#retry();
     }
   }
 

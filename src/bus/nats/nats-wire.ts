@@ -9,6 +9,7 @@ import type {
 } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials, NatsTls } from '../../model/desired-state.ts';
+import { bareHost } from '../../model/host-address.ts';
 import { scoped, unscoped } from '../subjects.ts';
 import type { Wire, WireChange, WireMessage, WireStatus, WireTraffic } from '../wire.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
@@ -331,7 +332,7 @@ export interface NatsOptions {
  * for one of the configured servers. A server that the client learned from the cluster needs such a certificate, too.
  */
 function natsIdentity(servers: readonly string[]): (host: string, cert: PeerCertificate) => Error | undefined {
-  const hosts = servers.map((server) => new URL(server).hostname.replace(/^\[(.*)\]$/, '$1'));
+  const hosts = servers.map((server) => bareHost(new URL(server).hostname));
   return (host, cert) => {
     if (host !== 'localhost') return checkServerIdentity(host, cert);
     const errors = hosts.map((configured) => checkServerIdentity(configured, cert));

@@ -53,7 +53,7 @@ interface Mutable {
 
 function compareLists(list: ListKind, had: readonly Capability[], has: readonly Capability[], drift: Mutable): void {
   const [old, now] = [byKey(had), byKey(has)];
-  for (const key of new Set([...twiceIn(had), ...twiceIn(has)])) drift.twice.push({ list, key });
+  for (const key of new Set([...duplicatesIn(had), ...duplicatesIn(has)])) drift.twice.push({ list, key });
   const changes: CapabilityChange[] = [];
   for (const key of now.keys()) if (!old.has(key)) changes.push({ list, kind: 'added', key, fields: [] });
   for (const [key, text] of old) {
@@ -119,7 +119,7 @@ function byKey(items: readonly Capability[]): ReadonlyMap<string, string> {
   return new Map(items.map(({ key, bytes }) => [key, bytes.toString()]));
 }
 
-function twiceIn(items: readonly Capability[]): readonly string[] {
+function duplicatesIn(items: readonly Capability[]): readonly string[] {
   const seen = new Set<string>();
   return items.filter(({ key }) => seen.size === seen.add(key).size).map(({ key }) => key);
 }

@@ -7,7 +7,7 @@ interface Mention {
 /** Words that must be next to a server's name to count as a mention: `git` and `time` are common in descriptions. */
 const ABOUT_SERVERS: ReadonlySet<string> = new Set(['server', 'mcp', 'servers']);
 /** Tool names that do not occur by chance have at least this length and several words. */
-const MIN_TELLING = 5;
+const MIN_DISTINCTIVE = 5;
 
 /** The names of all servers and of their tools, in lower case, each with the servers that have it. */
 export class NamesOfServers {
@@ -83,7 +83,7 @@ export class OtherNames {
       const { word, at } = words[i]!;
       if (this.#own.has(word)) continue;
       const owner = this.#all.ownerBeside(this.#server, word);
-      if (owner !== null && isTelling(word)) return { what: `${word} of ${owner}`, at, grave: word.includes('__') };
+      if (owner !== null && isDistinctive(word)) return { what: `${word} of ${owner}`, at, grave: word.includes('__') };
       if (!this.#all.isNameBeside(this.#server, word)) continue;
       const beside = words[i + 1]?.word ?? '';
       const before = words[i - 1]?.word ?? '';
@@ -94,6 +94,6 @@ export class OtherNames {
   }
 }
 
-function isTelling(name: string): boolean {
-  return name.length >= MIN_TELLING && (name.includes('_') || name.includes('-'));
+function isDistinctive(name: string): boolean {
+  return name.length >= MIN_DISTINCTIVE && (name.includes('_') || name.includes('-'));
 }

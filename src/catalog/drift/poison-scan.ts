@@ -68,7 +68,7 @@ class Scan {
     // Hidden characters between letters must not hide the words.
     const visible = hidden === null ? text : hidden.visible;
     const lower = visible.toLowerCase();
-    const frame = framesOf(lower);
+    const frame = frameIn(lower);
     if (frame !== null) this.add('markup', frame.frame !== '<!--', source, visible, frame.at);
     const words = wordsOf(lower);
     if (words.length > 1) {
@@ -259,7 +259,7 @@ const MARKUP: readonly string[] = [
 ];
 
 /** The first entry of `MARKUP` that a lower-case text contains, with its index; null without one. */
-function framesOf(lower: string): { readonly at: number; readonly frame: string } | null {
+function frameIn(lower: string): { readonly at: number; readonly frame: string } | null {
   for (const frame of MARKUP) {
     const at = lower.indexOf(frame);
     if (at >= 0) return { at, frame };

@@ -1,5 +1,5 @@
+import { isObject } from '../../model/json-object.ts';
 import { canonicalExact } from '../../protocol/canonical.ts';
-import { isObject } from '../catalog-member.ts';
 
 /** Values nested deeper count as different, to bound the recursion. */
 const MAX_DEPTH = 128;

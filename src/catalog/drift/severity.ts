@@ -1,6 +1,6 @@
 import type { PinnedList, Severity } from '../../model/drift.ts';
+import { isObject } from '../../model/json-object.ts';
 import { HEADER_ANNOTATION } from '../../protocol/headers.ts';
-import { isObject } from '../catalog-member.ts';
 import { sameValue, valueText } from './same-value.ts';
 
 interface Judged {
@@ -18,7 +18,7 @@ const WORDS: ReadonlySet<string> = new Set(['title', 'description', 'icons', '_m
  * differ. `wording`: only texts.
  */
 export function judgeChange(list: PinnedList, before: Buffer, after: Buffer): Judged {
-  if (list === 'instructions') return { severity: 'wording', reasons: ['the instructions are others'] };
+  if (list === 'instructions') return { severity: 'wording', reasons: ['the instructions differ'] };
   const [old, now] = [definitionOf(before), definitionOf(after)];
   if (old === null || now === null) {
     return { severity: 'breaking', reasons: ['the definition is too large, or no object, and cannot be judged'] };
@@ -28,7 +28,7 @@ export function judgeChange(list: PinnedList, before: Buffer, after: Buffer): Ju
     (key) => !sameValue(old[key], now[key]),
   );
   const others = changed.filter((key) => !WORDS.has(key) && !(key.endsWith('Schema') && onlyWords(old[key], now[key])));
-  const reasons = [...breaking, ...hints(old, now), ...changed.map((key) => `${key} is another`)];
+  const reasons = [...breaking, ...hints(old, now), ...changed.map((key) => `${key} differs`)];
   const severity = breaking.length > 0 ? 'breaking' : others.length > 0 ? 'behaviour' : 'wording';
   return { severity, reasons: reasons.slice(0, 40) };
 }
@@ -36,13 +36,13 @@ export function judgeChange(list: PinnedList, before: Buffer, after: Buffer): Ju
 function brokenTool(old: Fields, now: Fields): string[] {
   const reasons = [...narrowings(old['inputSchema'] ?? {}, now['inputSchema'] ?? {})];
   const [had, has] = [old['outputSchema'], now['outputSchema']];
-  if (had !== undefined && has === undefined) reasons.push('there is no output schema any more');
+  if (had !== undefined && has === undefined) reasons.push('the output schema was removed');
   // In the other direction: a result that is valid now must have been valid before.
   else if (had !== undefined && !onlyWords(had, has))
     reasons.push(...narrowings(has, had, 'result member').map((reason) => `output: ${reason}`));
   if (headersOf(old) !== headersOf(now)) reasons.push('parameters are mirrored into other headers');
   if (taskSupport(old) !== 'required' && taskSupport(now) === 'required')
-    reasons.push('it has to be called as a task now');
+    reasons.push('it must now be called as a task');
   return reasons;
 }
 
@@ -221,7 +221,7 @@ class Comparison {
       if (has.has(name)) this.compare(schema, has.get(name), join(at, name), depth + 1);
       else this.#say(join(at, name), 'is gone');
     }
-    if (!open && old['additionalProperties'] !== false) this.#say(at, 'takes nothing beyond what is listed any more');
+    if (!open && old['additionalProperties'] !== false) this.#say(at, 'no longer takes other members');
     else if (open)
       this.compare(old['additionalProperties'] ?? true, now['additionalProperties'] ?? true, join(at, '*'), depth + 1);
   }
@@ -233,7 +233,7 @@ class Comparison {
     if (numbers && ((role === 'floor' && now <= old) || (role === 'ceiling' && now >= old))) return;
     if (role === 'schema') this.compare(old ?? true, now, join(at, key === 'items' ? '[]' : key), depth + 1);
     else if (role === 'definitions') this.#definitions(mapOf(old), mapOf(now), at, depth);
-    else if (!this.#branches(key, old, now)) this.#say(at, `has another ${key}`);
+    else if (!this.#branches(key, old, now)) this.#say(at, `has a different ${key}`);
   }
 
   /** Compares the definitions that both versions have; ignores one that only one version has. */

@@ -11,6 +11,7 @@ import { isSelfReference } from '../../config/server/is-self-reference.ts';
 import { offeredInputs } from '../../config/server/offered-inputs.ts';
 import { withoutSecrets } from '../../config/server/without-secrets.ts';
 import { type AuthSpec, PLAIN_AUTH } from '../../model/credentials.ts';
+import { portOf } from '../../model/host-address.ts';
 import { printable } from '../../model/printable.ts';
 import { revealed, Secret } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
@@ -156,10 +157,11 @@ async function ownAddresses(input: CommandInput): Promise<readonly URL[]> {
 function skipReason({ misconfigured, transport, enabled }: Server, own: readonly URL[]): string | null {
   if (misconfigured !== undefined) return misconfigured;
   if (!enabled) return 'it is disabled there';
-  const isOwn = own.some(({ href, hostname: host, port, protocol }) => {
-    if ('url' in transport && transport.url === href) return true;
-    return isSelfReference(transport, { host, port: Number(port || (protocol === 'https:' ? 443 : 80)) });
-  });
+  const isOwn = own.some(
+    (url) =>
+      ('url' in transport && transport.url === url.href) ||
+      isSelfReference(transport, { host: url.hostname, port: portOf(url) }),
+  );
   return isOwn ? 'it is Trunkline itself' : null;
 }
 

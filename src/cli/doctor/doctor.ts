@@ -31,7 +31,7 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
   const isFile = first !== '' && (isFileName(terminal.cwd, first) || /[/\\]|\.(?:jsonc?|ya?ml|toml)$/.test(first));
   const given = isFile ? { ...input, file: first } : input;
   const wanted = isFile ? words.slice(1) : words;
-  const tell = flags.json === true ? () => {} : terminal.out;
+  const write = flags.json === true ? () => {} : terminal.out;
   const running = await findRunning(given);
   const machine: DoctorStep[] = [...programSteps()];
   const load = await loadOf(given, running, machine);
@@ -53,10 +53,10 @@ export async function doctor(input: DoctorInput): Promise<ExitCode> {
       ? ok('gateway', 'none runs here')
       : ok('gateway', `runs as pid ${running.instance.pid} ${gatewayName(running)}`),
   );
-  tell(section('machine', machine));
+  write(section('machine', machine));
   const cluster = opened?.ok === true ? await opened.doctor.examineCluster(askOf(running)) : [];
-  if (cluster.length > 0) tell(section('cluster', cluster));
-  const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, tell) : [];
+  if (cluster.length > 0) write(section('cluster', cluster));
+  const servers = opened?.ok === true ? await examineAll(opened.doctor, wanted, running, write) : [];
   const isHealthy = (steps: readonly DoctorStep[]): boolean => steps.every(({ state }) => state !== 'failed');
   const unhealthy = servers.filter(({ steps }) => !isHealthy(steps)).length;
   const healthy = isHealthy(machine) && isHealthy(cluster) && unhealthy === 0;
@@ -94,7 +94,7 @@ async function examineAll(
   doctor: Doctor,
   wanted: readonly string[],
   running: RunningGateway | null,
-  tell: (text: string) => void,
+  write: (text: string) => void,
 ): Promise<readonly ExaminedServer[]> {
   try {
     for (const name of wanted) if (!doctor.known.includes(name)) throw noSuch(`server "${name}"`, name, doctor.known);
@@ -104,7 +104,7 @@ async function examineAll(
     for (const name of doctor.state.servers.keys()) {
       const one = await doctor.examine(name);
       const steps = there === null ? one.steps : [...one.steps, gatewayStep(there.get(name), one)];
-      tell(section(name, steps, one.stderr));
+      write(section(name, steps, one.stderr));
       examined.push({ ...one, steps });
     }
     return examined;

@@ -182,7 +182,7 @@ function readReply(
 ): RemoteOutcome | null {
   try {
     const short = unpackAnswer(payload);
-    if (short === 'tell') {
+    if (short === 'resend') {
       if (sent === null || !known) throw new Error('it refuses the call context that it received');
       sent.known = false;
       return null;

@@ -37,7 +37,7 @@ test('a request and its answer are the same bytes in the short form, with their 
   for (const key of ['a key, é', '', null]) {
     assert.deepEqual(unpackAnswer(Buffer.concat(packAnswer(RESULT, key, true)!)), { message: RESULT, key, own: true });
   }
-  assert.equal(unpackAnswer(packResendContext()), 'tell');
+  assert.equal(unpackAnswer(packResendContext()), 'resend');
 });
 
 test('a call without a short form does not get one', () => {
@@ -127,7 +127,7 @@ function placesOf(bytes: Buffer, unpack: (bytes: Buffer) => Message | null): 'no
 
 function messageOfAnswer(bytes: Buffer): Message | null {
   const answered = unpackAnswer(bytes);
-  return answered === null || answered === 'tell' ? null : answered.message;
+  return answered === null || answered === 'resend' ? null : answered.message;
 }
 
 const CLIENT: ClientProfile = {

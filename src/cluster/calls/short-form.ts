@@ -102,10 +102,10 @@ export function packResendContext(): Buffer {
 }
 
 /** Returns null for the JSON form. */
-export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
+export function unpackAnswer(bytes: Buffer): ShortAnswer | 'resend' | null {
   if (bytes[0] !== SHORT_FORM) return null;
   if (bytes.length < ANSWER_HEAD) throw malformed('cut short');
-  if (bytes[1] === RESEND_CONTEXT) return 'tell';
+  if (bytes[1] === RESEND_CONTEXT) return 'resend';
   const kind = ANSWERS[bytes[1]!];
   const era = ERAS[bytes[2]!];
   const length = bytes[4 + PLACES]!;

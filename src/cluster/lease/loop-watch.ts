@@ -74,7 +74,7 @@ const { writeSync } = require('node:fs');
 const { beats, beatMs, blockedMs } = workerData;
 // The two beat out of step, by up to a beat.
 const stillMs = blockedMs - beatMs;
-const tell = (level, event, ms) => {
+const log = (level, event, ms) => {
   const entry = { time: new Date().toISOString(), level, event, ms: Math.round(ms) };
   try { writeSync(2, JSON.stringify(entry) + '\\n'); } catch {}
 };
@@ -87,12 +87,12 @@ setInterval(() => {
   const since = now - tickedAt;
   tickedAt = now;
   const stood = since - beatMs >= stillMs;
-  if (stood) tell('warn', 'loop_watch_stood_still', since - beatMs);
+  if (stood) log('warn', 'loop_watch_stood_still', since - beatMs);
   const beat = Atomics.load(beats, 0);
   if (beat !== seen) { seen = beat; blocked = 0; told = false; return; }
   if (!stood) blocked += Math.min(since, beatMs);
   if (told || blocked < blockedMs) return;
   told = true;
-  tell('error', 'event_loop_blocked', blocked);
+  log('error', 'event_loop_blocked', blocked);
 }, beatMs);
 `;

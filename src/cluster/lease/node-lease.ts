@@ -214,7 +214,7 @@ export class NodeLease {
     // The store may have been made anew, with lower revisions.
     this.#revision = 0;
     if (await this.#put((value) => this.#store.create(key, value))) return;
-    if (!(await this.#over(await this.#store.get(key)))) throw new Error('the lease came and went');
+    if (!(await this.#over(await this.#store.get(key)))) throw new Error('the lease changed while it was being read');
   }
 
   async #over(present: StateRecord | null): Promise<boolean> {

@@ -10,7 +10,7 @@ import type { Place, RemoteInstance } from './routing-table.ts';
 const NAME = 'trunkline.catalogs';
 const READ_MS = 5_000;
 /** Pause after a node did not answer. */
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 const MAX_SERVERS = 200;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -104,7 +104,7 @@ export class FirstCatalogs {
       } catch (error) {
         this.#deps.logger.debug('catalogs_not_read', { peer, error: String(error) });
         // Never resolves once the cluster is closed, which ends this loop.
-        await new Promise<void>((resolve) => void this.#deps.clock.after(AGAIN_MS, resolve));
+        await new Promise<void>((resolve) => void this.#deps.clock.after(RETRY_MS, resolve));
       }
     }
   }

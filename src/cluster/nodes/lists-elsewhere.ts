@@ -43,7 +43,7 @@ export class ListsElsewhere {
   readonly #relisting = new Map<string, Promise<unknown>>();
   readonly #asking = new CoalescedReads<readonly ServerCatalog[]>();
   readonly #reading = new CoalescedReads<ServerCatalog | null>();
-  readonly #later = new Map<string, Promise<ServerCatalog | null>>();
+  readonly #delayed = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new LruMap<number>(MAX_FUTILE);
 
   constructor(parts: ListsElsewhereParts) {
@@ -86,7 +86,7 @@ export class ListsElsewhere {
   /** Clients may invent names: after a futile read, the next one waits `FUTILE_MS` and serves all look-ups until then. */
   async #readAgain(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const kind = catalogKey(place.server, client);
-    const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
+    const shown = await (this.#delayed.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
     if (!has(shown, list, name)) this.#futile.set(kind, this.#parts.deps.clock.now() + FUTILE_MS);
     return true;
   }
@@ -95,12 +95,12 @@ export class ListsElsewhere {
     const { clock } = this.#parts.deps;
     const tooSoonMs = (this.#futile.peek(kind) ?? 0) - clock.now();
     if (tooSoonMs <= 0) return this.#reading.get(kind, read);
-    const later = pause(clock, tooSoonMs).then(() => {
-      this.#later.delete(kind);
+    const delayed = pause(clock, tooSoonMs).then(() => {
+      this.#delayed.delete(kind);
       return this.#reading.get(kind, read);
     });
-    this.#later.set(kind, later);
-    return later;
+    this.#delayed.set(kind, delayed);
+    return delayed;
   }
 
   async #readShown({ server: { name }, otherInstances }: Place, client: ClientProfile): Promise<ServerCatalog | null> {

@@ -9,7 +9,7 @@ import type { OwnAdvertisement } from './own-advertisement.ts';
 import type { Place, RemoteInstance } from './routing-table.ts';
 
 const MAX_KEPT = 1_024;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 interface ProcessListsParts {
   readonly deps: Pick<ClusterDeps, 'clock' | 'local' | 'events'>;
@@ -146,7 +146,7 @@ export class ProcessLists {
     for (const instance of differing) void this.#current(instance, place, client);
   }
 
-  #again(name: string, server: string): void {
+  #retry(name: string, server: string): void {
     this.#kept.delete(name);
     const place = this.#differing.get(server);
     if (place !== undefined) this.#compare(place);
@@ -168,7 +168,7 @@ export class ProcessLists {
     const ask = (): Promise<ServerCatalog | null> => catalogs.knownThere(instance, client, null);
     const catalog = equal?.[1].catalog ?? (await singleFlight(this.#asked, `${kind}${lists}`, ask));
     this.#kept.set(name, { of: lists!, catalog: catalog ?? this.#kept.peek(name)?.catalog ?? null });
-    if (catalog === null) deps.clock.after(AGAIN_MS, () => this.#again(name, definition.name));
+    if (catalog === null) deps.clock.after(RETRY_MS, () => this.#retry(name, definition.name));
     else if (catalog.digest !== before?.digest)
       deps.events.catalogChanged(definition.name, catalog.fingerprint, differing(before, catalog));
   }

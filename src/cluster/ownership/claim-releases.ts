@@ -2,7 +2,7 @@ import { fencingToken } from '../store-records.ts';
 import { type ClaimContext, claimText, readClaim, recordKey } from './claim-record.ts';
 import type { Claim } from './own-claims.ts';
 
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 const MAX_PENDING = 50_000;
 
 type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
@@ -45,15 +45,15 @@ export class ClaimReleases {
   #arm(): void {
     if (this.#armed || this.#pending.size === 0) return;
     this.#armed = true;
-    this.#context.deps.clock.after(AGAIN_MS, () => {
-      void this.#again().finally(() => {
+    this.#context.deps.clock.after(RETRY_MS, () => {
+      void this.#retry().finally(() => {
         this.#armed = false;
         this.#arm();
       });
     });
   }
 
-  async #again(): Promise<void> {
+  async #retry(): Promise<void> {
     const { logger } = this.#context.deps;
     for (const [claim, forget] of [...this.#pending]) {
       // Without a lease any node may take the claim.

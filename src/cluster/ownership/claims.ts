@@ -25,7 +25,7 @@ export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
   | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
 
-const AGAIN_MS = 100;
+const RETRY_MS = 100;
 const KEPT_AT_ONCE = 64;
 /** Interval of checks whether the store was made anew. */
 const CHECK_MS = 5_000;
@@ -212,7 +212,7 @@ export class Claims {
     const { peer } = bus;
     const store = this.#context.store;
     const name = recordKey({ server, key });
-    while (this.#context.lease.held && this.#mayBeOwned()) await pause(clock, AGAIN_MS);
+    while (this.#context.lease.held && this.#mayBeOwned()) await pause(clock, RETRY_MS);
     const end = clock.now() + LONGEST_MS;
     for (let fresh = false; ; ) {
       const { held, since } = this.#context.lease;
@@ -291,7 +291,7 @@ export class Claims {
   /** Retries while the store elects a leader, until this node's lease ends or `LONGEST_MS` have passed. */
   async #asked<T>(work: () => Promise<T>): Promise<T> {
     const { deps, lease } = this.#context;
-    for (const end = deps.clock.now() + LONGEST_MS; ; await pause(deps.clock, AGAIN_MS)) {
+    for (const end = deps.clock.now() + LONGEST_MS; ; await pause(deps.clock, RETRY_MS)) {
       try {
         return await work();
       } catch (cause) {

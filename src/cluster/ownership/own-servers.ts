@@ -16,7 +16,7 @@ import type { OwnedCalls } from './owned-calls.ts';
 import { SINGLETON, servesCalls } from './placement.ts';
 
 const SOON_MS = 1_000;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 /** Interval of checks, in case this node missed that an owner ended. */
 const LOOK_MS = 1_000;
 /** Looks for each reading of the claim of a singleton that runs at another node. */
@@ -314,7 +314,7 @@ export class OwnServers implements ClaimEnd {
         this.#askAgainAt = null;
         return owner;
       },
-      () => askAgainAt(clock.now() + AGAIN_MS),
+      () => askAgainAt(clock.now() + RETRY_MS),
     );
     const silence = (): null => askAgainAt(Number.POSITIVE_INFINITY);
     return silent ? Promise.resolve(silence()) : withTimeout(clock, SOON_MS, answer, silence);

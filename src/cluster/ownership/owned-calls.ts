@@ -87,7 +87,7 @@ export class OwnedCalls {
 }
 
 function unsure({ server }: Claim): GatewayError {
-  return new GatewayError('UNKNOWN', `this node ceased to own ${server} while that worked on the call`, { server });
+  return new GatewayError('UNKNOWN', `this node lost ${server} while ${server} worked on the call`, { server });
 }
 
 function releasedWhenIdle({ key, client }: Claim): boolean {

@@ -121,7 +121,12 @@ export class BucketRunTimeStore implements RunTimeStore {
     } catch (error) {
       if (!(error instanceof GatewayError) || error.outcome !== 'UNKNOWN') throw error;
       const there = await this.#log.change(number).catch(() => null);
-      if (there === null) throw new StoreError('unknown', 'NATS did not answer; look before you repeat it', error);
+      if (there === null)
+        throw new StoreError(
+          'unknown',
+          'NATS did not answer; check whether the change was made before repeating it',
+          error,
+        );
       return there.id === change.id;
     }
   }

@@ -36,7 +36,7 @@ export class ClusterCounts {
     this.#subscription = deps.bus.subscribe(deps.subject, (payload, from) => {
       if (from !== deps.bus.peer) this.#elsewhere.set(from, unpackFrame<NodeCounts>(payload).header);
     });
-    this.#stop = this.#later();
+    this.#stop = this.#schedule();
   }
 
   /** `principal` null: all callers. The counts of other nodes are up to half a minute old. */
@@ -65,9 +65,9 @@ export class ClusterCounts {
     this.#subscription.close();
   }
 
-  #later(): () => void {
+  #schedule(): () => void {
     return this.#deps.clock.after(EVERY_MS, () => {
-      this.#stop = this.#later();
+      this.#stop = this.#schedule();
       const { own } = this;
       const { bus, subject, counting } = this.#deps;
       // Without NATS all other nodes seem gone.

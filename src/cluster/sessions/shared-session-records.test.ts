@@ -53,7 +53,7 @@ test('a client that is faster than the record of its session waits for it', asyn
 test('fault:F28 a node that has just started reports no session as missing, because the store may have lost what others know', async () => {
   const bench = new SessionRecordsBench();
   const b = await bench.node('b');
-  const refused = assert.rejects(b.get('s1'), { outcome: 'NOT_SENT', message: /not known yet/ });
+  const refused = assert.rejects(b.get('s1'), { outcome: 'NOT_SENT', message: /not read the cluster's sessions yet/ });
   await bench.pass(1_000);
   await refused;
   await bench.pass(2_000);

@@ -17,7 +17,7 @@ import { ClusterCounts } from './cluster-counts.ts';
 /** Pauses between reads: a client may arrive before the record that another node has just written. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 const READS_MS = 1_500;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 /**
  * After an outage nodes need a moment to write their pending records; a node that has just started cannot know of the outage.
  */
@@ -171,9 +171,9 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     }
     const text =
       readError === null
-        ? 'the session is not known yet at this node, which has just begun, or begun again, to hear of the sessions of the cluster'
+        ? "this node has not read the cluster's sessions yet"
         : 'the sessions of the cluster cannot be read at the moment';
-    throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: readError });
+    throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: RETRY_MS, cause: readError });
   }
 
   openerOf(id: string): string | null {

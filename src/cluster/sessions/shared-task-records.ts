@@ -18,7 +18,7 @@ const KEPT_MS = 8 * 24 * 3_600_000;
 /** A longer answer stays at its node; other nodes ask the server. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_RECORD_BYTES = 640 * 1024;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 /** Raised when the shape of TaskRecord changes; older records are then ignored. */
 const FORMAT = 1;
 
@@ -85,7 +85,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
 
   put(record: TaskRecord, own = true): void {
     if (own) this.#deps.own.put(record);
-    this.#tell(record);
+    this.#announce(record);
   }
 
   delete(key: string): void {
@@ -114,7 +114,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
       }
     } catch (cause) {
       const text = 'the tasks of the cluster cannot be read at the moment';
-      throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause });
+      throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: RETRY_MS, cause });
     }
   }
 
@@ -124,7 +124,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     return this.#table.close();
   }
 
-  #tell(record: TaskRecord): void {
+  #announce(record: TaskRecord): void {
     const value = this.#bytesOf(record);
     if (value !== null) this.#table.put(record.key, value);
   }
@@ -150,7 +150,7 @@ export class SharedTaskRecords implements TaskRecords, SharedTasks, TableOwner {
     if (record?.key !== key) return;
     this.#observer?.received(record);
     const known = again ? (this.#observer?.get(key) ?? null) : null;
-    if (known !== null && mergedTask(record, shortened(known)) !== record) this.#tell(known);
+    if (known !== null && mergedTask(record, shortened(known)) !== record) this.#announce(known);
   }
 
   gone(key: string): void {

@@ -44,7 +44,7 @@ export class RelayedEvents implements UpstreamEvents {
     const holder = this.#holder(sessionId);
     if (holder === null) this.#here.notification(server, sessionId, message, key);
     const side: SideMessage = { kind: 'notification', server, sessionId, key, message: headOf(message) };
-    this.#tell(server, sessionId, side, message, FOR_WATCHERS.test(message.method));
+    this.#publish(server, sessionId, side, message, FOR_WATCHERS.test(message.method));
   }
 
   async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
@@ -61,7 +61,7 @@ export class RelayedEvents implements UpstreamEvents {
   contentChanged(server: string, notification: Message | null): void {
     this.#here.contentChanged(server, notification);
     const head = notification === null ? null : headOf(notification);
-    this.#tell(server, null, { kind: 'outdated', server, message: head }, notification);
+    this.#publish(server, null, { kind: 'outdated', server, message: head }, notification);
   }
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
@@ -82,12 +82,12 @@ export class RelayedEvents implements UpstreamEvents {
 
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
     if (this.#holder(sessionId) === null) this.#here.stateLost(server, sessionId, cause);
-    this.#tell(server, sessionId, { kind: 'lost', server, sessionId, cause });
+    this.#publish(server, sessionId, { kind: 'lost', server, sessionId, cause });
   }
 
   connectionChanged(server: string, key: string, change: ConnectionChange): void {
     this.#here.connectionChanged(server, key, change);
-    this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
+    this.#publish(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
   }
 
   /** Not relayed: each node detects it itself. */
@@ -104,8 +104,8 @@ export class RelayedEvents implements UpstreamEvents {
     return sessionId === null ? null : this.#consumers.holderOf(sessionId);
   }
 
-  /** `instances`: also tells the nodes that have the server. */
-  #tell(
+  /** `instances`: also sends it to the nodes that have the server. */
+  #publish(
     server: string,
     sessionId: string | null,
     side: SideMessage,

@@ -41,8 +41,8 @@ const SETTINGS: TableSettings = {
 /** Limit of pending writes, beyond which an unknown subscription that a client gives up is not deleted. */
 const MAX_UNHEARD = 1_000;
 const MAX_BYTES = 32 * 1024;
-const AGAIN_MS = 1_000;
-const MAX_AGAIN_MS = 30_000;
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
 const LOOK_MS = 50;
 const OPENING_MS = 10_000;
 
@@ -179,14 +179,14 @@ export class SharedSubscriptions implements TableOwner {
   async #takeOver(key: string, { sessionId }: WrittenSubscription): Promise<void> {
     if (this.#taking.has(key)) return;
     this.#taking.add(key);
-    let pauseMs = AGAIN_MS;
+    let pauseMs = RETRY_MS;
     while (
       !this.#closed &&
       this.#deps.downstream.listening(sessionId) &&
       (await this.#tried(key, sessionId)) === 'later'
     ) {
       await pause(this.#deps.clock, pauseMs);
-      pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
+      pauseMs = Math.min(pauseMs * 2, MAX_RETRY_MS);
     }
     this.#taking.delete(key);
   }

@@ -30,10 +30,10 @@ const LOOK_MS = 50;
 const MAX_LOOK_MS = 250;
 /** Limit of retries against concurrent writers. */
 const ATTEMPTS = 8;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 /** Time for a connected store that does not answer: it may be electing a leader. */
 const SLOW_MS = 3_000;
-const MAX_TELLS = 30;
+const MAX_NOTICES = 30;
 
 type Deps = Pick<ClusterDeps, 'bus' | 'state' | 'clock' | 'logger' | 'sealing'>;
 
@@ -229,7 +229,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
       if (!(error instanceof GatewayError) || this.#sessions.connected) {
-        this.#later(() => this.#settle(key));
+        this.#retry(() => this.#settle(key));
         throw error;
       }
     }
@@ -252,7 +252,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       if (mine.replaces) await this.#sessions.write(key, { by: '', since: null, replaces: true, sealed: '' }, mine);
       else await this.#sessions.bucket.delete(key, mine.revision);
     } catch {
-      this.#later(() => this.#free(key, mine));
+      this.#retry(() => this.#free(key, mine));
     }
   }
 
@@ -263,12 +263,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       if (held?.by !== this.#deps.bus.peer || this.#turns.has(key) || this.#sessions.get(key) !== null) return;
       await this.#free(key, held);
     } catch {
-      this.#later(() => this.#settle(key));
+      this.#retry(() => this.#settle(key));
     }
   }
 
-  #later(task: () => Promise<void>): void {
-    this.#deps.clock.after(AGAIN_MS, () => void task());
+  #retry(task: () => Promise<void>): void {
+    this.#deps.clock.after(RETRY_MS, () => void task());
   }
 
   /** Without the store: returns the known session, or a lock for one of this node's own, published later. */
@@ -280,7 +280,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       kind: 'lock',
       replaces: rejected !== null,
       opened: async (record) => {
-        this.#tellSoon(key, MAX_TELLS);
+        this.#notifySoon(key, MAX_NOTICES);
         return this.#keep(key, record, false);
       },
       failed: async () => {},
@@ -288,11 +288,11 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   /** Publishes a session opened without the store. */
-  #tellSoon(key: string, times: number): void {
-    this.#deps.clock.after(AGAIN_MS, () => {
+  #notifySoon(key: string, times: number): void {
+    this.#deps.clock.after(RETRY_MS, () => {
       if (!this.#sessions.connected || this.#sessions.get(key)?.published !== false) return;
       this.#sessions.look();
-      if (times > 1) this.#tellSoon(key, times - 1);
+      if (times > 1) this.#notifySoon(key, times - 1);
     });
   }
 }

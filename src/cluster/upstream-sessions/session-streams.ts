@@ -99,7 +99,7 @@ export class SessionStreams {
     // Another connection of this node may join at once. Without a lease the claim is released later.
     queueMicrotask(() => {
       if (this.#entries.has(key)) return;
-      void this.#release(entry).then(() => this.#tell([{ key, after }]));
+      void this.#release(entry).then(() => this.#announce([{ key, after }]));
     });
   }
 
@@ -132,7 +132,7 @@ export class SessionStreams {
       left.push({ key, after: entry.after });
       released.push(this.#release(entry));
     }
-    void Promise.all(released).then(() => this.#tell(left));
+    void Promise.all(released).then(() => this.#announce(left));
   }
 
   async #try(entry: StreamMember): Promise<void> {
@@ -162,7 +162,7 @@ export class SessionStreams {
       } else {
         // This node has begun to drain, or has lost its lease.
         await this.#release(entry);
-        this.#tell([{ key: entry.key, after: entry.after }]);
+        this.#announce([{ key: entry.key, after: entry.after }]);
       }
     } catch (error) {
       logger.debug('stream_not_claimed', { server: entry.server, error: String(error) });
@@ -198,7 +198,7 @@ export class SessionStreams {
     for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
   }
 
-  #tell(streams: UnattendedStreams['streams']): void {
+  #announce(streams: UnattendedStreams['streams']): void {
     for (const some of chunks(streams, MAX_PER_MESSAGE)) {
       const unattended: UnattendedStreams = {
         streams: some.map(({ key, after }) => ({ key, after: (after?.length ?? 0) > MAX_AFTER ? null : after })),

@@ -1,4 +1,4 @@
-import { isLoopbackHost } from '../../model/host-address.ts';
+import { isLoopbackHost, portOf } from '../../model/host-address.ts';
 import type { TransportSpec } from '../../model/server.ts';
 
 /** Address on which a gateway listens for clients. */
@@ -18,6 +18,5 @@ export function isSelfReference(transport: TransportSpec, { host, port }: Addres
   }
   const url = 'url' in transport ? URL.parse(transport.url) : null;
   if (url === null || !/^\/(?:servers\/[^/]+\/)?(?:mcp|sse)$/.test(url.pathname)) return false;
-  const there = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-  return there === port && (isLoopbackHost(url.hostname) || url.hostname === host);
+  return portOf(url) === port && (isLoopbackHost(url.hostname) || url.hostname === host);
 }

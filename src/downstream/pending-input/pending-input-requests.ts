@@ -5,7 +5,7 @@ import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { foreignState, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Random } from '../../model/random.ts';
@@ -66,7 +66,7 @@ export class PendingInputRequests implements PendingInputCalls {
   readonly #calls = new Set<PendingInputCall>();
   readonly #perPrincipal = new Counts();
   /** States for calls to be run again, by principal. */
-  readonly #again = new Counts();
+  readonly #reruns = new Counts();
   /** Bytes held for calls, by principal. */
   readonly #bytes = new Counts();
 
@@ -138,17 +138,17 @@ export class PendingInputRequests implements PendingInputCalls {
   requireInputForRerun(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     const { principal } = exchange.client;
-    if (this.#tickets.size >= 2 * MAX_CALLS || this.#again.of(principal.id) >= MAX_PER_PRINCIPAL) {
+    if (this.#tickets.size >= 2 * MAX_CALLS || this.#reruns.of(principal.id) >= MAX_PER_PRINCIPAL) {
       throw new GatewayError('OVERLOADED', 'too many clients are asked');
     }
     const disarm = this.#deps.clock.after(TTL_MS, () => end());
     const end = (): void => {
       disarm();
       this.#tickets.delete(handle);
-      this.#again.add(principal.id, -1);
+      this.#reruns.add(principal.id, -1);
     };
     this.#tickets.set(handle, { call: null, end });
-    this.#again.add(principal.id, 1);
+    this.#reruns.add(principal.id, 1);
     return inputRequired(
       questions,
       this.#sealed(principal, endpoint, handle, `again ${requestDigest(exchange.request)}`),
@@ -173,7 +173,7 @@ export class PendingInputRequests implements PendingInputCalls {
     const [incarnation, handle, expiresAt, digest] = opened?.split('\0') ?? [];
     const again = digest?.startsWith('again ') === true;
     const expectedDigest = again ? `again ${requestDigest(request)}` : requestDigest(request);
-    if (opened === null || expectedDigest !== digest) return refused('INVALID_PARAMS', NOT_OURS);
+    if (opened === null || expectedDigest !== digest) return { kind: 'refused', error: foreignState() };
     if (this.#deps.clock.wall() >= Number(expiresAt))
       return refused('INVALID_PARAMS', 'params.requestState has expired');
     const { others } = this.#deps;
@@ -236,8 +236,6 @@ export class PendingInputRequests implements PendingInputCalls {
     return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
   }
 }
-
-const NOT_OURS = 'params.requestState is not one that was given out for this request';
 
 function rightsChanged(): GatewayError {
   return new GatewayError('ACCESS_DENIED', 'the rights of the caller have changed', { outcome: 'UNKNOWN' });

@@ -1,3 +1,4 @@
+import { missing } from '../../gateway/open-questions.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -35,11 +36,7 @@ export function askClient(
   server = '',
 ): Promise<Message> {
   if (session.ended) return Promise.reject(new GatewayError('CANCELLED', 'the session of the client has ended'));
-  if (!declares(session.client.capabilities, request)) {
-    return Promise.reject(
-      new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${request.method} needs`),
-    );
-  }
+  if (!declares(session.client.capabilities, request)) return Promise.reject(missing(request.method));
   const asks = session.asks(prefix, clock);
   if (asks.size >= MAX_OPEN_ASKS) {
     return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));

@@ -112,18 +112,18 @@ export class ClientExchange implements Exchange {
   cancel(reason: string): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
-    const tell = this.onCancel;
+    const { onCancel } = this;
     this.onCancel = null;
-    tell?.(reason);
+    onCancel?.(reason);
   }
 
   /** Ends the exchange with an outcome of the gateway; the code that works on it is notified to stop. */
   conclude(outcome: Outcome, reason: string): void {
-    const tell = this.onCancel;
+    const { onCancel } = this;
     this.finish(outcome);
     // Code that has only been waiting so far reads this and starts nothing.
     this.cancelled ??= reason;
-    tell?.(reason);
+    onCancel?.(reason);
   }
 
   /** Ends the exchange; later messages are dropped. */

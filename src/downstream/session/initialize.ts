@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { LATEST_STATEFUL, type Message, type Revision, STATEFUL_REVISIONS } from '../../model/message.ts';
 import { isIntroductionTooLong } from '../../protocol/client-capabilities.ts';
-import { fields, type Range, stringValue } from '../../protocol/fields.ts';
+import { fields, isObject, type Range, stringValue } from '../../protocol/fields.ts';
 
 export interface DeclaredClient {
   /** The session's revision: the client's if it is a stateful one, else the gateway's newest. */
@@ -34,8 +34,4 @@ export function readInitialize(request: Message): DeclaredClient | GatewayError 
     capabilities: capabilities === null ? '{}' : bytes.toString('utf8', capabilities.start, capabilities.end),
     info: info === null ? null : bytes.toString('utf8', info.start, info.end),
   };
-}
-
-function isObject(bytes: Buffer, range: Range): boolean {
-  return bytes[range.start] === 0x7b;
 }

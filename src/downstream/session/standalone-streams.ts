@@ -94,9 +94,7 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   ask(request: Message, server?: string): Promise<Message> {
-    if (!this.open) {
-      return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
-    }
+    if (!this.open) return Promise.reject(noStream());
     return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message), server);
   }
 
@@ -155,4 +153,9 @@ export class StandaloneStreams implements SessionChannel {
       return kept;
     });
   }
+}
+
+/** The error for a request of a server to a client that cannot get it. */
+export function noStream(): GatewayError {
+  return new GatewayError('MISSING_CAPABILITY', 'the client has no open stream to receive requests on');
 }

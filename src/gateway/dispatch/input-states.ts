@@ -1,6 +1,6 @@
 import type { Principal } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { foreignState, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import type { Sealing } from '../../model/sealing.ts';
@@ -37,9 +37,7 @@ export class InputStates {
     const mine = sealed?.startsWith(MARK) === true ? sealed.slice(MARK.length) : null;
     const opened = mine === null ? null : this.#sealing.open(contextOf(server, principal), mine);
     const [expiresAt, digest, lexeme] = opened?.split('\0') ?? [];
-    if (lexeme === undefined || digest !== requestDigest(request)) {
-      return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out for this request');
-    }
+    if (lexeme === undefined || digest !== requestDigest(request)) return foreignState();
     if (this.#clock.wall() >= Number(expiresAt)) {
       return new GatewayError('INVALID_PARAMS', 'params.requestState has expired');
     }

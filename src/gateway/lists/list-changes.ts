@@ -1,8 +1,8 @@
 import { type Catalog, listDiffers } from '../../catalog/catalog.ts';
-import { parseObject } from '../../catalog/catalog-member.ts';
 import { kindAt } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
+import { parseObject } from '../../model/json-object.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../../protocol/methods.ts';
 import type { KnownServers } from '../known-servers.ts';

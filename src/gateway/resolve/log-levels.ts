@@ -1,7 +1,7 @@
-import { parseObject } from '../../catalog/catalog-member.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { parseObject } from '../../model/json-object.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import { request as composeRequest } from '../../protocol/compose.ts';

@@ -1,9 +1,9 @@
-import { parseObject } from '../../catalog/catalog-member.ts';
 import { type PageItem, pageItems } from '../../catalog/drift/guarded-catalog.ts';
 import { isLoginCatalog } from '../../catalog/login-catalog.ts';
 import type { ClientProfile, Principal } from '../../model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { parseObject } from '../../model/json-object.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';

@@ -1,5 +1,5 @@
-import { parseObject } from '../../catalog/catalog-member.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { parseObject } from '../../model/json-object.ts';
 import type { Message } from '../../model/message.ts';
 import { bodyField } from '../../protocol/body.ts';
 import {

@@ -118,7 +118,7 @@ class SharedListen {
     this.#waiting.delete(subscriber);
     if (!this.#subscribers.delete(subscriber)) return;
     if (this.#subscribers.size === 0) this.close();
-    else this.#later(SHRINK_MS);
+    else this.#refreshLater(SHRINK_MS);
   }
 
   close(): void {
@@ -130,11 +130,11 @@ class SharedListen {
   }
 
   #askAgain(): void {
-    this.#later(this.#askAgainMs);
+    this.#refreshLater(this.#askAgainMs);
     this.#askAgainMs = Math.min(2 * this.#askAgainMs, ASK_AGAIN_MAX_MS);
   }
 
-  #later(delayMs: number): void {
+  #refreshLater(delayMs: number): void {
     this.#disarm ??= this.#deps.clock.after(delayMs, () => {
       this.#disarm = null;
       this.#refresh();

@@ -157,7 +157,7 @@ class ResultStream extends OwnExchange {
   /** The server has answered, or can no longer answer. */
   ended(): void {
     this.#open = false;
-    this.#questions.end(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));
+    this.#questions.end(new GatewayError('CANCELLED', 'no client waits for the task of this request'));
     this.#wake();
   }
 

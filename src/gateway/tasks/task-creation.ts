@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { foreignState, GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
@@ -232,8 +232,7 @@ function askingForTask(request: Message): Message | GatewayError {
   if (request.era === 'stateless') {
     const { responses, state } = inputOf(request);
     // A stateful server never returned such a state; to send the call would be to run it again.
-    if (responses !== null || state !== null)
-      return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out here');
+    if (responses !== null || state !== null) return foreignState();
   }
   const asked = toStateful(request);
   const { bytes, bodyStart: start, bodyEnd: end } = asked;
@@ -250,9 +249,7 @@ function wantedTtl(request: Message): number {
 const CLOSE = Buffer.from('}');
 
 function lost({ server }: TaskRecord): Outcome {
-  return failure(
-    new GatewayError('UNKNOWN', `${server} does not know the task any more that the call began`, { server }),
-  );
+  return failure(new GatewayError('UNKNOWN', `${server} no longer knows the task that the call started`, { server }));
 }
 
 /** Removes the relation to a task from messages to a client that does not know of it. */

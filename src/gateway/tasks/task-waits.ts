@@ -88,13 +88,13 @@ export class TaskWaits {
       if (outcome.kind === 'answer' && outcome.message.kind === 'error') return outcome;
       const report = taskReportIn(outcome);
       if (report === null) {
-        if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : nonsense(record);
+        if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : invalidTask(record);
       } else {
         failures = 0;
         const before = record;
         record = table.update(record, report.update);
         changed = record.status !== before.status;
-        if (isTerminal(record.status) && !isSettled(record)) return nonsense(record);
+        if (isTerminal(record.status) && !isSettled(record)) return invalidTask(record);
         if (isSettled(record)) continue;
         const asked = this.#ask(record, (outcome as { readonly message: Message }).message, waiting);
         if (asked !== null) {
@@ -255,8 +255,8 @@ function overdue({ server }: TaskRecord): Outcome {
   return failure(new GatewayError('TIMEOUT', `${server} did not bring the task to its end in time`, { server }));
 }
 
-function nonsense({ server }: TaskRecord): Outcome {
-  const text = `${server} answered tasks/get with something that is no task, or has no answer in it`;
+function invalidTask({ server }: TaskRecord): Outcome {
+  const text = `${server} answered tasks/get with an invalid task, or with a finished task without a result`;
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import { bareHost, isLoopbackHost, portOf } from '../../model/host-address.ts';
 import { AddressSet } from '../address.ts';
 
 /** HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, in either case, as in the environment. */
@@ -11,7 +11,7 @@ export type ProxyEnvironment = Readonly<Record<string, string | undefined>>;
  */
 export function proxyFor(url: URL, environment: ProxyEnvironment): URL | null {
   const host = bareHost(url.hostname).toLowerCase();
-  if (isLoopbackHost(host) || excepted(host, portOf(url), read(environment, 'NO_PROXY'))) return null;
+  if (isLoopbackHost(host) || excepted(host, String(portOf(url)), read(environment, 'NO_PROXY'))) return null;
   const own = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
   const value = read(environment, own) || read(environment, 'ALL_PROXY');
   if (value === '') return null;
@@ -42,11 +42,6 @@ function matches(host: string, port: string, entry: string): boolean {
   }
   const name = entry.replace(/^\*?\./, '');
   return name !== '' && (host === name || host.endsWith(`.${name}`));
-}
-
-function portOf(url: URL): string {
-  if (url.port !== '') return url.port;
-  return url.protocol === 'https:' ? '443' : '80';
 }
 
 function read(environment: ProxyEnvironment, name: string): string {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { SMALL_BODY_BYTES } from '../context/body-budget.ts';
 import { fieldValue, nameEnd } from '../header-line.ts';
 
 /** The head of a plain request. Immutable, and reused for the next request that begins with the same bytes. */
@@ -12,8 +13,6 @@ export interface FastPathHead {
   readonly bodyBytes: number;
 }
 
-/** Longer bodies go to `node:http`: here a body is buffered completely before the caller is authenticated. */
-export const MAX_FAST_PATH_BODY = 64 * 1024;
 const MAX_HEAD = 8 * 1024;
 const MAX_LINES = 64;
 const END = Buffer.from('\r\n\r\n');
@@ -54,6 +53,7 @@ export function readFastPathHead(bytes: Buffer, from: number): FastPathHead | nu
     headers[name] = value;
     position = lineEnd + 2;
   }
-  if ((method === 'POST') !== bodyBytes >= 0 || bodyBytes > MAX_FAST_PATH_BODY) return null;
+  // Longer bodies go to `node:http`: here a body is buffered completely before the caller is authenticated.
+  if ((method === 'POST') !== bodyBytes >= 0 || bodyBytes > SMALL_BODY_BYTES) return null;
   return { text, method, target, headers, headerLines, bodyBytes: Math.max(0, bodyBytes) };
 }

@@ -1,5 +1,6 @@
 import { connect, createServer } from 'node:net';
 import { type DesiredState, unsafeExposure } from '../../model/desired-state.ts';
+import { bareHost, portOf } from '../../model/host-address.ts';
 
 /** The port could not be bound; the message gives the cause and the remedy. */
 export class ListenError extends Error {
@@ -64,10 +65,9 @@ export function bindProblem(desired: Pick<DesiredState, 'listen' | 'agents' | 'u
 /** Whether a program accepts connections at the URL. Sends nothing. Never rejects. */
 export function isListening(url: string, timeoutMs = 2_000): Promise<boolean> {
   if (!URL.canParse(url)) return Promise.resolve(false);
-  const { protocol, hostname, port } = new URL(url);
-  const fallback = protocol === 'https:' ? 443 : 80;
+  const there = new URL(url);
   return new Promise((resolve) => {
-    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? fallback : Number(port) });
+    const socket = connect({ host: bareHost(there.hostname), port: portOf(there) });
     const end = (listening: boolean): void => {
       socket.destroy();
       resolve(listening);

@@ -395,6 +395,6 @@ const CLOSING: Refusal = {
 const OVERLOADED: Refusal = {
   status: 503,
   code: 'overloaded',
-  message: 'more requests arrive than can be taken in; try again in a second',
+  message: 'too many requests at once; try again in a second',
   headers: ['Retry-After', '1'],
 };

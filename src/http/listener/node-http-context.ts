@@ -13,9 +13,9 @@ const MAX_STRING = 4096;
 /** What a refused connection may still send before it is closed, so that the client gets the answer. */
 const LINGER_BYTES = 1024 * 1024;
 
-const PASSAGE = Symbol('passage');
+const CONTEXT = Symbol('context');
 interface RequestWithContext {
-  [PASSAGE]?: NodeHttpContext;
+  [CONTEXT]?: NodeHttpContext;
 }
 
 /** A request that `node:http` has parsed, and its answer. */
@@ -82,8 +82,8 @@ export class NodeHttpContext implements HttpContext {
 
   watch(watcher: HttpContextWatcher): void {
     this.#watcher = watcher;
-    if ((this.#response as RequestWithContext)[PASSAGE] !== undefined) return;
-    (this.#response as RequestWithContext)[PASSAGE] = this;
+    if ((this.#response as RequestWithContext)[CONTEXT] !== undefined) return;
+    (this.#response as RequestWithContext)[CONTEXT] = this;
     this.#response.on('close', onResponseClose);
   }
 
@@ -192,5 +192,5 @@ export class NodeHttpContext implements HttpContext {
 
 /** Shared by all responses: a closure for each open stream would be a large part of its memory. */
 function onResponseClose(this: ServerResponse): void {
-  (this as RequestWithContext)[PASSAGE]?.closed();
+  (this as RequestWithContext)[CONTEXT]?.closed();
 }

@@ -118,6 +118,6 @@ export function pathProblem(path: string): string | null {
 }
 
 /** Whether the text is a path segment that can be a name. */
-export function isSegment(text: string): boolean {
+function isSegment(text: string): boolean {
   return SEGMENT.test(text) && text !== '.' && text !== '..';
 }

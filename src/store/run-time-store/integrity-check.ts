@@ -75,8 +75,7 @@ export function readSummary(db: DatabaseSync): StoreSummary {
   const row = db.prepare('SELECT revision, count, tally, sum FROM whole WHERE id = 1').get() as
     | (StoreSummary & { readonly sum: number })
     | undefined;
-  if (row === undefined || row.sum !== summaryChecksum(row))
-    throw damaged('what it says of all its records is damaged');
+  if (row === undefined || row.sum !== summaryChecksum(row)) throw damaged('its summary record is damaged');
   return row;
 }
 

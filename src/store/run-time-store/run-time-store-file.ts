@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { messageOf } from '../../model/thrown.ts';
 import { setAside } from '../set-aside.ts';
+import { sqliteCode } from '../sqlite-code.ts';
 import { checkIntegrity, checkIntegrityInSlices, migrate, UnknownVersion } from './integrity-check.ts';
 import { StoreError, type StoreFault } from './run-time-store.ts';
 
@@ -205,8 +206,7 @@ export function faultOf(error: unknown): StoreFault {
   if (error instanceof StoreError) return error.fault;
   if (!(error instanceof Error)) return 'unavailable';
   if ('code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')) return 'full';
-  if (!('errcode' in error)) return 'unavailable';
-  switch (Number(error.errcode) & 0xff) {
+  switch (sqliteCode(error)) {
     // SQLITE_IOERR and SQLITE_FULL: limits of a user or a process show as the former.
     case 10:
     case 13:

@@ -38,7 +38,7 @@ export const MAX_DEFINITION_BYTES = 32 * 1024;
 /** Pins and their history in the run-time store (docs/drift.md). Rejects if the store fails: pins never silently disappear. */
 export class StoredPins {
   readonly #runTimeStore: RunTimeStore;
-  /** Tells the events of this process from those of others that use the store. */
+  /** Distinguishes the events of this process from those of others that use the store. */
   readonly #run: string;
   /** Revisions of the records as last read or written, by collection and key. */
   readonly #revisions = new Map<string, number>();

@@ -15,7 +15,7 @@ const TIMEOUT_MS = 10_000;
 /** Time limit for what is unsent when the process ends. */
 const LAST_MS = 2_000;
 /** Retryable statuses, by OTLP/HTTP §failures. */
-const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+const RETRIED_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 interface Attempt {
   /** Number of items that the receiver rejected; null if nothing arrived. */
@@ -76,7 +76,7 @@ export class OtlpSender {
       const reason = `the receiver answered ${status}`;
       const askedMs = Number(headers['retry-after'] ?? 0) * 1_000;
       const afterMs = Number.isFinite(askedMs) ? Math.min(Math.max(askedMs, 0), BETWEEN.maxMs) : 0;
-      return { rejected: null, reason, afterMs: AGAIN.has(status) ? afterMs : null };
+      return { rejected: null, reason, afterMs: RETRIED_STATUSES.has(status) ? afterMs : null };
     } catch (error) {
       return { rejected: null, reason: reasonOf(error), afterMs: 0 };
     }

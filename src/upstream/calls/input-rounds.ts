@@ -1,5 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { foreignState, GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
 import { isUrlMode, missingCapability, missingCapabilityError } from '../../protocol/client-capabilities.ts';
@@ -33,10 +33,10 @@ export function refuseInput(call: Call, era: Era): GatewayError | null {
   const { server } = call;
   // The server was restarted in another era since it asked.
   if (call.rounds > 0)
-    return new GatewayError('UNKNOWN', `${server} does not know its own question any more`, { server });
+    return new GatewayError('UNKNOWN', `${server} no longer knows the input request that it sent`, { server });
   const { responses, state } = inputOf(call.request);
   if (call.request.era === 'stateful' || (responses === null && state === null)) return null;
-  return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out here');
+  return foreignState();
 }
 
 /**
@@ -46,14 +46,14 @@ export function refuseInput(call: Call, era: Era): GatewayError | null {
 export class InputRounds {
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #again: (call: Call) => void;
+  readonly #resend: (call: Call) => void;
   /** Requests of the calls in input rounds, in the server's era and without answers. */
   readonly #plain = new WeakMap<Call, Message>();
 
-  constructor(clock: Clock, random: Random, again: (call: Call) => void) {
+  constructor(clock: Clock, random: Random, resend: (call: Call) => void) {
     this.#clock = clock;
     this.#random = random;
-    this.#again = again;
+    this.#resend = resend;
   }
 
   begin(call: Call, answer: Message): void {
@@ -110,7 +110,7 @@ export class InputRounds {
     }
     call.request = withInput(plain, responses, state);
     call.attempts = 0;
-    this.#again(call);
+    this.#resend(call);
   }
 
   /** The input request as a stateful request; one that opens a web page has an id there. */

@@ -41,7 +41,8 @@ export class OutlierEjection<Call> {
       this.#until = now + TRIAL_MS;
       return null;
     }
-    const words = `${server}: its last ${this.#failures} answers were HTTP errors (5xx); it is left alone for a moment`;
+    const seconds = Math.ceil(leftMs / 1_000);
+    const words = `${server}: its last ${this.#failures} answers were HTTP errors (5xx); it gets no calls for ${seconds} s`;
     return new GatewayError('NOT_SENT', words, { server, retryAfterMs: Math.max(FIRST_WAIT_MS, Math.ceil(leftMs)) });
   }
 

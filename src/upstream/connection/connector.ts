@@ -150,10 +150,10 @@ export class Connector {
       }
       this.#disownedGenerations.delete(place.key);
       this.#join(place, generation, connection, false);
-      return this.#again(want, connection);
+      return this.#noteResumed(want, connection);
     }
     const { name: server } = this.#server;
-    throw new GatewayError('NOT_SENT', `${server} disowns its sessions, one after the other`, { server });
+    throw new GatewayError('NOT_SENT', `${server} ended every new session at once`, { server });
   }
 
   /** Returns null if another node took over. A session that replaces another one does not use the warm connection. */
@@ -209,7 +209,7 @@ export class Connector {
     return connection;
   }
 
-  #again(want: WantedConnection, resumed: Connection): Connection {
+  #noteResumed(want: WantedConnection, resumed: Connection): Connection {
     if (want.era === 'stateful' && this.#eras.newest === 'stateless') this.#eras.initializeAccepted();
     else this.#eras.found('stateful');
     return resumed;
@@ -288,7 +288,7 @@ export class Connector {
     const record = this.#resumed(want);
     if (record === null) return null;
     const resumed = await handshake.resume('http', record);
-    if (resumed !== null) return this.#again(want, resumed);
+    if (resumed !== null) return this.#noteResumed(want, resumed);
     this.forget(want.key);
     this.#context.events.stateLost(want);
     return null;

@@ -101,7 +101,7 @@ export class EraUnsupported extends GatewayError {
   readonly permanent: boolean;
 
   constructor(server: string, why: string, permanent: boolean) {
-    super('NOT_SENT', `${server} takes no initialize: ${why}`, { server });
+    super('NOT_SENT', `${server} did not accept initialize: ${why}`, { server });
     this.permanent = permanent;
   }
 }

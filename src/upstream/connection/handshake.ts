@@ -242,7 +242,7 @@ export class Handshake {
     if (offered.some((revision) => (STATEFUL_REVISIONS as readonly string[]).includes(revision))) {
       return this.#initialize(connection, null);
     }
-    const list = offered.length === 0 ? 'none that it names' : offered.join(', ');
+    const list = offered.length === 0 ? 'it names none' : offered.join(', ');
     throw this.#failed(`it speaks none of our protocol revisions (${list})`, 'UPSTREAM_PROTOCOL');
   }
 

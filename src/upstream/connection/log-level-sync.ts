@@ -29,7 +29,7 @@ export class LogLevelSync {
   readonly #ordered: boolean;
   /** The level that was last sent; null for none. */
   sent: LogLevel | null = null;
-  #telling: Promise<void> | null = null;
+  #sending: Promise<void> | null = null;
 
   /** `ordered`: messages arrive in the order in which they were sent. */
   constructor(connection: LeveledConnection, pending: PendingById, ordered: boolean) {
@@ -59,15 +59,15 @@ export class LogLevelSync {
     return true;
   }
 
-  /** Returns null if a call of this level may be sent now, else what it waits for. `again`: sends an unchanged level too. */
-  requestLevel(level: string | null, again = false): Promise<void> | null {
+  /** Returns null if a call of this level may be sent now, else what it waits for. `repeat`: sends an unchanged level too. */
+  requestLevel(level: string | null, repeat = false): Promise<void> | null {
     if (!isLogLevel(level)) return null;
-    if (!again && level === this.sent) return this.#telling;
+    if (!repeat && level === this.sent) return this.#sending;
     const lowest = this.#lowest(level);
-    if (!again && lowest === this.sent) return this.#telling;
+    if (!repeat && lowest === this.sent) return this.#sending;
     this.sent = lowest;
     const agreed = this.#agree(lowest);
-    return this.#ordered ? null : (this.#telling = agreed);
+    return this.#ordered ? null : (this.#sending = agreed);
   }
 
   /** Resolves when the server has answered or the time is over. */
@@ -80,7 +80,7 @@ export class LogLevelSync {
       const silent = error instanceof GatewayError && error.code === 'TIMEOUT';
       if (!silent && this.sent === level) this.sent = null;
     }
-    if (this.sent === level || this.sent === null) this.#telling = null;
+    if (this.sent === level || this.sent === null) this.#sending = null;
   }
 
   /** The least severe of this level and those of the in-flight calls. */

@@ -199,7 +199,7 @@ export class ServerMessages<C extends MessageSource> {
       pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
     } catch (defect) {
       // The request is not in flight any more: nothing else would end its call (F42).
-      pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
+      pending.lost(new GatewayError('INTERNAL', 'the answer could not be passed on', { server }));
       throw defect;
     }
   }

@@ -15,7 +15,7 @@ export class SupportedEras {
   readonly #identity: string;
   /** null until the first handshake. */
   newest: Era | null;
-  #also: OtherEra | null;
+  #other: OtherEra | null;
   /** The server answered `server/discover` late and `initialize` never: the next start sends only `server/discover`. */
   ignoresInitialize = false;
 
@@ -24,23 +24,23 @@ export class SupportedEras {
     this.#identity = identity;
     const remembered = verdicts.get(identity);
     this.newest = remembered?.era ?? null;
-    this.#also = this.#known();
+    this.#other = this.#known();
   }
 
   get acceptsBoth(): boolean {
-    return this.#also === 'stateful';
+    return this.#other === 'stateful';
   }
 
   /** The client's own era if the server speaks it, else the server's; null if unknown. */
   eraFor(client: ClientProfile): Era | null {
     if (this.newest !== 'stateless' || client.sessionId === null) return this.newest;
-    if (this.#also === null) return null;
-    return this.#also === 'stateful' ? 'stateful' : 'stateless';
+    if (this.#other === null) return null;
+    return this.#other === 'stateful' ? 'stateful' : 'stateless';
   }
 
   /** A handshake with `server/discover` or with an old server ended in this era. */
   found(era: Era): void {
-    if (era !== this.newest || this.#also === null) this.#also = this.#known();
+    if (era !== this.newest || this.#other === null) this.#other = this.#known();
     this.newest = era;
   }
 
@@ -51,7 +51,7 @@ export class SupportedEras {
 
   initializeRefused({ permanent }: EraUnsupported): void {
     if (permanent) this.#learn('none');
-    else this.#also = 'none';
+    else this.#other = 'none';
   }
 
   /** What was known has proved wrong: it must be tested again. */
@@ -61,7 +61,7 @@ export class SupportedEras {
 
   /** The server restarts: a failure that was not an explicit refusal may not recur. */
   restarted(): void {
-    if (this.#also === 'none') this.#also = this.#known();
+    if (this.#other === 'none') this.#other = this.#known();
   }
 
   #known(): OtherEra | null {
@@ -69,7 +69,7 @@ export class SupportedEras {
   }
 
   #learn(also: OtherEra | null): void {
-    this.#also = also;
+    this.#other = also;
     const verdict = this.#verdicts.get(this.#identity);
     if (verdict === null || verdict.era !== 'stateless' || (verdict.also ?? null) === also) return;
     const { era, revision } = verdict;

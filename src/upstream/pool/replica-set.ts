@@ -210,11 +210,11 @@ export class ReplicaSet {
   }
 
   #unbind(replica: Replica, cause: StateLoss = 'restarted'): void {
-    const usedKeys = this.#affinity.releaseAll(replica);
+    const usedSessions = this.#affinity.releaseAll(replica);
     // A stateless server holds no state for a session.
     if (this.#era !== 'stateful') return;
     const { deps, name } = this.#context;
-    for (const sessionId of usedKeys) deps.events.stateLost(name, sessionId, cause);
+    for (const sessionId of usedSessions) deps.events.stateLost(name, sessionId, cause);
   }
 }
 

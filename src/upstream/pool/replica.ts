@@ -138,13 +138,13 @@ export class Affinity {
 
   /** The replica has ended or will: removes its bindings. Returns the sessions that had sent requests to it. */
   releaseAll(replica: Replica): string[] {
-    const usedKeys: string[] = [];
-    for (const [holder, { replica: one, sessionId, hasSentRequests: hasTalked }] of this.#bindings) {
+    const usedSessions: string[] = [];
+    for (const [holder, { replica: one, sessionId, hasSentRequests }] of this.#bindings) {
       if (one !== replica) continue;
       this.release(holder);
-      if (hasTalked && sessionId !== null) usedKeys.push(sessionId);
+      if (hasSentRequests && sessionId !== null) usedSessions.push(sessionId);
     }
-    return usedKeys;
+    return usedSessions;
   }
 }
 

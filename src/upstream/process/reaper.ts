@@ -67,20 +67,20 @@ export class Reaper implements ProcessGuard {
   start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T {
     void this.ready();
     const mark = randomUUID();
-    this.#tell(`?${mark}\n`);
+    this.#send(`?${mark}\n`);
     let child: T | null = null;
     try {
       child = spawn({ [SPAWN_MARK]: mark });
       return child;
     } finally {
-      if (child?.pid === undefined) this.#tell('?\n');
+      if (child?.pid === undefined) this.#send('?\n');
       else this.#register(child.pid);
     }
   }
 
   unregister(group: number): void {
     if (!this.#groups.delete(group)) return;
-    this.#tell(`-${group}\n`);
+    this.#send(`-${group}\n`);
     this.#options.record?.remove(group);
   }
 
@@ -106,11 +106,11 @@ export class Reaper implements ProcessGuard {
 
   #register(group: number): void {
     this.#groups.add(group);
-    this.#tell(`+${group}\n`);
+    this.#send(`+${group}\n`);
     this.#options.record?.add(group);
   }
 
-  #tell(line: string): void {
+  #send(line: string): void {
     if (this.#child?.stdin?.writable) this.#child.stdin.write(line);
   }
 

@@ -70,7 +70,7 @@ function cause(changes: Partial<FailedStart>): string | null {
 }
 
 test('S1.19 the report names the likely cause of a failed start', () => {
-  assert.match(cause({ missing: ['A', 'B'] }) ?? '', /^A, B is to be handed on/);
+  assert.match(cause({ missing: ['A', 'B'] }) ?? '', /^A, B is named in its definition, but is not set/);
   assert.match(cause({ failure: 'auth', transport: remote('http://127.0.0.1/') }) ?? '', /credentials/);
   assert.match(cause({ failure: 'configuration' }) ?? '', /definition/);
   assert.match(cause({ exit: { code: 127, signal: null } }) ?? '', /not installed/);
@@ -133,6 +133,6 @@ test('S1.19 a process fails at its command, at its start, or at initialize', () 
   for (const [start, step] of cases) assert.equal(failedStep({ ...START, ...start }), step);
   assert.match(
     cause({ ...ended(255), transport: { ...LOCAL, ssh } as TransportSpec }) ?? '',
-    /ssh has not come in at far/,
+    /ssh could not log in to far/,
   );
 });

@@ -1,6 +1,6 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import { bareHost, isLoopbackHost, portOf } from '../../model/host-address.ts';
 import type { HttpSpec, TransportSpec } from '../../model/server.ts';
 import { type LaunchFailure, loginAdvice, type StartStep } from '../../model/server-state.ts';
 import { causes } from '../../model/thrown.ts';
@@ -33,7 +33,7 @@ const SSH_FAILED = 255;
 export function likelyCause(start: FailedStart): string | null {
   const { transport, failure, error, missing, inContainer, exit, timedOut } = start;
   if (missing.length > 0) {
-    return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
+    return `${missing.join(', ')} is named in its definition, but is not set in the gateway's environment`;
   }
   if (failure === 'auth') {
     const refused = causes(start.error).some((at) => at instanceof GatewayError && refusalOf(at)?.status === 403);
@@ -109,8 +109,8 @@ function ofRemote({ error, timedOut, proxy = null }: FailedStart, { url }: HttpS
 
 const SILENT = "took the request and does not answer; look at that server's own log";
 
-function placeOf({ protocol, host, port }: URL): string {
-  return port === '' ? `${host}:${protocol === 'https:' ? 443 : 80}` : host;
+function placeOf(url: URL): string {
+  return `${url.hostname}:${portOf(url)}`;
 }
 
 /** The cause for a status from the server or a proxy; null if unknown, undefined if the start did not end with a status. */
@@ -121,7 +121,7 @@ function ofStatus(status: number, { pathname }: URL): string | null | undefined 
   if (status === 404 || status === 410) return `there is nothing at the path ${pathname}; ${otherPath(pathname)}`;
   if (status === 429)
     return 'it takes no more requests for now; it is tried again later, or ask its operator for a higher limit';
-  if (status < 500) return `something answered at ${pathname} and takes no MCP there; ${otherPath(pathname)}`;
+  if (status < 500) return `something answered at ${pathname}, but it does not serve MCP there; ${otherPath(pathname)}`;
   if (status === 502 || status === 504)
     return 'a proxy answered, and the server behind it did not; look whether that server runs';
   if (status === 503) return 'it is overloaded, or not ready yet; it is tried again';
@@ -195,7 +195,7 @@ function codeOf(failure: HttpFailure): string {
 }
 
 function ofSsh(host: string): string {
-  return `ssh has not come in at ${host}; try the same as this user: ssh -o BatchMode=yes ${host} true`;
+  return `ssh could not log in to ${host}; try the same as this user: ssh -o BatchMode=yes ${host} true`;
 }
 
 function isHere(url: string): boolean {

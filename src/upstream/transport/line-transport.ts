@@ -222,7 +222,7 @@ export abstract class LineTransport implements Transport, MessageReaderSink {
     } else {
       this.#inFlight.add(request);
       if (this.#queue.push(parts, request)) return;
-      this.#drop(outgoing, this.error('OVERLOADED', 'does not take its messages; too many are waiting'));
+      this.#drop(outgoing, this.error('OVERLOADED', 'does not read its input; too many messages wait'));
     }
   }
 

@@ -1003,7 +1003,7 @@ readonly listed: boolean;
 /** Its tools by their own names, with those that it withholds from all callers. */
 readonly tools: readonly (string)[]
 })[];
-/** `anonymous` is one of them where it is let in. */
+/** `anonymous` is one of them if it is allowed. */
 readonly callers: readonly (Caller)[]
 };
 
@@ -1215,7 +1215,7 @@ readonly silent?: readonly (string)[]
   return request('GET', `api/v1/gateways`, undefined, options);
 }
 
-/** Has this gateway take nothing new, finish its calls and end, as SIGTERM does. */
+/** Drains this gateway: it accepts nothing new, finishes its calls, and exits, as SIGTERM does. */
 export function stopGateway(input: { readonly now?: number | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 /** Id of the process. */
 readonly stopping: number
@@ -1237,7 +1237,7 @@ export function addServer(input: { readonly ttlMs?: number | undefined; readonly
   return request('POST', `api/v1/servers${query({ ttlMs: input.ttlMs, session: input.session, folder: input.folder, node: input.node })}`, input.body, options);
 }
 
-/** How each server does at each node that has it. */
+/** The status of each server at each node that has it. */
 export function listInstances(input: { readonly server?: string | undefined; readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<{
 readonly instances: readonly (Instance)[];
 /** The nodes that did not answer, or were lost within the hour: nothing of theirs is here. */
@@ -1289,7 +1289,7 @@ readonly progress: Readonly<Record<string, unknown>>
   return stream('POST', `api/v1/servers/${encodeURIComponent(input.name)}/call/stream${query({ tool: input.tool, timeoutMs: input.timeoutMs, node: input.node })}`, input.body, options);
 }
 
-/** What becomes of servers, as it happens and in order: states with their reasons, health, definitions. */
+/** Events of servers, in order: states with their reasons, health, definitions. */
 export function streamEvents(input: { readonly server?: string | undefined; readonly after?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<Event>): Promise<void> {
   return stream('GET', `api/v1/events${query({ server: input.server, after: input.after, node: input.node })}`, undefined, options);
 }
@@ -1353,7 +1353,7 @@ readonly silent?: readonly (string)[]
   return request('GET', `api/v1/rates`, undefined, options);
 }
 
-/** What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second what servers have done, and the log where it is asked for. It begins with `hello`; what came before is in the lists. */
+/** What happens at all nodes, for those who watch: events as of `streamEvents`, calls in batches, each second the rates of each server, and the log where it is asked for. It begins with `hello`; what came before is in the lists. */
 export function streamLive(input: { readonly filter?: string | undefined; readonly logs?: string | undefined; readonly node?: string | undefined } = {}, options: StreamOptions<Live>): Promise<void> {
   return stream('GET', `api/v1/live${query({ filter: input.filter, logs: input.logs, node: input.node })}`, undefined, options);
 }
@@ -1536,7 +1536,7 @@ readonly shared: readonly (SharedPart)[]
   return request('GET', `api/v1/nodes${query({ node: input.node })}`, undefined, options);
 }
 
-/** Has a node take nothing new, finish what it does, hand over what it owns and end, as SIGTERM does. */
+/** Drains a node: it accepts nothing new, finishes its work, hands over what it owns, and exits, as SIGTERM does. */
 export function drainNode(input: { readonly name: string; readonly node?: string | undefined }, options: CallOptions = {}): Promise<{
 readonly draining: string
 }> {
@@ -1671,12 +1671,12 @@ export function getConfiguration(input: { readonly node?: string | undefined } =
   return request('GET', `api/v1/configuration${query({ node: input.node })}`, undefined, options);
 }
 
-/** Reads the files and tells what they would change of what is in force. Changes nothing. */
+/** Reads the files and returns what they would change. Changes nothing. */
 export function planConfiguration(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<ConfigurationPlan> {
   return request('GET', `api/v1/configuration/plan${query({ node: input.node })}`, undefined, options);
 }
 
-/** Reads the files now and puts in force what is good, as SIGHUP does. */
+/** Reads the files now and applies what is valid, as SIGHUP does. */
 export function reloadConfiguration(input: { readonly node?: string | undefined } = {}, options: CallOptions = {}): Promise<Reloaded> {
   return request('POST', `api/v1/configuration/reload${query({ node: input.node })}`, undefined, options);
 }

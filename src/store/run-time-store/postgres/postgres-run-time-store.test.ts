@@ -142,7 +142,7 @@ describe('the run-time store in PostgreSQL', { timeout: 120_000 }, () => {
     const runTimeStore = open('gone', server.urlAt(line.port));
     await runTimeStore.apply(change('0'));
     line.cut = 'for good';
-    await assert.rejects(runTimeStore.apply(change('1')), { fault: 'unknown', message: /Look before you repeat it/ });
+    await assert.rejects(runTimeStore.apply(change('1')), { fault: 'unknown', message: /before repeating it/ });
   });
 
   test('the node reconnects to a restarted database with everything that was acknowledged', async () => {

@@ -122,7 +122,7 @@ export class PostgresRunTimeStore implements RunTimeStore {
     if (status === 'committed') return { ok: true, revision: Number(revision) };
     if (status === 'aborted') throw this.#translated(cause);
     const words = 'the connection broke while the change was being made; whether it was is not known';
-    throw new StoreError('unknown', `${this.#where}: ${words}. Look before you repeat it`, cause);
+    throw new StoreError('unknown', `${this.#where}: ${words}. Check whether it was made before repeating it`, cause);
   }
 
   #translated(error: unknown): Error {
@@ -174,9 +174,9 @@ async function change(
 async function readSummary(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<StoreSummary> {
   const { rows } = await connection.query<Row>(`SELECT revision, count, tally, sum FROM whole WHERE id = 1 ${lock}`);
   const row = rows[0];
-  if (row === undefined) throw damaged('what it says of all its records is gone');
+  if (row === undefined) throw damaged('its summary record is missing');
   const summary = { revision: Number(row['revision']), count: Number(row['count']), tally: Number(row['tally']) };
-  if (Number(row['sum']) !== summaryChecksum(summary)) throw damaged('what it says of all its records is damaged');
+  if (Number(row['sum']) !== summaryChecksum(summary)) throw damaged('its summary record is damaged');
   return summary;
 }
 
