@@ -51,8 +51,7 @@ function functionText(path: string, method: string, operation: OpenApiOperation)
   const own = parameters.filter((one) => one.in === 'query');
   // What has no input of its own is asked of the node of the page.
   const hasInput = own.length > 0 || inPath.length > 0 || body !== undefined;
-  const isAtNode =
-    hasInput && parameters.some(({ $ref }) => $ref === NODE_PARAMETER) && !own.some(({ name }) => name === NODE.name);
+  const isAtNode = hasInput && parameters.some(({ $ref }) => $ref === NODE_PARAMETER);
   const inQuery = isAtNode ? [...own, NODE] : own;
   const [media, good] = Object.entries(
     Object.entries(responses).find(([status]) => status.startsWith('2'))![1].content!,
@@ -99,7 +98,7 @@ function plainType(type: string, schema: JsonSchema): string {
   if (type === 'integer') return 'number';
   if (type !== 'object') return type;
   const { properties, required = [], additionalProperties } = schema;
-  if (properties === undefined) {
+  if (properties === undefined || additionalProperties === true) {
     const values = typeof additionalProperties === 'object' ? typeOf(additionalProperties as JsonSchema) : 'unknown';
     return `Readonly<Record<string, ${values}>>`;
   }

@@ -3,6 +3,10 @@ import { OPERATIONS } from '../../src/control/operations.ts';
 import { ERROR } from '../../src/control/schemas.ts';
 import { componentOf, type Schema, text } from '../../src/model/schema.ts';
 
+/** What the listener, and the node that is asked for another one, refuse before an operation runs. */
+const REFUSED =
+  'Refused before the operation: 400, 413 or 415 for a body that is empty, too large or not application/json; 403 for a page that is not of the session; 404 for an unknown `node`, 503 for one that does not answer; 503 for a stream beyond the limit.';
+
 /** The OpenAPI document of the control API; `schema/openapi.json` is its text. */
 export function openApi(version: string): object {
   const schemas = new Components();
@@ -13,6 +17,7 @@ export function openApi(version: string): object {
       [operation.method.toLowerCase()]: describe(operation, schemas),
     };
   }
+  const error = { 'application/json': { schema: schemas.refer(ERROR) } };
   return {
     openapi: '3.1.0',
     info: {
@@ -29,12 +34,13 @@ export function openApi(version: string): object {
           name: 'node',
           in: 'query',
           description:
-            'Has this node of the cluster answer. Without it the node that is asked answers, for all nodes where the operation says so.',
+            'Has this node of the cluster answer. Without it the node that is asked answers, for all nodes where the operation says so. A stream of another node begins with 200 even if that node refuses it; its only event is the error then.',
           schema: text,
         },
       },
       responses: {
-        Error: { description: 'Refused.', content: { 'application/json': { schema: schemas.refer(ERROR) } } },
+        Error: { description: 'Refused.', content: error },
+        Refused: { description: REFUSED, content: error },
       },
       schemas: schemas.all,
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
@@ -64,7 +70,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
       description: parameter.description,
       schema: parameterSchema(parameter),
     })),
-    ...(runsAt === 'this-node' ? [] : [{ $ref: '#/components/parameters/node' }]),
+    ...(runsAt === 'this-node' || 'node' in query ? [] : [{ $ref: '#/components/parameters/node' }]),
   ];
   const type = streams === true ? 'text/event-stream' : 'application/json';
   const good = { description: streams === true ? 'An event stream.' : 'Done.', content: content(type, schema) };
@@ -86,6 +92,7 @@ function describe(operation: ApiOperation, schemas: Components): object {
           { $ref: '#/components/responses/Error', description },
         ]),
       ),
+      default: { $ref: '#/components/responses/Refused' },
     },
   };
 }

@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { StoreError } from '../store/run-time-store/run-time-store.ts';
 import { Logger } from '../telemetry/logger.ts';
 import type { App } from './app.ts';
 import { openApp } from './open-app.ts';
+import { secretChanges } from './plane.ts';
 
 async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App> {
   const file = join(dataDir, 'config.json');
@@ -32,4 +34,23 @@ test('check:G4 a name blocked or a server suspended at one gateway of a data fol
     await Promise.all([main.close('shutdown'), spawned.close('shutdown')]);
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+test('a secret that was stored is not said to be unchanged if the store fails after it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
+  const app = await opened(folder, 'data');
+  t.after(async () => {
+    await app.close('shutdown');
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const changes = secretChanges(app.components, async () => {
+    throw new StoreError('unavailable', 'no such disk');
+  });
+  const stored = { code: 'outcome_unknown', message: /^the change is stored, .*no such disk/ };
+  await assert.rejects(changes.put('k', 'v'), stored);
+  assert.deepEqual(
+    (await changes.list()).map(({ name }) => name),
+    ['k'],
+  );
+  await assert.rejects(changes.delete('k'), stored);
 });

@@ -133,22 +133,31 @@ export function secretChanges(
   { secrets, keyRotation }: Pick<Components, 'secrets' | 'keyRotation'>,
   follow: () => Promise<void>,
 ): SecretChanges {
-  const stored = async <T>(change: () => Promise<T>, after = follow): Promise<T> => {
+  const guarded = async <T>(work: () => Promise<T>, refusal = storeProblem): Promise<T> => {
     try {
-      const done = await change();
-      await after();
-      return done;
+      return await work();
     } catch (error) {
-      throw storeProblem(error);
+      throw refusal(error);
     }
   };
-  const nothing = async (): Promise<void> => {};
-  return {
-    list: () => stored(() => secrets.list(), nothing),
-    put: (name, value) => stored(() => secrets.put(name, value)),
-    delete: (name) => stored(() => secrets.delete(name)),
-    rotateKey: () => stored(() => keyRotation.rotate(), nothing),
+  const followed = async <T>(change: () => Promise<T>): Promise<T> => {
+    const done = await guarded(change);
+    await guarded(follow, notFollowed);
+    return done;
   };
+  return {
+    list: () => guarded(() => secrets.list()),
+    put: (name, value) => followed(() => secrets.put(name, value)),
+    delete: (name) => followed(() => secrets.delete(name)),
+    rotateKey: () => guarded(() => keyRotation.rotate()),
+  };
+}
+
+/** The problem if the store fails after a change was stored in it. */
+function notFollowed(error: unknown): unknown {
+  if (!(error instanceof StoreError)) return error;
+  const message = `the change is stored, and takes effect when the store can be read again: ${error.message}`;
+  return new RunTimeProblem('outcome_unknown', message, { cause: error });
 }
 
 function desiredView({ runTime, registry }: Components, name: string, refused: string | null): DesiredView | null {

@@ -22,12 +22,12 @@ export const ACCESS_OPERATIONS: readonly ApiOperation[] = [
     },
     schema: EXPLANATION,
     errors: { 400: 'The tool is not named.', 404: 'There is no server of that name, or the caller may not use it.' },
-    run({ name, query }, { access, upstreams }) {
-      if (upstreams.status(name) === null) return noSuchServer(name, { upstreams });
+    run({ name, query }, plane) {
+      if (plane.upstreams.status(name) === null) return noSuchServer(name, plane);
       const tool = query.get('tool') ?? '';
       if (tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
       const principal = query.get('principal') ?? 'anonymous';
-      const found = access.explain(principal, name, tool);
+      const found = plane.access.explain(principal, name, tool);
       if (found !== null) return ok(found);
       const shown = JSON.stringify(principal.slice(0, 80));
       return problem(404, 'principal_unknown', `unknown caller ${shown}; agents are agent:<name>`);

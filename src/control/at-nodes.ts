@@ -28,18 +28,18 @@ export async function runAtNodes(
   const node = request.query.get('node');
   if (node !== null) return runAtNode(node, operation, request, plane);
   const { cluster } = plane;
-  if (cluster !== null && operation.runsAt === 'holder') {
-    const holder = cluster.holder(request.name);
-    const answer = holder === null ? null : await requestNode(cluster, holder, operation, request);
-    if (answer?.status === 200) return answer;
-  }
+  const holder = operation.runsAt === 'holder' ? (cluster?.holder(request.name) ?? null) : null;
+  const there = holder === null ? null : await requestNode(cluster!, holder, operation, request);
+  if (there?.status === 200) return there;
   const own = await operation.run(request, plane);
   if (cluster === null || 'steps' in own) return own;
   if ('stream' in own) {
     if (operation.runsAt !== 'all-nodes') return own;
     return { stream: (writer, ended) => new StreamOfNodes(writer, own, cluster, forwarded(operation, request), ended) };
   }
-  if (operation.merge === undefined) return own;
+  if (operation.merge === undefined) return own.status === 404 && there !== null ? there : own;
+  // The other nodes would refuse the request too.
+  if (own.status === 400) return own;
   const others = cluster.others();
   const answers = await Promise.all(others.map((one) => requestNode(cluster, one, operation, request)));
   const good = [own, ...answers].filter(({ status }) => status === 200);
@@ -91,6 +91,7 @@ async function requestNode(
 ): Promise<ControlAnswer> {
   const asked = cluster.ask(node, forwarded(operation, request));
   const gone = (): void => asked.cancel();
+  if (request.gone.aborted) gone();
   request.gone.addEventListener('abort', gone, { once: true });
   try {
     return await asked.answer;

@@ -85,8 +85,11 @@ export class ConsoleLogins {
     return session;
   }
 
+  /** Whether the session of a stream or call is open; asking counts as use of it. */
   isOpen(session: ConsoleSession): boolean {
-    return !this.#isOver(session) && this.#sessions.values().some((one) => one === session);
+    if (this.#isOver(session) || !this.#sessions.values().some((one) => one === session)) return false;
+    session.seenAt = this.#clock.wall();
+    return true;
   }
 
   end(ended: ConsoleSession): void {

@@ -1,15 +1,16 @@
-import { flag, object, type Schema, text } from '../model/schema.ts';
-import { jsonObject } from './json-object.ts';
+import { described, flag, object, optional, text } from '../model/schema.ts';
+import { bodyOf } from './json-object.ts';
 import { type ApiOperation, ok, operation, problem } from './operation.ts';
 
 const MAX_BODY_BYTES = 4 * 1024;
-const PROOF: Schema = {
-  type: 'object',
-  properties: {
-    code: { ...text, description: 'Of a link to the console; good once, within ten minutes.' },
-    token: { ...text, description: 'The control token.' },
-  },
-};
+const PROOF = object({
+  code: optional(described(text, 'Of a link to the console; good once, within ten minutes.')),
+  token: optional(described(text, 'The control token.')),
+});
+const WRONG_CODE =
+  'this link was used, or is older than ten minutes, or of another run of the gateway; trunkline console prints a new one';
+const WRONG_TOKEN =
+  'this is not the control token: it is in the file control.token of the data folder, or control.token of the configuration';
 
 /** Login and logout at the console. */
 export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
@@ -24,13 +25,17 @@ export const CONSOLE_OPERATIONS: readonly ApiOperation[] = [
     body: PROOF,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: object({ csrf: text }),
-    errors: { 401: 'The code was used already, has expired or is unknown; or the token is wrong.' },
+    errors: {
+      400: 'The body has neither a code nor a token, or is malformed.',
+      401: 'The code was used already, has expired or is unknown; or the token is wrong.',
+    },
     run({ body, secure }, { console }) {
-      const opened = console.open(jsonObject(body) ?? {});
-      if (opened === null) {
-        const why = 'this link was used, or is older than ten minutes, or of another run of the gateway';
-        return problem(401, 'login_refused', `${why}; trunkline console prints a new one`);
-      }
+      const proof = bodyOf(PROOF, body);
+      if (typeof proof === 'string') return problem(400, 'body_malformed', proof);
+      const { code, token } = proof;
+      if ((code ?? token) === undefined) return problem(400, 'body_malformed', 'give code or token');
+      const opened = console.open(proof);
+      if (opened === null) return problem(401, 'login_refused', token === undefined ? WRONG_CODE : WRONG_TOKEN);
       return {
         ...ok({ csrf: opened.csrf }),
         headers: ['Set-Cookie', cookie(console.cookieName, opened.cookie, secure)],

@@ -7,7 +7,7 @@ import { runAtNodes } from './at-nodes.ts';
 import { digestOf, hasBearerToken } from './bearer.ts';
 import type { ConsoleSession } from './console-logins.ts';
 import type { ControlPlane, SendStep } from './control-plane.ts';
-import type { ApiOperation, StepsAnswer, StreamAnswer } from './operation.ts';
+import { type ApiOperation, redactedBody, type StepsAnswer, type StreamAnswer } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Header with the exec token. */
@@ -103,16 +103,15 @@ export class ControlApi {
         return;
       }
       if ('steps' in answer) {
+        logger.info('control', { operation: operation.id, name: context.param, status: 200 });
         await this.#steps(context, answer, session, gone);
         return;
       }
       const status = answer.status === 200 ? (operation.status ?? 200) : answer.status;
-      if (operation.method !== 'GET' && !(operation.unauthenticated === true && status === 401 && this.#isLogged())) {
+      if (operation.method !== 'GET' && !(operation.unauthenticated === true && status >= 400 && this.#isLogged())) {
         logger.info('control', { operation: operation.id, name: context.param, status });
       }
-      // Answers of tools and of operations with `unredacted` go to their caller unredacted; all others are redacted.
-      const isCallers = operation.id === 'callTool' || (operation.unredacted === true && answer.status === 200);
-      const text = isCallers ? answer.body : logger.redactJson(answer.body.toString());
+      const text = redactedBody(operation, answer, logger);
       context.answer(status, 'application/json', Buffer.isBuffer(text) ? text : Buffer.from(text), answer.headers);
     } catch (error) {
       logger.error('control_failed', { operation: operation.id, error });

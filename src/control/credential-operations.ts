@@ -9,7 +9,6 @@ import {
   type ApiOperation,
   type ControlAnswer,
   NO_SUCH_SERVER,
-  NODE_PARAMETER,
   noSuchServer,
   ok,
   operation,
@@ -82,9 +81,9 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login',
     summary:
       'How the last sign-in at the server went, step by step: documents, registration, token answer. No secrets.',
-    query: NODE_PARAMETER,
     schema: SIGN_IN,
     errors: NO_SUCH_SERVER,
+    runsAt: 'holder',
     async run({ name }, plane) {
       const server = plane.server(name);
       return server === null ? noSuchServer(name, plane) : ok(await plane.signIn(server));
@@ -96,8 +95,8 @@ export const CREDENTIAL_OPERATIONS: readonly ApiOperation[] = [
     path: '/api/v1/servers/{name}/login/check',
     summary:
       'Asks what a sign-in at the server would ask before a browser opens, step by step, up to the one that fails. Registers no client.',
-    query: NODE_PARAMETER,
     schema: SIGN_IN_CHECK,
+    runsAt: 'holder',
     errors: { ...NO_SUCH_SERVER, 409: 'The gateway gets no tokens for the server: the message says why.' },
     run({ name }, plane) {
       const server = plane.server(name);

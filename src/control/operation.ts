@@ -2,6 +2,7 @@ import { type ConfigProblem, suggest } from '../config/problem/problem.ts';
 import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Schema } from '../model/schema.ts';
 import { type Caller, type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { ConsoleSession } from './console-logins.ts';
 import type { AbsentNode, ControlPlane, SendStep } from './control-plane.ts';
 
@@ -122,9 +123,17 @@ export function problem(status: number, code: string, message: string): ControlA
 
 export const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
-export function noSuchServer(name: string, { upstreams }: Pick<ControlPlane, 'upstreams'>): ControlAnswer<never> {
+export function noSuchServer(
+  name: string,
+  { upstreams, cluster }: Pick<ControlPlane, 'upstreams' | 'cluster'>,
+): ControlAnswer<never> {
   const names = upstreams.statuses().map((server) => server.name);
   const shown = JSON.stringify(name.slice(0, 64));
+  const holder = cluster?.holder(name) ?? null;
+  if (holder !== null) {
+    const message = `node ${holder} has the server ${shown}, and this node has not: ask that node, or add ?node=${holder}`;
+    return problem(404, 'server_unknown', message);
+  }
   if (names.includes(name)) {
     return problem(404, 'server_unknown', `no node has the server ${shown} now: the one that had it does not answer`);
   }
@@ -168,6 +177,16 @@ export async function mapRunTimeProblems<T>(run: () => Promise<ControlAnswer<T>>
 /** The problem as `check` prints it, without the file: the text is the request body. */
 export function shownProblem({ file: _, ...rest }: ConfigProblem) {
   return rest;
+}
+
+/** The body for the caller. It is redacted, except answers of tools and of operations with `unredacted`. */
+export function redactedBody(
+  { id, unredacted }: ApiOperation,
+  { status, body }: ControlAnswer,
+  logger: Pick<Logger, 'redactJson'>,
+): string | Buffer {
+  const isCallers = id === 'callTool' || (unredacted === true && status === 200);
+  return isCallers ? body : logger.redactJson(body.toString());
 }
 
 /** The number in a parameter that declares `between`; null if it is absent. */

@@ -251,8 +251,8 @@ export const OPERATIONS: readonly ApiOperation[] = [
   ...REGISTRY_OPERATIONS,
 ];
 
-function refuseCall({ name, query, body }: ControlRequest, { upstreams }: ControlPlane): ControlAnswer<never> | null {
-  if (upstreams.status(name) === null) return noSuchServer(name, { upstreams });
+function refuseCall({ name, query, body }: ControlRequest, plane: ControlPlane): ControlAnswer<never> | null {
+  if (plane.upstreams.status(name) === null) return noSuchServer(name, plane);
   if ((query.get('tool') ?? '') === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
   if (jsonObject(body) === null) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
   return null;

@@ -1,4 +1,5 @@
 import {
+  byStart,
   MAX_RECORDINGS,
   MAX_REPLAY_BYTES,
   mergedRecording,
@@ -90,7 +91,7 @@ export const RECORDING_OPERATIONS: readonly ApiOperation[] = [
     schema: object({ recordings: list(RECORDING), silent: SILENT }),
     merge: (answers, _request, absent) => {
       const parts = answers.flatMap(({ recordings }) => recordings);
-      const recordings = [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording);
+      const recordings = [...Map.groupBy(parts, ({ id }) => id).values()].map(mergedRecording).sort(byStart);
       return { recordings, silent: namesOf(absent) };
     },
     run: (_request, plane) => ok({ recordings: plane.recorder.list().map((one) => viewAt(one, plane)) }),

@@ -1,5 +1,5 @@
 import { pause } from '../model/clock.ts';
-import { type Schema, text } from '../model/schema.ts';
+import { object, type Schema, text } from '../model/schema.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
@@ -52,6 +52,12 @@ const FOLDER = {
 };
 /** Definition of a server, as in a configuration file. */
 const DEFINITION: Schema = { $ref: 'config.schema.json#/$defs/server' };
+/** The same with a name. That schema allows no further member, so this one cannot refer to it. */
+const NAMED_DEFINITION: Schema = {
+  ...object({ name: text }),
+  additionalProperties: true,
+  description: 'The other members are those of `config.schema.json#/$defs/server`.',
+};
 
 /** Changes of servers at run time. They answer once the change is durable and in force; the start of a server continues. */
 export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
@@ -71,7 +77,7 @@ export const RUN_TIME_OPERATIONS: readonly ApiOperation[] = [
       },
       folder: FOLDER,
     },
-    body: DEFINITION,
+    body: NAMED_DEFINITION,
     maxBodyBytes: MAX_BODY_BYTES,
     status: 201,
     schema: SERVER,

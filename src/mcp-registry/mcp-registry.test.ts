@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { McpRegistry } from './mcp-registry.ts';
+import { definitionOf, viasOf, waysOf } from './server-json.ts';
 
 /** A registry that answers so; its address. */
 async function registry(t: TestContext, answer: (response: ServerResponse, path: string) => void): Promise<string> {
@@ -71,4 +72,33 @@ test('a short name is refused when the registry has more pages, since another se
     metadata = last;
     await find('files');
   }
+});
+
+test('an entry with null where a list or text belongs hides no other, and a package without identifier does not run', async (t) => {
+  const servers = [
+    { name: 'com.example/empty', version: '1.0.0', description: null, packages: null, remotes: null },
+    { name: 'com.example/odd', version: '1.0.0', packages: 'x', remotes: [null] },
+    { name: 'com.example/nameless', version: '1.0.0', packages: [{ registryType: 'npm' }] },
+    { name: 'com.example/good', version: '1.0.0', packages: [{ registryType: 'npm', identifier: 'a', version: null }] },
+  ];
+  const base = await registry(t, (response, path) => {
+    const one = servers.find(({ name }) => path.includes(`/${encodeURIComponent(name)}/`));
+    response.end(JSON.stringify(one === undefined ? { servers } : { server: one }));
+  });
+  const found = await new McpRegistry(base, {}).search('');
+  assert.deepEqual(
+    found.map(({ server }) => [server.name.slice(12), server.description, viasOf(waysOf(server))]),
+    [
+      ['empty', undefined, []],
+      ['odd', undefined, []],
+      ['nameless', undefined, []],
+      ['good', undefined, ['npm']],
+    ],
+  );
+  const runnable = (name: string) => new McpRegistry(base, {}).runnable(`com.example/${name}`, undefined);
+  await assert.rejects(runnable('empty'), { fault: 'invalid', message: /neither a package nor an address/ });
+  await assert.rejects(runnable('nameless'), { fault: 'invalid', message: /it has no identifier/ });
+  const { way } = await runnable('good');
+  const given = { value: async () => null };
+  assert.deepEqual(await definitionOf(way, undefined, given), { command: 'npx', args: ['-y', 'a'] });
 });

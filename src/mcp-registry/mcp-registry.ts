@@ -229,15 +229,24 @@ function listedIn(value: unknown, where: string): RegistryEntry[] {
   if (!Array.isArray(value)) throw invalid(`${where} is no registry of API v0.1: its answer has no list of servers`);
   return value.map((one) => {
     const { server = one, _meta: meta } = (one ?? {}) as {
-      server?: ServerJson;
+      server?: unknown;
       _meta?: Record<string, { status?: unknown }>;
     };
-    const { name, version } = (server ?? {}) as Partial<ServerJson>;
+    const { name, version, description, packages, remotes, ...rest } = (server ?? {}) as Record<string, unknown>;
     if (typeof name !== 'string' || typeof version !== 'string')
       throw invalid(`${where} has a server without "name" or "version", which server.json has since 2025-09`);
     const status = meta?.[OFFICIAL]?.status;
-    return { server: server as ServerJson, status: typeof status === 'string' ? status : 'active' };
+    const about = typeof description === 'string' ? { description } : {};
+    return {
+      server: { ...rest, name, version, ...about, packages: objectsIn(packages), remotes: objectsIn(remotes) },
+      status: typeof status === 'string' ? status : 'active',
+    };
   });
+}
+
+/** The objects in a list; none in any other value. */
+function objectsIn<T extends object>(value: unknown): readonly T[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : [];
 }
 
 /** Compares the numbers of versions; a version with text after `-` comes before the version without it. */

@@ -74,8 +74,9 @@ function packageFault({ registryType, identifier, version, transport }: Package)
     return `only packages of ${Object.keys(LAUNCHERS).join(', ')} and mcpb can be started`;
   if (type !== 'stdio')
     return `it speaks ${type}, and a package is started on stdio only: start it yourself and add its address${url === undefined ? '' : `, such as ${url}`}`;
+  if (typeof identifier !== 'string') return 'it has no identifier';
   if (registryType === 'mcpb') return /^https?:\/\/./.test(identifier) ? null : 'its bundle has no address';
-  const named = IDENTIFIER.test(identifier) && (version === undefined || VERSION.test(version));
+  const named = IDENTIFIER.test(identifier) && (version == null || VERSION.test(version));
   return named ? null : 'this is no name and version of a package';
 }
 
@@ -91,7 +92,7 @@ export function whyNoWay({ remotes = [], packages = [] }: ServerJson): string {
 }
 
 function versioned({ identifier, version }: Package): string {
-  return version === undefined ? identifier : `${identifier}@${version}`;
+  return version == null ? identifier : `${identifier}@${version}`;
 }
 
 const LAUNCHERS: Readonly<Record<string, Launcher>> = {
@@ -109,7 +110,7 @@ const LAUNCHERS: Readonly<Record<string, Launcher>> = {
       ...variables.flatMap((name) => ['-e', name]),
       ...runtime.filter((word) => !['run', '-i', '--rm'].includes(word)),
       // Since 2025-10 the identifier of an image contains its version; before, the version was separate.
-      version === undefined || /[:@][^/]*$/.test(identifier) ? identifier : `${identifier}:${version}`,
+      version == null || /[:@][^/]*$/.test(identifier) ? identifier : `${identifier}:${version}`,
     ],
   },
   nuget: { command: 'dnx', hints: ['dnx'], words: (one, runtime) => [...runtime, versioned(one), '--yes', '--'] },
@@ -152,12 +153,12 @@ export async function definitionOf(
 ): Promise<LaunchDefinition> {
   const about = description === undefined ? {} : { description };
   if ('remote' in way) {
-    const { type, url = '', headers = [], variables = {} } = way.remote;
-    const fields = await named(headers, given);
+    const { type, url = '', headers, variables } = way.remote;
+    const fields = await named(headers ?? [], given);
     const definition = {
       ...about,
       type: type === 'sse' ? 'sse' : 'http',
-      url: await filled(url, variables, given),
+      url: await filled(url, variables ?? {}, given),
       ...(fields.length === 0 ? {} : { headers: Object.fromEntries(fields) }),
     };
     return definition;

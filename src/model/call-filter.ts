@@ -37,6 +37,9 @@ export const CALL_FILTER_KEYS: readonly string[] = [...Object.keys(TEXTS), ...Ob
 /** One condition of a filter: an optional key with its operator, then a word or a quoted text, and the space after it. */
 const CONDITION = /(-?)(?:([A-Za-z]+)(:|>=|<=|>|<|=))?(?:"([^"]*)"|([^\s"]+))\s*/y;
 
+/** Each condition is tested for every kept call. */
+const MAX_CONDITIONS = 50;
+
 /** The filter cannot be parsed; the message says why. */
 export class CallFilterError extends Error {}
 
@@ -57,6 +60,8 @@ export function callFilter(text: string): Test {
     const [all, minus, key, operator, quoted, plain] = found;
     const value = quoted ?? plain ?? '';
     const test = key === undefined ? contains(value) : condition(key, operator!, value);
+    if (tests.length === MAX_CONDITIONS)
+      throw new CallFilterError(`a filter has at most ${MAX_CONDITIONS} conditions: leave some out`);
     tests.push(minus === '-' ? (call) => !test(call) : test);
     at += all.length;
   }

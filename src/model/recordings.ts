@@ -54,6 +54,11 @@ export function mergedRecording(parts: readonly RecordingOfNodes[]): RecordingOf
   };
 }
 
+/** Sorts the oldest first. */
+export function byStart(a: { readonly startedAt: string }, b: { readonly startedAt: string }): number {
+  return a.startedAt.localeCompare(b.startedAt);
+}
+
 export const RECORDING_LIMITS = {
   maxEntries: { default: 10_000, most: 100_000 },
   maxBytes: { default: 8 * 1024 * 1024, most: 16 * 1024 * 1024 },

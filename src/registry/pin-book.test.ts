@@ -111,6 +111,18 @@ test('check:G4 approval adds a definition, block takes the name, approval return
   ]);
 });
 
+test('a name that is given twice is blocked and removed once', async () => {
+  const { open } = setUp();
+  const book = await open();
+  await book.trust('s', [tool('a'), tool('b')], '');
+  const twice = (key: string) => [1, 2].map(() => ({ list: 'tools', key }) as const);
+  await book.block('s', twice('a'), 'op');
+  assert.equal(book.of('s').pins.get('tools a')!.blocked?.by, 'op');
+  await book.approve('s', [], twice('b'), 'op');
+  assert.equal(book.of('s').pins.has('tools b'), false);
+  assert.deepEqual((await kinds(book)).toSorted(), ['approved', 'blocked', 'trusted']);
+});
+
 test('check:G4 at most eight definitions are approved under one name', async () => {
   const { open } = setUp();
   const book = await open();

@@ -144,19 +144,19 @@ export class PinBook implements Pins {
       pins: [...groups(pinned)].map((some) =>
         some.reduce((pin, one) => withOne(pin, one, by, at), pinIn(before, some[0]!)),
       ),
-      removed: gone.filter((name) => before.pins.has(pinKey(name))),
+      removed: distinct(gone).filter((name) => before.pins.has(pinKey(name))),
       events: [
         ...pinned.map((one) => ({ ...event(before, at, 'approved', one, by), digest: one.digest })),
-        ...gone.map((name) => ({ ...event(before, at, 'approved', name, by), text: 'its removal' })),
+        ...distinct(gone).map((name) => ({ ...event(before, at, 'approved', name, by), text: 'its removal' })),
       ],
     }));
   }
 
   block(server: string, names: readonly DefinitionName[], by: string): Promise<void> {
     return this.#changed(server, (before, at) => ({
-      pins: names.map((name) => ({ ...pinIn(before, name), blocked: { at, by } })),
+      pins: distinct(names).map((name) => ({ ...pinIn(before, name), blocked: { at, by } })),
       removed: [],
-      events: names.map((name) => event(before, at, 'blocked', name, by)),
+      events: distinct(names).map((name) => event(before, at, 'blocked', name, by)),
     }));
   }
 
@@ -288,6 +288,11 @@ function pinIn({ pins }: ServerPins, { list, key }: DefinitionName): Pin {
 
 function pinnable(definitions: readonly Definition[]): readonly Definition[] {
   return definitions.filter(({ key }) => key.length <= MAX_KEY).slice(0, MAX_PINS);
+}
+
+/** Each name once. */
+function distinct(names: readonly DefinitionName[]): readonly DefinitionName[] {
+  return [...new Map(names.map((name) => [pinKey(name), name])).values()];
 }
 
 /** By name: a server may offer a different definition to each kind of client. */

@@ -74,8 +74,11 @@ export function nameTaken(name: string, taken: string, file: string | null): Run
   return new RunTimeProblem('name_taken', `the server ${name} ${how} choose another name`);
 }
 
-export function revisionChanged(name: string, found: number | null): RunTimeProblem {
-  const now = found === null ? 'it is gone' : `it is at revision ${found} now`;
+export function revisionChanged(
+  name: string,
+  found: number | null,
+  now = found === null ? 'it is gone' : `it is at revision ${found} now`,
+): RunTimeProblem {
   return new RunTimeProblem('revision_changed', `another client has changed ${name} meanwhile: ${now}`);
 }
 

@@ -220,6 +220,17 @@ test('check:A14 a temporary server has its time and session, and keeps both when
   assert.equal(clock.pending, 0, 'nothing is waited for');
 });
 
+test('a change that expects a revision does not change a temporary server, which took the place of the stored one', async () => {
+  const { servers, names, clock } = await rig();
+  await servers.add(text('x', url), PLAIN, { expiresAt: clock.wall() + 5_000, sessionId: null });
+  const refused = { code: 'revision_changed', message: /it is a temporary server now/ };
+  await assert.rejects(servers.remove('x', 1), refused);
+  await assert.rejects(servers.change('x', text('x', url), PLAIN, 1), refused);
+  assert.ok(names().includes('x'));
+  await servers.remove('x');
+  assert.ok(!names().includes('x'));
+});
+
 test('check:A14 a server for a session that ends while it is being added is not added', async () => {
   const { servers, names } = await rig();
   const lifetime = { expiresAt: null, sessionId: 'session-1' };

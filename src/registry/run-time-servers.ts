@@ -132,7 +132,7 @@ export class RunTimeServers {
     revision: number | null = null,
   ): Promise<WrittenServer> {
     return this.#changing(async () => {
-      const temporary = this.#temporary.get(name);
+      const temporary = this.#temporaryAt(name, revision);
       const entry = temporary === undefined ? this.#entry(name, revision) : null;
       const { text, folder, rights, result } = await this.#readValid({ ...definition, name }, caller);
       const { server, warnings } = result;
@@ -150,7 +150,8 @@ export class RunTimeServers {
 
   remove(name: string, revision: number | null = null): Promise<void> {
     return this.#changing(async () => {
-      if (!this.#temporary.delete(name)) {
+      if (this.#temporaryAt(name, revision) !== undefined) this.#temporary.delete(name);
+      else {
         const { stored } = this.#entry(name, revision);
         // The suspension belongs to the name: a file's server that hid this one stays suspended.
         const keeps = this.#isOfFile(name);
@@ -331,6 +332,13 @@ export class RunTimeServers {
     if (there === null) return noServer(name, this.#deps.desired.state.servers.keys());
     const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
     return new RunTimeProblem('not_added_here', text);
+  }
+
+  /** Only stored servers have revisions. Throws RunTimeProblem. */
+  #temporaryAt(name: string, revision: number | null): TemporaryEntry | undefined {
+    const temporary = this.#temporary.get(name);
+    if (temporary !== undefined && revision !== null) throw revisionChanged(name, null, 'it is a temporary server now');
+    return temporary;
   }
 
   /** The stored server of that name at the revision that the caller expects. Throws RunTimeProblem. */

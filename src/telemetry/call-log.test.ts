@@ -126,6 +126,9 @@ test('filters take texts, numbers, words and negation; what cannot be read is an
   assert.throws(() => callFilter('ms>fast'), /ms is a number: write ms>500, not ms>fast/);
   assert.throws(() => callFilter('server>5'), /server is a text: write server:5/);
   assert.throws(() => callFilter('reason:"open'), /quotation mark/);
+  const most = Array(50).fill('-x').join(' ');
+  callFilter(most);
+  assert.throws(() => callFilter(`${most} x`), /at most 50 conditions/);
 });
 
 test('what clients write is bounded in memory, and a secret in it is masked before it is cut', () => {

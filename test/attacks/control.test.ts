@@ -85,7 +85,7 @@ test('security:7 the control API has a port of its own, and every operation of i
   assert.notEqual(arena.mcpPort, arena.controlPort);
   assert.equal((await arena.control('/livez')).status, 200);
   for (const [method, path] of operations) {
-    const body = method === 'GET' || method === 'DELETE' ? null : '{}';
+    const body = method === 'GET' || method === 'DELETE' ? null : '{"token":"wrong"}';
     for (const headers of [{}, { authorization: `Bearer ${'x'.repeat(arena.controlToken.length)}` }]) {
       // A stream that opens would not end.
       const { response, request } = await open(

@@ -13,7 +13,8 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
     () => ClusterProcesses.start(),
     async (nodes) => {
       const a = await nodes.node('a', {});
-      const b = await nodes.node('b', { counter: counterServer() });
+      const locked = { type: 'http', url: 'http://127.0.0.1:9/mcp', start: 'lazy' };
+      const b = await nodes.node('b', { counter: counterServer(), locked });
       await callable(a, 'counter');
       const data = ['--data-dir', join(b.gateway.folder, 'data')];
       const following = startTrunkline(['calls', 'tool:count', '-f', '-n', '0', '--json', ...data], {
@@ -72,6 +73,21 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
       const unknown = await fetch(new URL('/api/v1/gateway?node=z', a.gateway.controlUrl), { headers: token });
       assert.deepEqual([unknown.status, ((await unknown.json()) as Json).error.code], [404, 'node_unknown']);
 
+      const ask = async (method: string, path: string): Promise<[number, Json]> => {
+        const body = method === 'POST' ? { body: '{"redirectUri":null}' } : {};
+        const headers = { ...token, 'content-type': 'application/json' };
+        const reply = await fetch(new URL(`/api/v1/${path}`, a.gateway.controlUrl), { method, headers, ...body });
+        return [reply.status, await reply.json()];
+      };
+      assert.equal((await ask('GET', 'calls?filter=colour:red'))[0], 400);
+      const [, signIn] = await ask('GET', 'servers/locked/login');
+      assert.deepEqual([signIn.server, signIn.possible], ['locked', true]);
+      const [, check] = await ask('POST', 'servers/locked/login/check');
+      assert.deepEqual([check.ok, check.steps[0].step], [false, 'challenge']);
+      assert.equal((await ask('POST', 'servers/counter/login/check'))[0], 409);
+      const [status, { error }] = await ask('POST', 'servers/locked/login');
+      assert.equal(status, 404);
+      assert.match(error.message, /^node b has the server "locked"/);
       // What another node is asked never has the right to run programs.
       const definition = { name: 'x', command: 'true' };
       const exec = await fetch(new URL('/api/v1/servers?node=b', a.gateway.controlUrl), {
@@ -81,7 +97,7 @@ test('every node shows the calls of all nodes, as they happen too, and answers f
       });
       assert.equal(exec.status, 403, await exec.text());
       // The node that does it has it in its own log.
-      await until(() => b.gateway.stderr.includes('"forwarded":true'), 'the forwarded operation in its log');
+      await until(() => /"addServer".*"forwarded":true/.test(b.gateway.stderr), 'the forwarded operation in its log');
       for (const [method, path] of [
         ['GET', 'secrets'],
         ['POST', 'login'],

@@ -84,11 +84,23 @@ describe('sessions of the console, without a browser', () => {
     }
   });
 
-  test('logins that fail do not fill the log', async () => {
-    for (let i = 0; i < 50; i++) assert.equal((await post('/api/v1/login', '{"code":"wrong"}')).status, 401);
+  test('logins that fail say why, and do not fill the log', async () => {
+    for (const [body, status, why] of [
+      ['{"code":"wrong"}', 401, /this link was used/],
+      ['{"token":"wrong"}', 401, /this is not the control token/],
+      ['{"token":5}', 400, /token has to be a text/],
+      ['{}', 400, /give code or token/],
+      ['not JSON', 400, /has to be one JSON object/],
+    ] as const) {
+      for (let i = 0; i < 30; i++) {
+        const reply = await post('/api/v1/login', body);
+        assert.equal(reply.status, status, body);
+        assert.match(reply.text, why);
+      }
+    }
     await gateway.control('/api/v1/servers/side/suspend', 'POST');
     await until(() => gateway.stderr.includes('"suspendServer"'), 'the log to have what came after');
-    const lines = gateway.stderr.split('\n').filter((line) => line.includes('"logIn"') && line.includes('401'));
+    const lines = gateway.stderr.split('\n').filter((line) => /"logIn".*40[01]/.test(line));
     assert.ok(lines.length >= 1 && lines.length < 50, `${lines.length} lines`);
   });
 

@@ -51,6 +51,7 @@ describe('answers of the control API and the OpenAPI document', () => {
   before(async () => {
     locked = await ProtectedServer.start();
     gateway = await RunningGateway.start({
+      args: ['--log-level', 'info'],
       config: {
         registry: join(import.meta.dirname, '../fixtures/registry'),
         mcpServers: {
@@ -133,6 +134,7 @@ describe('answers of the control API and the OpenAPI document', () => {
     await post('/servers/good/call', '/servers/{name}/call', {});
     const streamed = await post('/servers/good/call/stream?tool=echo', '/servers/{name}/call/stream', { text: 'x' });
     assert.equal(streamed.outcome, 'RESULT');
+    assert.match(gateway.stderr, /"control".*"streamCall"/);
     await post('/servers/good/call/stream?tool=echo&timeoutMs=0', '/servers/{name}/call/stream', {});
     const call = { method: 'tools/call', params: { name: 'echo', arguments: {} }, server: 'good' };
     assert.ok((await post('/playground', '/playground', { ...call, revision: '2026-07-28' })).run !== undefined);
@@ -266,6 +268,38 @@ describe('answers of the control API and the OpenAPI document', () => {
       Object.keys(methods).map((method) => `${method} ${path}`),
     );
     assert.deepEqual([...tried].sort(), documented.sort());
+  });
+
+  test('no operation has a parameter twice, and each documents what is refused before it runs', async () => {
+    for (const [path, methods] of Object.entries<Json>(openApi.paths)) {
+      for (const [method, { parameters, responses }] of Object.entries<Json>(methods)) {
+        const all = parameters.map((one: Json) =>
+          one.$ref === undefined ? one : openApi.components.parameters[one.$ref.split('/').at(-1)],
+        );
+        const names = all.map((one: Json) => `${one.in} ${one.name}`);
+        assert.deepEqual([...new Set(names)], names, `${method} ${path}`);
+        assert.equal(responses.default.$ref, '#/components/responses/Refused');
+      }
+    }
+    assert.match(openApi.components.responses.Refused.description, /404 for an unknown `node`/);
+    const token = { authorization: `Bearer ${gateway.token('control')}` };
+    const refused = await fetch(new URL('/api/v1/tasks?node=none', gateway.controlUrl), { headers: token });
+    assert.equal(refused.status, 404);
+    assert.ok(ajv.getSchema('openapi.json#/components/schemas/Error')!(await refused.json()));
+  });
+
+  test('the body of the guide for adding a server is as documented, and the gateway takes it', async () => {
+    const guide = readFileSync(join(import.meta.dirname, '../../docs/run-time-servers.md'), 'utf8');
+    const [, text] = / -d '(.+)'$/m.exec(guide)!;
+    const body = JSON.parse(text!);
+    const { schema } = openApi.paths['/api/v1/servers'].post.requestBody.content['application/json'];
+    const validate = ajv.compile(schema);
+    assert.equal(validate(body), true, ajv.errorsText(validate.errors));
+    assert.ok(!validate({ command: 'npx' }), 'a body without a name');
+    // Disabled, so that nothing is downloaded.
+    const added = await answered('/api/v1/servers', '/api/v1/servers', 'post', { ...body, enabled: false });
+    assert.equal(added.name, body.name);
+    await answered(`/api/v1/servers/${body.name}`, '/api/v1/servers/{name}', 'delete');
   });
 
   test('the document refers to shared components and stays short', () => {

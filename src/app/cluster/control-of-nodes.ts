@@ -1,16 +1,19 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { SinkElsewhere } from '../../cluster/streams/clients-elsewhere.ts';
-import type { ControlPlane, ForwardedRequest, NodeRequest } from '../../control/control-plane.ts';
+import type { ControlPlane, ForwardedRequest, NodeRequest, SendStep } from '../../control/control-plane.ts';
+import { redactedBody } from '../../control/operation.ts';
 import { OPERATIONS } from '../../control/operations.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
 const NAME = 'trunkline.control';
-/** Deadline of an answer; a restart takes as long as its server needs. */
+/** Deadline of an answer. */
 const ANSWER_MS = 2 * 60_000;
-/** Deadline of a stream, whose reader then opens it again. */
-const STREAM_MS = 24 * 60 * 60_000;
+/** Operations that last as long as the server or the recording does. */
+const LASTING: ReadonlySet<string> = new Set(['callTool', 'replayRecording', 'restartServer']);
+/** Deadline of those, and of a stream, whose reader then opens it again. */
+const LASTING_MS = 24 * 60 * 60_000;
 
 /** Sends a request to the control API of another node over the bus, which only nodes with the cluster secret can use. */
 export function askNode(
@@ -36,7 +39,7 @@ export function askPeer(
 ): NodeRequest {
   const call = bus.call(NAME, Buffer.from(JSON.stringify(request)), {
     to: peer,
-    deadlineMs: onEvent === undefined ? ANSWER_MS : STREAM_MS,
+    deadlineMs: onEvent === undefined && !LASTING.has(request.operation) ? ANSWER_MS : LASTING_MS,
     ...(onEvent === undefined ? {} : { onEmit: (payload) => deliverEvent(payload, onEvent) }),
   });
   return {
@@ -94,9 +97,16 @@ async function serve(serving: BusServing, plane: ControlPlane, logger: Logger): 
     stream.close();
     serving.answer(packed(200, ''));
   } else if ('steps' in answer) {
-    serving.answer(packed(200, await answer.steps((json) => void serving.emit(Buffer.from(`\n${json}`)))));
+    let full = false;
+    serving.onDrain = () => {
+      full = false;
+    };
+    const sendStep: SendStep = (json, needed = false) => {
+      if (needed || !full) full = !serving.emit(Buffer.from(`\n${json}`));
+    };
+    serving.answer(packed(200, await answer.steps(sendStep)));
   } else {
-    serving.answer(packed(answer.status, answer.body));
+    serving.answer(packed(answer.status, redactedBody(operation, answer, logger)));
   }
 }
 

@@ -8,8 +8,10 @@ import type { ServerStatus } from '../../model/server-state.ts';
 import { CallLog } from '../../telemetry/call-log.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { labelOf } from '../../upstream/connection/session-key.ts';
+import type { Components } from '../components.ts';
 import { openGateway } from '../embedding/open-gateway.ts';
 import { sessionViews } from './session-views.ts';
+import { taskPlane } from './task-plane.ts';
 
 const record = (id: string): SessionRecord =>
   ({
@@ -75,4 +77,24 @@ test('a session that an operator ends is ended once', async () => {
   } finally {
     await gateway.close();
   }
+});
+
+test('the client of a task is shown as that of a session is: without control characters and cut', () => {
+  const task = (info: object) => {
+    const client = { info: JSON.stringify(info) };
+    return { client, sessionId: null, description: Buffer.from('{}'), startedAt: 0, expiresAt: 0 };
+  };
+  const all = [{ name: 'a\u202eb', version: '1' }, { name: { a: 1 } }, { name: 'x'.repeat(900) }].map(task);
+  const gateway = { tasks: { all: () => all } } as unknown as Components['gateway'];
+  const authenticator = {} as Components['authenticator'];
+  const calls = new CallLog('run', null, Logger.silent(), 1);
+  const shown = taskPlane({ gateway, authenticator, calls }).list();
+  assert.deepEqual(
+    shown.map(({ client }) => client),
+    all.map(({ client }) => calls.clientName(client.info)),
+  );
+  assert.ok(
+    shown.every(({ client }) => client === null || /^[ -~…]{1,260}$/.test(client)),
+    JSON.stringify(shown),
+  );
 });

@@ -6,27 +6,32 @@ import { sessionLabel } from '../../telemetry/session-label.ts';
 import type { Components } from '../components.ts';
 
 /** Returns the tasks of all callers, for the operator. */
-export function taskPlane({ gateway, authenticator }: Pick<Components, 'gateway' | 'authenticator'>): TaskPlane {
+export function taskPlane({
+  gateway,
+  authenticator,
+  calls,
+}: Pick<Components, 'gateway' | 'authenticator' | 'calls'>): TaskPlane {
+  const view = (record: TaskRecord): TaskView => taskView(record, calls.clientName(record.client.info));
   return {
-    list: () => gateway.tasks.all().map(taskView),
+    list: () => gateway.tasks.all().map(view),
     async cancel(key) {
       const record = gateway.tasks.get(key);
       if (record === null) return null;
       const { principal: id } = record;
       // The task of a removed agent can be cancelled too.
       const owner = authenticator.principal(id) ?? { ...OPERATOR, id, name: id };
-      return taskView(await gateway.tasks.cancel(record, owner));
+      return view(await gateway.tasks.cancel(record, owner));
     },
   };
 }
 
-function taskView(record: TaskRecord): TaskView {
-  const { key, server, principal, client, sessionId, era, status, description, startedAt, expiresAt, ttlMs } = record;
+function taskView(record: TaskRecord, client: string | null): TaskView {
+  const { key, server, principal, sessionId, era, status, description, startedAt, expiresAt, ttlMs } = record;
   return {
     key,
     server,
     principal,
-    client: nameOf(client.info),
+    client,
     session: sessionId === null ? null : sessionLabel(sessionId),
     era,
     status,
@@ -35,12 +40,6 @@ function taskView(record: TaskRecord): TaskView {
     expiresAt: new Date(expiresAt).toISOString(),
     ttlMs,
   };
-}
-
-function nameOf(info: string | null): string | null {
-  if (info === null) return null;
-  const { name = '', version = '' } = JSON.parse(info) as Partial<Record<'name' | 'version', string>>;
-  return `${name} ${version}`.trim() || null;
 }
 
 function messageIn(description: Buffer): string | null {

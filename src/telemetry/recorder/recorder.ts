@@ -4,7 +4,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import type { Random } from '../../model/random.ts';
-import { MAX_RECORDINGS, type RecordingLimits, type RecordingTarget } from '../../model/recordings.ts';
+import { byStart, MAX_RECORDINGS, type RecordingLimits, type RecordingTarget } from '../../model/recordings.ts';
 import type { WatchedList } from '../../model/watched-list.ts';
 import type { TappedConnection, Wires, WireTap } from '../../model/wire-tap.ts';
 import type { Logger } from '../logger.ts';
@@ -49,7 +49,7 @@ export class Recorder implements WireTap {
 
   /** Oldest first. */
   list(): readonly Recording[] {
-    return [...this.#known().values()];
+    return [...this.#known().values()].sort((a, b) => byStart(a.head, b.head));
   }
 
   /** Recordings that have not stopped, oldest first. */

@@ -5,7 +5,7 @@ import { ago, useReading } from '../parts/reading.ts';
 import { SignInButton } from '../parts/sign-in-button.tsx';
 import { Status } from '../parts/status.tsx';
 import { href, route } from '../router.ts';
-import { serverList, servers, serversReader } from '../servers.ts';
+import { nodesOf, serverList, servers, serversReader } from '../servers.ts';
 import { Check } from './sign-in/check.tsx';
 import { MEANING, Request } from './sign-in/request.tsx';
 
@@ -14,7 +14,14 @@ export default function SignInDebugger() {
   return (
     <>
       <h1>{server === undefined ? 'Sign-in' : `Sign-in at ${server}`}</h1>
-      {server === undefined ? <Choice /> : <Steps server={server} />}
+      {server === undefined ? (
+        <Choice />
+      ) : (
+        <>
+          <NodeChoice among={nodesOf(server)} />
+          <Steps server={server} />
+        </>
+      )}
     </>
   );
 }
@@ -54,7 +61,6 @@ function Steps({ server }: { server: string }) {
       <p>
         <a href={href(['sign-in'])}>All servers</a> · <a href={href(['connections'])}>Connections</a>
       </p>
-      <NodeChoice />
       <section class="panel" aria-label="Definition">
         {reason === null ? null : <p>No user can sign in here: {reason}.</p>}
         {auth === null ? null : (
