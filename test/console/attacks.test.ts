@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { Page, Route } from 'playwright-core';
 import { FOUR_SERVERS } from '../support/four-servers.ts';
 import { freePort } from '../support/free-port.ts';
 import { type Json, send } from '../support/raw-http.ts';
@@ -16,10 +17,12 @@ let gateway: RunningGateway;
 let browser: ConsoleBrowser;
 const servers: Server[] = [];
 let proxy: ChildProcess | null = null;
+let proxied = '';
 before(async () => {
   gateway = await RunningGateway.start({ config: { mcpServers: { memory: FOUR_SERVERS.mcpServers.memory } } });
   await gateway.ready();
   browser = await ConsoleBrowser.open(gateway);
+  proxied = await nginx('/', '/ops/trunkline/');
 });
 after(async () => {
   await browser?.close();
@@ -35,14 +38,15 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A real nginx that serves the console under the path, with what its manual gives for a start. */
-async function nginx(path: string): Promise<string> {
+/** A real nginx that serves the console under each path, with what its manual gives for a start. */
+async function nginx(...paths: readonly string[]): Promise<string> {
   const { folder } = gateway;
   const port = await freePort();
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (kind) => `${kind}_temp_path ${join(folder, kind)};`,
   );
-  const server = `server { listen 127.0.0.1:${port}; location ${path} { proxy_pass ${gateway.controlUrl}/; proxy_buffering off; } }`;
+  const to = `proxy_pass ${gateway.controlUrl}/; proxy_buffering off;`;
+  const server = `server { listen 127.0.0.1:${port}; ${paths.map((path) => `location ${path} { ${to} }`).join(' ')} }`;
   const main = `daemon off; pid ${join(folder, 'nginx.pid')}; error_log stderr; events {}`;
   writeFileSync(join(folder, 'nginx.conf'), `${main} http { access_log off; ${temporary.join(' ')} ${server} }`);
   const child = spawn('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], { stdio: 'ignore' });
@@ -58,6 +62,12 @@ async function nginx(path: string): Promise<string> {
 
 async function pid(): Promise<number> {
   return (await gateway.control<Json>('/api/v1/servers/memory')).connections[0].pid;
+}
+
+/** Of an address that logs in. */
+async function loginHash(): Promise<string> {
+  const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+  return new URL(url).hash;
 }
 
 /** The cookie and the word of the page that is logged in. */
@@ -156,23 +166,76 @@ test('a logout that the gateway does not get is no logout, and one that it gets 
   for (const tab of [other, page]) await tab.getByText('This browser is not logged in').waitFor();
   await other.close();
   // A link that is opened in a page that shows the login.
-  const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
-  await browser.visit(new URL(url).hash);
+  await browser.visit(await loginHash());
   await page.getByText('Live', { exact: true }).waitFor();
 });
 
-test('the console works under a path of a proxy, and a logout ends its session', async () => {
-  const address = await nginx('/ops/trunkline/');
-  const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+test('an exec token that was pasted ends with its session', async () => {
   const { page } = browser;
-  await page.goto(`${address}/ops/trunkline/${new URL(url).hash}`);
+  const field = page.getByLabel(/Exec token/);
+  await browser.visit('#/servers?add=1');
+  await field.fill('pasted');
+  const { cookie, word } = await session();
+  const headers = { cookie, 'trunkline-csrf': word, 'sec-fetch-site': 'same-origin' };
+  assert.equal((await send(`${gateway.controlUrl}/api/v1/login`, 'DELETE', headers, null)).status, 200);
+  await page.getByText('This browser is not logged in').waitFor();
+  await browser.visit(await loginHash());
+  await page.getByText('Live', { exact: true }).waitFor();
+  await browser.visit('#/servers?add=1');
+  assert.equal(await field.inputValue(), '');
+});
+
+test('a login at another port ends that of a page, which says so; a late refusal of an earlier session ends none', async () => {
+  const { page } = browser;
+  const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const hold = async (route: Route): Promise<void> => {
+    asked.resolve();
+    await held.promise;
+    await route.continue();
+  };
+  await page.route('**/api/v1/tasks', hold, { times: 1 });
+  const { word } = await session();
+  await browser.visit('#/tasks');
+  await asked.promise;
+  await browser.visit(await loginHash());
+  await page.waitForFunction((old) => !Object.values(localStorage).includes(old), word);
+  const late = page.waitForResponse((response) => response.url().endsWith('/tasks'));
+  held.resolve();
+  assert.equal((await late).status(), 403);
+  await page.waitForTimeout(300);
+  assert.equal(await page.getByText('This browser is not logged in').count(), 0);
+
+  const isReplaced = async (tab: Page): Promise<void> => {
+    await tab.getByText('This browser is not logged in').waitFor();
+    await tab.getByText('Another login, such as one at another port').waitFor();
+  };
+  const other = await page.context().newPage();
+  // Nothing of it but the button asks the gateway.
+  await other.route(/\/api\/v1\/(?!login)/, (route) => route.abort());
+  await other.goto(`${proxied}/${await loginHash()}`);
+  const logOut = other.getByRole('button', { name: 'Log out' });
+  await logOut.waitFor();
+  await browser.visit('#/tasks');
+  await isReplaced(page);
+  await browser.visit(await loginHash());
+  await page.getByText('Live', { exact: true }).waitFor();
+  // To be logged out already is no error of the button.
+  await logOut.click();
+  await isReplaced(other);
+  assert.equal(await other.getByText('You are still logged in').count(), 0);
+  await other.close();
+});
+
+test('the console works under a path of a proxy, and a logout ends its session', async () => {
+  const { page } = browser;
+  await page.goto(`${proxied}/ops/trunkline/${await loginHash()}`);
   await page.getByText('Live', { exact: true }).waitFor();
   await browser.visit('#/servers/memory');
   const running = await pid();
   await page.getByRole('button', { name: 'Restart', exact: true }).click();
   await page.getByText('memory was restarted').waitFor();
   assert.notEqual(await pid(), running);
-  const [cookie] = await page.context().cookies(`${address}/ops/trunkline/api/v1/servers`);
+  const [cookie] = await page.context().cookies(`${proxied}/ops/trunkline/api/v1/servers`);
   const word = await page.evaluate(() => localStorage.getItem(`trunkline.csrf:${location.pathname}`));
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByText('This browser is not logged in').waitFor();

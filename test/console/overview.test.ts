@@ -126,25 +126,40 @@ test('lists are read when they change, once for what comes in a row; an older an
   assert.equal(await row('first').count(), 1, 'what was read stays where it cannot be read again');
   await page.unroute('**/api/v1/sessions');
 
-  const held = Promise.withResolvers<void>();
-  const isHeld = Promise.withResolvers<void>();
-  await page.route(
-    '**/api/v1/sessions',
-    async (route) => {
-      const response = await route.fetch();
-      isHeld.resolve();
-      await held.promise;
-      await route.fulfill({ response });
-    },
-    { times: 1 },
-  );
+  /** Holds the next answer of the path from when it was asked for. */
+  const hold = async (path: string) => {
+    const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await page.route(
+      path,
+      async (route) => {
+        const response = await route.fetch();
+        asked.resolve();
+        await held.promise;
+        await route.fulfill({ response });
+      },
+      { times: 1 },
+    );
+    return { asked: asked.promise, release: held.resolve };
+  };
+  const sessions = await hold('**/api/v1/sessions');
   await open('third');
-  await isHeld.promise;
+  await sessions.asked;
   await open('fourth');
   await row('fourth').waitFor();
-  held.resolve();
+  sessions.release();
   await page.waitForTimeout(500);
   assert.equal(await row('fourth').count(), 1);
+
+  const servers = await hold('**/api/v1/servers');
+  await browser.visit('#/');
+  await page.reload();
+  await servers.asked;
+  await gateway.control('/api/v1/servers/good/suspend', 'POST');
+  const suspended = page.getByRole('link', { name: /^good suspended/ });
+  await suspended.waitFor();
+  servers.release();
+  await page.waitForTimeout(500);
+  assert.equal(await suspended.count(), 1);
 
   // As each node of a cluster begins its part of the stream.
   const hello = `data: ${JSON.stringify({ topic: 'hello', node: 'n', events: '' })}\n\n`;
@@ -158,6 +173,24 @@ test('lists are read when they change, once for what comes in a row; an older an
   await page.waitForTimeout(2_000);
   const read = asked.filter((path) => path === '/servers').length;
   assert.ok(read > 0 && read <= streams, `${read} times in ${streams} streams`);
+});
+
+test('where the gateway has no stream left, the page says so, and its lists are read all the same', async (t) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { good: manySided('good') } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready('good');
+  const headers = { authorization: `Bearer ${gateway.token('control')}` };
+  const taken = Array.from({ length: 64 }, () => fetch(`${gateway.controlUrl}/api/v1/live`, { headers }));
+  for (const { status } of await Promise.all(taken)) assert.equal(status, 200);
+  const browser = await ConsoleBrowser.open(gateway);
+  t.after(() => browser.close());
+  const { page } = browser;
+  const refused = page.getByRole('alert').filter({ hasText: 'No changes arrive' });
+  await refused.getByText('The stream of changes was refused: no more than 64 streams at once').waitFor();
+  await page.getByRole('link', { name: /^good \d+ tools/ }).waitFor();
+  for (const stream of taken) await (await stream).body!.cancel();
+  await refused.waitFor({ state: 'detached' });
+  await page.getByText('Live', { exact: true }).waitFor();
 });
 
 test('an overview that is opened later shows the latency of before, and draws no line where there were no calls', async () => {

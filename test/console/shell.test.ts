@@ -132,3 +132,19 @@ test('it is accessible, and fits a phone', async () => {
   await browser.assertAccessible();
   await browser.screenshots('login');
 });
+
+test('what a shortcut opens at the login, or as the session ends, is not there in the next session', async () => {
+  const { page } = browser;
+  const begins = async (): Promise<void> => {
+    const { url } = await gateway.control<{ url: string }>('/api/v1/console-links', 'POST', '{}');
+    await browser.visit(new URL(url).hash);
+    await page.getByText('Live', { exact: true }).waitFor();
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  };
+  for (const key of ['Control+k', '?']) await page.keyboard.press(key);
+  await begins();
+  await page.context().clearCookies();
+  await page.keyboard.press('Control+k');
+  await page.getByText('This browser is not logged in').waitFor();
+  await begins();
+});

@@ -88,6 +88,21 @@ test('what one client sees is a list with its names and its limit', async () => 
   await browser.visit('#/tools');
 });
 
+test('on a phone each tool has its server beside it, and the row fits', async () => {
+  const { page } = browser;
+  await page.setViewportSize({ width: 375, height: 800 });
+  for (const [address, name] of [
+    ['#/tools/memory', /^memory read_graph \d+$/],
+    ['#/tools/memory?as=codex', /^mcp__tl__memory__read_graph 27\/64 \d+$/],
+  ] as const) {
+    await browser.visit(address);
+    const row = page.getByRole('row', { name });
+    await row.waitFor();
+    assert.ok(await row.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth), address);
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+});
+
 test('a thousand tools are searched and scrolled without a long task', async () => {
   const { page } = browser;
   await browser.visit('#/tools');

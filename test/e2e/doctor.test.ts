@@ -145,11 +145,11 @@ test('what a server writes to its standard output beside messages is a warning; 
   assert.deepEqual([wrong.code, /did you mean "chatty"/.test(wrong.err)], [1, true], wrong.err);
 });
 
-test('definitions that clients do not get are warnings, each with the reason', async () => {
+test('definitions that clients do not get, or get under another name, are warnings, each with the reason', async () => {
   const tool = (name: string, type = 'object') => ({ name, inputSchema: { type } });
   writeFileSync(
     join(folder, 'offer.json'),
-    JSON.stringify({ tools: [tool('fine'), tool('rows', 'array'), tool('two words')] }),
+    JSON.stringify({ tools: [tool('fine'), tool('rows', 'array'), tool('two words'), tool('x'.repeat(60))] }),
   );
   const changing = resolve(import.meta.dirname, '../fixtures/drift/changing.mjs');
   const file = configured('odd.json', {
@@ -157,14 +157,17 @@ test('definitions that clients do not get are warnings, each with the reason', a
   });
   const { code, servers } = await report([file]);
   assert.equal(code, 0);
-  const [schemas, names] = servers[0]!.steps.slice(-2);
+  const last = servers[0]!.steps.slice(-3);
   assert.deepEqual(
-    [schemas!.step, schemas!.state, names!.step, names!.state],
-    ['schemas', 'warning', 'names', 'warning'],
+    last.map(({ step, state }) => `${step} ${state}`),
+    ['schemas warning', 'names warning', 'names warning'],
   );
+  const [schemas, names, renamed] = last;
   assert.match(schemas!.text, /^clients do not get tools\/list "rows": "inputSchema\.type" is not "object"$/);
   assert.match(names!.text, /^clients do not get "two words": the name has characters outside /);
   assert.match(names!.fix!, /correct it in the server/);
+  assert.match(renamed!.text, /^clients get "x{60}" as odd__x{34}_[0-9a-f]{8}: longer than 48 characters /);
+  assert.match(renamed!.fix!, /give it or the server another name/);
 });
 
 test('the name of a server may have a dot, and be that of a folder', async () => {

@@ -3,7 +3,7 @@ import { type ComponentType, Fragment } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { csrf } from './api/request.ts';
 import { Keys, startKeys } from './keys.tsx';
-import { liveState } from './live.ts';
+import { liveState, refusal } from './live.ts';
 import { Login } from './login.tsx';
 import { PAGES, type Page, type PageGroup } from './pages.ts';
 import { openPalette, Palette } from './palette.tsx';
@@ -32,7 +32,6 @@ const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
 const loadError = signal<Error | null>(null);
 
 export function App() {
-  useEffect(startKeys, []);
   return (
     <>
       {csrf.value === null ? <Login /> : <Shell />}
@@ -42,6 +41,7 @@ export function App() {
 }
 
 function Shell() {
+  useEffect(startKeys, []);
   const page = PAGES.find(({ path }) => path === route.value.page);
   useEffect(() => {
     document.title = `${page?.title ?? 'Not found'} · Trunkline`;
@@ -108,12 +108,19 @@ function Away() {
     };
   }, [isLost]);
   if (since.value === null) return null;
+  const refused = refusal.value;
   return (
     <div class="note" role="alert">
-      <Status tone="bad" text="The gateway does not answer" />
+      <Status tone="bad" text={refused === null ? 'The gateway does not answer' : 'No changes arrive'} />
       <p>
-        What is shown is from {clock(since.value)} and may be old. If the gateway was stopped, start it:{' '}
-        <Command text="trunkline" />
+        What is shown is from {clock(since.value)} and may be old.{' '}
+        {refused === null ? (
+          <>
+            If the gateway was stopped, start it: <Command text="trunkline" />
+          </>
+        ) : (
+          `The stream of changes was refused: ${refused.message}`
+        )}
       </p>
     </div>
   );

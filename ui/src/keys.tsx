@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { PAGES } from './pages.ts';
-import { openPalette } from './palette.tsx';
+import { closePalette, openPalette } from './palette.tsx';
 import { navigate } from './router.ts';
 import { nextTheme } from './theme.ts';
 
@@ -37,7 +37,12 @@ export function startKeys(): () => void {
     }
   };
   addEventListener('keydown', onKey);
-  return () => removeEventListener('keydown', onKey);
+  return () => {
+    removeEventListener('keydown', onKey);
+    // What is open ends with the session, and is not there in the next one.
+    sheetOpen.value = false;
+    closePalette();
+  };
 }
 
 /** The sheet of shortcuts, behind `?`. */

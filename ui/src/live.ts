@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals';
 import { type Live, streamLive } from './api/operations.ts';
-import { csrf } from './api/request.ts';
+import { ApiError, csrf } from './api/request.ts';
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
@@ -23,6 +23,8 @@ const logs = signal<string | undefined>(undefined);
 
 /** `open`: what is shown is current. */
 export const liveState = signal<'connecting' | 'open' | 'lost' | 'resting'>('connecting');
+/** With which answer the last try to open the stream was refused; null where there was none. */
+export const refusal = signal<ApiError | null>(null);
 
 /**
  * Calls the listener for each message of the topic; the returned function ends that. After each `hello` the lists have to be
@@ -91,6 +93,7 @@ async function follow(server: string | undefined): Promise<void> {
     let alarm: ReturnType<typeof setTimeout> | undefined;
     let begun = false;
     let later: ReturnType<typeof setTimeout> | undefined;
+    let refused: ApiError | null = null;
     const heard = (): void => {
       clearTimeout(alarm);
       alarm = setTimeout(() => silent.abort(), SILENT_MS);
@@ -120,14 +123,16 @@ async function follow(server: string | undefined): Promise<void> {
           },
         },
       );
-    } catch {
+    } catch (error) {
       // Whatever broke it, the next try shows whether it lasts.
+      if (error instanceof ApiError && error.status !== 0) refused = error;
     } finally {
       clearTimeout(alarm);
       clearTimeout(later);
     }
     if (ended.signal.aborted || csrf.peek() === null) break;
     liveState.value = 'lost';
+    refusal.value = refused;
     await new Promise((resolve) => setTimeout(resolve, retryMs));
     retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
   }

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { replaced } from './api/request.ts';
 import { Command } from './parts/command.tsx';
 import { Failure } from './parts/notes.tsx';
 import { enter, loggingIn, loginError } from './session.ts';
@@ -9,6 +10,12 @@ export function Login() {
   return (
     <main class="login">
       <h1>Trunkline</h1>
+      {replaced.value ? (
+        <p class="tone-warn" role="status">
+          Another login, such as one at another port of this host, has ended that of this page: a browser has one for
+          all ports.
+        </p>
+      ) : null}
       <p>This browser is not logged in. Print a link that logs it in, on the machine of the gateway:</p>
       <Command text="trunkline console" />
       {loginError.value === null ? null : <Failure what="The login failed" error={loginError.value} />}

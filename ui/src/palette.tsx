@@ -41,6 +41,10 @@ export function openPalette(): void {
   );
 }
 
+export function closePalette(): void {
+  isOpen.value = false;
+}
+
 const choices = computed<readonly Choice[]>(() => {
   if (!isOpen.value) return [];
   const pages = PAGES.map(({ path, title }) => ({
@@ -85,16 +89,13 @@ export function Palette() {
     if (isOpen.value) dialog.current?.showModal();
     else dialog.current?.close();
   }, [isOpen.value]);
-  const close = (): void => {
-    isOpen.value = false;
-  };
   const choose = (choice: Choice | undefined): void => {
     if (choice === undefined) return;
     if (choice.careful === true && asked.value !== choice.id) {
       asked.value = choice.id;
       return;
     }
-    close();
+    closePalette();
     choice.run();
   };
   const onKey = (event: KeyboardEvent): void => {
@@ -107,7 +108,7 @@ export function Palette() {
     event.preventDefault();
   };
   return (
-    <dialog ref={dialog} class="palette" aria-label="Search or run" onClose={close}>
+    <dialog ref={dialog} class="palette" aria-label="Search or run" onClose={closePalette}>
       <input
         type="search"
         role="combobox"

@@ -9,7 +9,7 @@ import {
   type Server,
 } from './api/operations.ts';
 import { ApiError } from './api/request.ts';
-import { onLive } from './live.ts';
+import { onLive, refusal } from './live.ts';
 import { reader } from './parts/reading.ts';
 
 /** Steps of a start come in a row: the server is read once for all of them. */
@@ -41,11 +41,17 @@ export function nodesOf(server: string): readonly string[] {
   return (byServer.value.get(server) ?? []).flatMap(({ node }) => node ?? []).sort();
 }
 
+/** Servers that changed here since the list was asked for: what it says of them may be older. */
+const newer = new Set<string>();
 export const serversReader = reader(
-  () => Promise.all([listServers(), getGateway()]),
+  () => {
+    newer.clear();
+    return Promise.all([listServers(), getGateway()]);
+  },
   ([list, facts]) => {
     servers.value = new Map(list.servers.map((server) => [server.name, server]));
     gateway.value = facts;
+    for (const name of newer) void readServer(name);
   },
 );
 
@@ -61,6 +67,7 @@ export async function readInstances(server?: string): Promise<void> {
 
 /** Puts in what an operation answered with, before an event says the same. */
 export function putServer(server: Server): void {
+  newer.add(server.name);
   servers.value = new Map(servers.value ?? []).set(server.name, server);
 }
 
@@ -96,6 +103,10 @@ export function followServers(): void {
     }, READ_AFTER_MS);
     due.set(name, timer);
   });
+  // Without the stream nothing else has them read.
+  refusal.subscribe((refused) => {
+    if (refused !== null) readAll();
+  });
 }
 
 export async function readServer(name: string): Promise<void> {
@@ -103,6 +114,7 @@ export async function readServer(name: string): Promise<void> {
     putServer(await getServer({ name }));
   } catch (cause) {
     if (!(cause instanceof ApiError) || cause.status !== 404) return;
+    newer.add(name);
     const left = new Map(servers.value ?? []);
     left.delete(name);
     servers.value = left;

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { logIn, logOut } from './api/operations.ts';
-import { ApiError, csrf, execToken, keepCsrf } from './api/request.ts';
+import { csrf, execToken, keepCsrf } from './api/request.ts';
 import { errorText, toast } from './parts/toasts.tsx';
 import { replace, route } from './router.ts';
 
@@ -37,7 +37,8 @@ export async function leave(): Promise<void> {
   try {
     await logOut();
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 401) {
+    // Otherwise it was over already.
+    if (csrf.peek() !== null) {
       toast('bad', `You are still logged in: ${errorText(error)}`);
       return;
     }

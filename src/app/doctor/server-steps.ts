@@ -186,7 +186,7 @@ async function ofProtocol(tried: TriedServer): Promise<DoctorStep[]> {
     toolCount + promptCount + resourceCount === 0
       ? warning('lists', lists, 'see whether it needs an argument or a variable to offer something')
       : ok('lists', lists),
-    ...(await leftOut(tried)),
+    ...(await notAsListed(tried)),
     ...(junk.length === 0
       ? []
       : [
@@ -199,23 +199,27 @@ async function ofProtocol(tried: TriedServer): Promise<DoctorStep[]> {
   ];
 }
 
-/** Returns a warning for each check that leaves definitions of the server out of the lists of clients. */
-async function leftOut({ app, server, logEntries }: TriedServer): Promise<DoctorStep[]> {
+/** Returns warnings for the definitions of the server that clients do not get, or get under another name. */
+async function notAsListed({ app, server, logEntries }: TriedServer): Promise<DoctorStep[]> {
   const { gateway, operator, options } = app.components;
   const invalid = logEntries.filter(({ event }) => event === 'list_item_invalid').map(({ fields }) => fields);
   const { notices } = await gateway.catalog(operator.profile, 0, server.name);
-  const unnamed = notices.filter((notice) => notice.server === server.name && notice.exposed === null);
-  const found = {
-    schemas: invalid.map(({ list, item, reason }) => `${list} ${JSON.stringify(item)}: ${reason}`),
-    names: unnamed.map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`),
-  };
-  return Object.entries(found).flatMap(([step, texts]) => {
+  const own = notices.filter((notice) => notice.server === server.name);
+  const [unnamed, renamed] = [own.filter((one) => one.exposed === null), own.filter((one) => one.exposed !== null)];
+  const found = [
+    ['schemas', 'do not get', invalid.map(({ list, item, reason }) => `${list} ${JSON.stringify(item)}: ${reason}`)],
+    ['names', 'do not get', unnamed.map(({ name, reason }) => `${JSON.stringify(name)}: ${reason}`)],
+    ['names', 'get', renamed.map(({ name, exposed, reason }) => `${JSON.stringify(name)} as ${exposed}: ${reason}`)],
+  ] as const;
+  return found.flatMap(([step, what, texts]) => {
     if (texts.length === 0) return [];
     const more = texts.length <= SHOWN_ITEMS ? '' : `; and ${texts.length - SHOWN_ITEMS} more`;
     const shown = printable(options.logger.redact(texts.slice(0, SHOWN_ITEMS).join('; ')));
-    return [
-      warning(step, `clients do not get ${shown}${more}`, 'correct it in the server, or use another version of it'),
-    ];
+    const fix =
+      what === 'get'
+        ? 'calls of that name work; if it disturbs, give it or the server another name'
+        : 'correct it in the server, or use another version of it';
+    return [warning(step, `clients ${what} ${shown}${more}`, fix)];
   });
 }
 

@@ -42,12 +42,18 @@ const KEPT_AT = `trunkline.csrf:${location.pathname}`;
 export const csrf = signal<string | null>(localStorage.getItem(KEPT_AT));
 /** The right to add servers that run programs. Only in the memory of this page. */
 export const execToken = signal<string | null>(null);
+/** Whether another login has replaced the cookie of this page, and not its token: cookies know no ports. */
+export const replaced = signal(false);
+
+// They belong to one session.
+csrf.subscribe(() => {
+  execToken.value = null;
+  replaced.value = false;
+});
 
 // A login or a logout in another tab of this browser is one of this tab too.
 addEventListener('storage', ({ key, storageArea }) => {
-  if (storageArea !== localStorage || (key !== null && key !== KEPT_AT)) return;
-  csrf.value = localStorage.getItem(KEPT_AT);
-  if (csrf.value === null) execToken.value = null;
+  if (storageArea === localStorage && (key === null || key === KEPT_AT)) csrf.value = localStorage.getItem(KEPT_AT);
 });
 
 export function keepCsrf(token: string | null): void {
@@ -97,6 +103,7 @@ function dataOf(event: string): string {
 }
 
 async function send(method: string, path: string, body: unknown, options: CallOptions): Promise<Response> {
+  const sent = csrf.value;
   let response: Response;
   try {
     response = await fetch(path, {
@@ -104,7 +111,7 @@ async function send(method: string, path: string, body: unknown, options: CallOp
       credentials: 'same-origin',
       redirect: 'error',
       headers: {
-        ...(csrf.value === null ? {} : { 'Trunkline-Csrf': csrf.value }),
+        ...(sent === null ? {} : { 'Trunkline-Csrf': sent }),
         ...(execToken.value === null || method === 'GET' ? {} : { 'Trunkline-Exec': execToken.value }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
@@ -117,7 +124,15 @@ async function send(method: string, path: string, body: unknown, options: CallOp
   }
   if (response.ok) return response;
   const refusal = await refusalOf(response);
-  if (refusal.status === 401 && refusal.code === 'token_required') keepCsrf(null);
+  // An answer to an earlier session says nothing of the present one.
+  if (csrf.value === sent) {
+    if (refusal.code === 'token_required') keepCsrf(null);
+    else if (refusal.code === 'csrf_token_wrong') {
+      // The kept token stays: it may be that of a login in another tab, which this one does not know yet.
+      csrf.value = null;
+      replaced.value = true;
+    }
+  }
   throw refusal;
 }
 

@@ -159,7 +159,6 @@ const SERVER: Column<Tool> = {
   id: 'server',
   title: 'Server',
   width: 'minmax(6rem, 1fr)',
-  wideOnly: true,
   cell: ({ server }) => server,
   order: ({ server }) => server,
 };
@@ -220,7 +219,8 @@ const BESIDE: ReadonlySet<string> = new Set(['server', 'exposed', 'used']);
 function clientColumns(shown: ShownTools): readonly Column<Tool>[] {
   const own = (tool: Tool) => shown.byName.get(tool.exposedName);
   return [
-    SERVER,
+    // The shown name has it.
+    { ...SERVER, wideOnly: true },
     {
       id: 'shown',
       title: `As ${shown.title} shows it`,
