@@ -126,6 +126,7 @@ test('-V is --version; --json of call takes arguments only where they follow; an
     ['call a.b --json {"x":1}', 'call a.b --json {"x":1}', ''],
     ['call a.b x=1 --json', 'call a.b x=1 --json', ''],
     ['add gh -e A=1 B=2 -- npx B=3', 'add gh -e A=1 -e B=2', 'npx B=3'],
+    ['add x npx -y pkg -e A=1 B=2', 'add x', 'npx -y pkg -e A=1 B=2'],
     ['add gh -e A=1 B=2 npx -y some-server', 'add gh -e A=1 -e B=2', 'npx -y some-server'],
   ] as const) {
     const line = commandLine(given.split(' '), program);

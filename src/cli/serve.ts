@@ -7,6 +7,7 @@ import { processLogger, recordText } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
 import type { InputPrompt } from '../config/document/inputs.ts';
 import { renderProblem } from '../config/problem/problem.ts';
+import { isWildcardAddress } from '../http/address.ts';
 import { unsafeExposure } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { keptPorts, withUsualPorts } from './access/own-ports.ts';
@@ -80,7 +81,7 @@ export async function serve(given: CommandInput, tries = 20): Promise<ExitCode> 
     ],
     clients: json ? { linked: [], others: [] } : clientsByLink(input, addresses.mcpUrl),
     key: keyReference(app.state, terminal.env),
-    onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
+    onAllAddresses: isWildcardAddress(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (json) {
     const { clients: _, program: __, consoleUrl: ___, key, ...listening } = facts;
@@ -98,8 +99,6 @@ export async function serve(given: CommandInput, tries = 20): Promise<ExitCode> 
 function portOfPlatform({ PORT = '', TRUNKLINE_HOST = '' }: NodeJS.ProcessEnv): number | undefined {
   return /^\d{1,5}$/.test(PORT) && TRUNKLINE_HOST !== '' ? Number(PORT) : undefined;
 }
-
-const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 /** Warnings about what `--insecure` and `listen.insecure` expose. */
 function openness({ state }: App): readonly string[] {

@@ -21,7 +21,7 @@ export const ACCESS_OPERATIONS: readonly ApiOperation[] = [
       principal: { description: '`agent:<name>`, `anonymous` or `operator`; `anonymous` by default.' },
     },
     schema: EXPLANATION,
-    errors: { 400: 'The tool is not named.', 404: 'There is no server of that name, or the caller may not use it.' },
+    errors: { 400: 'The tool is not named.', 404: 'There is no server of that name, or no such caller.' },
     run({ name, query }, plane) {
       if (plane.upstreams.status(name) === null) return noSuchServer(name, plane);
       const tool = query.get('tool') ?? '';

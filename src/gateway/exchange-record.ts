@@ -86,7 +86,7 @@ export class ExchangeRecord {
     try {
       this.#record(exchange, endpoint, outcome, from);
     } catch (cause) {
-      this.#deps.logger.error('exchange_not_recorded', { request: exchange.id, error: String(cause) });
+      this.#deps.logger.error('exchange_not_recorded', { request: exchange.id, error: cause });
     }
     return outcome;
   }

@@ -73,7 +73,7 @@ function packageFault({ registryType, identifier, version, transport }: Package)
   if (registryType !== 'mcpb' && !Object.hasOwn(LAUNCHERS, registryType))
     return `only packages of ${Object.keys(LAUNCHERS).join(', ')} and mcpb can be started`;
   if (type !== 'stdio')
-    return `it speaks ${type}, and a package is started on stdio only: start it yourself and add its address${url === undefined ? '' : `, such as ${url}`}`;
+    return `it speaks ${type}, and a package is started on stdio only: start it yourself and add its address${url == null ? '' : `, such as ${url}`}`;
   if (typeof identifier !== 'string') return 'it has no identifier';
   if (registryType === 'mcpb') return /^https?:\/\/./.test(identifier) ? null : 'its bundle has no address';
   const named = IDENTIFIER.test(identifier) && (version == null || VERSION.test(version));
@@ -85,14 +85,14 @@ const isKnown = ({ type }: PackageTransport): boolean => type === 'streamable-ht
 /** What the registry has of a server that cannot run here, and why. */
 export function whyNoWay({ remotes = [], packages = [] }: ServerJson): string {
   const found = [
-    ...remotes.map(({ type, url = '' }) => `the address ${url} of the unknown type ${type}`),
+    ...remotes.map(({ type, url }) => `the address ${url ?? ''} of the unknown type ${type}`),
     ...packages.map((one) => `the ${one.registryType} package ${versioned(one)}: ${packageFault(one)}`),
   ];
   return found.length === 0 ? 'neither a package nor an address' : found.join('; ');
 }
 
 function versioned({ identifier, version }: Package): string {
-  return version == null ? identifier : `${identifier}@${version}`;
+  return version == null ? (identifier ?? '(unnamed)') : `${identifier}@${version}`;
 }
 
 const LAUNCHERS: Readonly<Record<string, Launcher>> = {
@@ -153,12 +153,12 @@ export async function definitionOf(
 ): Promise<LaunchDefinition> {
   const about = description === undefined ? {} : { description };
   if ('remote' in way) {
-    const { type, url = '', headers, variables } = way.remote;
+    const { type, url, headers, variables } = way.remote;
     const fields = await named(headers ?? [], given);
     const definition = {
       ...about,
       type: type === 'sse' ? 'sse' : 'http',
-      url: await filled(url, variables ?? {}, given),
+      url: await filled(url ?? '', variables ?? {}, given),
       ...(fields.length === 0 ? {} : { headers: Object.fromEntries(fields) }),
     };
     return definition;

@@ -42,12 +42,18 @@ const FORMS: Partial<Record<Option, RegExp>> = { env: /^[A-Za-z_]\w*(?:=|$)/, he
 /** More values that clients accept after a value of these options. */
 const MORE: Partial<Record<Option, RegExp>> = { env: ASSIGNMENT, headers: /^[\w-]+:\s/ };
 
-/** The words with the option before each of its values: `-e A=1 B=2` becomes `-e A=1 -e B=2`. Words from `--` on stay. */
+/**
+ * The words of `add` with the option before each of its values: `-e A=1 B=2` becomes `-e A=1 -e B=2`. The command of the server
+ * stays: the words from `--` on, or without it the third word that is no option, unless it is an address.
+ */
 export function withRepeatedOptions(words: readonly string[]): readonly string[] {
   const repeated: string[] = [];
+  const hasCut = words.includes('--');
+  let others = 0;
   for (let at = 0; at < words.length; at++) {
     const word = words[at]!;
-    if (word === '--') return [...repeated, ...words.slice(at)];
+    if (!word.startsWith('-')) others++;
+    if (word === '--' || (!hasCut && others === 3 && !ADDRESS.test(word))) return [...repeated, ...words.slice(at)];
     repeated.push(word);
     const more = Object.hasOwn(OPTIONS, word) ? MORE[OPTIONS[word]!] : undefined;
     if (more === undefined || at + 1 === words.length) continue;

@@ -74,11 +74,14 @@ export function nameTaken(name: string, taken: string, file: string | null): Run
   return new RunTimeProblem('name_taken', `the server ${name} ${how} choose another name`);
 }
 
-export function revisionChanged(
-  name: string,
-  found: number | null,
-  now = found === null ? 'it is gone' : `it is at revision ${found} now`,
-): RunTimeProblem {
+/** `found`: the revision, or what there is instead. */
+export function revisionChanged(name: string, found: number | 'temporary' | null): RunTimeProblem {
+  const now =
+    found === null
+      ? 'it is gone'
+      : found === 'temporary'
+        ? 'it is a temporary server now'
+        : `it is at revision ${found} now`;
   return new RunTimeProblem('revision_changed', `another client has changed ${name} meanwhile: ${now}`);
 }
 

@@ -337,7 +337,7 @@ export class RunTimeServers {
   /** Only stored servers have revisions. Throws RunTimeProblem. */
   #temporaryAt(name: string, revision: number | null): TemporaryEntry | undefined {
     const temporary = this.#temporary.get(name);
-    if (temporary !== undefined && revision !== null) throw revisionChanged(name, null, 'it is a temporary server now');
+    if (temporary !== undefined && revision !== null) throw revisionChanged(name, 'temporary');
     return temporary;
   }
 

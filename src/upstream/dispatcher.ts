@@ -12,7 +12,7 @@ import { errorCode, nameIn, timeoutOf } from '../protocol/body.ts';
 import { field } from '../protocol/fields.ts';
 import { isClientRequest, LISTEN } from '../protocol/methods.ts';
 import { errorLabel, errorTypeOf } from '../protocol/trace-context.ts';
-import type { Histogram, Metric } from '../telemetry/metrics.ts';
+import { type Histogram, type Metric, OTHER } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
 import { OutlierEjection } from './calls/outlier-ejection.ts';
@@ -192,7 +192,7 @@ export class Dispatcher implements CallOwner {
   ended(call: Call, outcome: Outcome): void {
     this.#calls.count--;
     this.#ejection.ended(call);
-    const method = isClientRequest(call.method, call.request.era) ? call.method : '_OTHER';
+    const method = isClientRequest(call.method, call.request.era) ? call.method : OTHER;
     let byError = this.#durationsOf.get(method);
     if (byError === undefined) this.#durationsOf.set(method, (byError = new Map()));
     const error = errorLabel(errorTypeOf(outcome));

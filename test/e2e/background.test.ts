@@ -122,7 +122,7 @@ test('status tells of warnings of the file, and of a server that is off what tur
   assert.match(await shown(), /^ +good +off +suspended; trunkline resume good\b/m);
   assert.match((await run('status', 'good')).out, /^good +off +suspended; trunkline resume good$/m);
   const called = await run('call', 'good.echo', 'text=hi');
-  assert.deepEqual([called.code, /is not there: suspended; trunkline resume good$/m.test(called.err)], [4, true]);
+  assert.deepEqual([called.code, /cannot be called: suspended; trunkline resume good$/m.test(called.err)], [4, true]);
   assert.equal((await run('stop')).code, 0);
   assert.match(await shown(), /^1 warning of the configuration/m);
 });

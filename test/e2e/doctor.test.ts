@@ -167,7 +167,7 @@ test('definitions that clients do not get, or get under another name, are warnin
   assert.match(names!.text, /^clients do not get "two words": the name has characters outside /);
   assert.match(names!.fix!, /correct it in the server/);
   assert.match(renamed!.text, /^clients get "x{60}" as odd__x{34}_[0-9a-f]{8}: longer than 48 characters /);
-  assert.match(renamed!.fix!, /give it or the server another name/);
+  assert.match(renamed!.fix!, /rename the tool or the server/);
 });
 
 test('the name of a server may have a dot, and be that of a folder', async () => {

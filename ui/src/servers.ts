@@ -41,12 +41,13 @@ export function nodesOf(server: string): readonly string[] {
   return (byServer.value.get(server) ?? []).flatMap(({ node }) => node ?? []).sort();
 }
 
-/** Servers that changed here since the list was asked for: what it says of them may be older. */
+/** Servers that changed here while lists were asked for: what these say of them may be older. */
 const newer = new Set<string>();
+let asked = 0;
 export const serversReader = reader(
-  () => {
-    newer.clear();
-    return Promise.all([listServers(), getGateway()]);
+  async () => {
+    if (asked++ === 0) newer.clear();
+    return Promise.all([listServers(), getGateway()]).finally(() => asked--);
   },
   ([list, facts]) => {
     servers.value = new Map(list.servers.map((server) => [server.name, server]));

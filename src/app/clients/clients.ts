@@ -207,15 +207,26 @@ export function clientsHere(env: NodeJS.ProcessEnv): readonly ClientApp[] {
 
 type Entry = Readonly<Record<string, unknown>>;
 
-/** The entry of the gateway. `was`: the entry that `link` wrote before; what the client or the user put into it stays. */
-export function entryFor(client: ClientApp, endpoint: LinkTarget, was: unknown = undefined): object {
-  const [entry, withKey, withoutKey] = [endpoint.key, '', null].map(
-    (key) => client.entry({ ...endpoint, key }) as Entry,
-  );
-  // The user may have replaced it by a server of another kind.
-  const isOfLink = isObject(was) && Object.keys(withoutKey!).every((key) => key in was);
+/**
+ * The entry of the gateway. `was`: the entry of that name now, and the address that `link` wrote; what the client or the user put
+ * into it stays.
+ */
+export function entryFor(
+  client: ClientApp,
+  endpoint: LinkTarget,
+  was: { readonly entry: unknown; readonly url: string | undefined } | null = null,
+): object {
+  const entry = client.entry(endpoint) as Entry;
+  if (was === null || !isObject(was.entry) || !isOfLink(client, was.entry, was.url, endpoint.url))
+    return { ...client.defaults, ...entry };
   // An earlier `link` may have written a key.
-  return isOfLink ? merged(was, withKey!, entry!) : { ...client.defaults, ...entry };
+  return merged(was.entry, client.entry({ ...endpoint, key: '' }) as Entry, entry);
+}
+
+/** False for a server that the user put there instead, and for a gateway on another host: its headers are not for this one. */
+function isOfLink({ localOnly }: ClientApp, entry: Entry, url = '', now: string): boolean {
+  if (localOnly === true) return Array.isArray(entry['args']) && entry['args'].includes('stdio');
+  return Object.values(entry).includes(url) && URL.parse(url)?.hostname === new URL(now).hostname;
 }
 
 /** `was` with the values of `now`; the other keys of `written` are removed, and all others stay. */

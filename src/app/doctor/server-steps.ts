@@ -217,7 +217,7 @@ async function notAsListed({ app, server, logEntries }: TriedServer): Promise<Do
     const shown = printable(options.logger.redact(texts.slice(0, SHOWN_ITEMS).join('; ')));
     const fix =
       what === 'get'
-        ? 'calls of that name work; if it disturbs, give it or the server another name'
+        ? 'calls of that name work; for another one, rename the tool or the server'
         : 'correct it in the server, or use another version of it';
     return [warning(step, `clients ${what} ${shown}${more}`, fix)];
   });

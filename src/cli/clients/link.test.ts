@@ -172,6 +172,24 @@ test('an entry of that name that link did not write, or that the user replaced, 
   writeFileSync(fileOf('cursor'), '{ "mcpServers": { "tl": { "command": "x" } } }\n');
   await run('link cursor --yes');
   assert.doesNotMatch(text('cursor'), /command/);
+  // Headers of another server, or for a gateway on another host, are not for this one.
+  writeFileSync(fileOf('cursor'), other);
+  await run('link cursor --yes');
+  assert.doesNotMatch(text('cursor'), /X-Key/);
+  const gateway = createServer((_, response) => response.end('{}'));
+  await once(gateway.listen(0, '127.0.0.2'), 'listening');
+  t.after(() => gateway.close());
+  writeFileSync(fileOf('cursor'), text('cursor').replace('"url"', '"headers": { "X-Key": "k" }, "url"'));
+  const { port } = gateway.address() as AddressInfo;
+  assert.match(await run(`link cursor --yes --url http://127.0.0.2:${port}/mcp`), / linked /);
+  assert.doesNotMatch(text('cursor'), /X-Key/);
+  await run('link claude-desktop --yes');
+  writeFileSync(
+    fileOf('claude-desktop'),
+    '{ "mcpServers": { "tl": { "command": "x", "args": [], "env": { "TOKEN": "k" } } } }',
+  );
+  await run('link claude-desktop --yes');
+  assert.doesNotMatch(text('claude-desktop'), /TOKEN/);
 });
 
 test('a byte-order mark stays, and a file that is not UTF-8 is refused and stays as it is', async (t) => {

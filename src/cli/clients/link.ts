@@ -56,8 +56,9 @@ export async function link(input: LinkInput): Promise<ExitCode> {
       return ['failed', file, 'it starts local servers only, so that --url cannot be written for it'];
     const before = bytesOf(file);
     const text = textOf(before);
-    const isLinked = links.get(client.id)?.entries.some((one) => one.name === name) === true;
-    const was = isLinked ? entryIn(text, client, name) : undefined;
+    const known = links.get(client.id);
+    const linked = known?.file === file ? known.entries.find((one) => one.name === name) : undefined;
+    const was = linked === undefined ? null : { entry: entryIn(text, client, name), url: linked.url };
     let after = withEntry(text, client, name, entryFor(client, endpoint, was));
     if (replace)
       for (const other of namesIn(after, client)) if (other !== name) after = withEntry(after, client, other, null);
@@ -170,7 +171,8 @@ async function endpointOf(input: LinkInput): Promise<LinkTarget> {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? '')) throw usage(`"${url}" is not an http or https URL`);
   const key = flags.key ?? null;
   // The error of `fetch` would show the key.
-  if (/[^\u0021-\u007e]/.test(key ?? '')) throw usage('--key holds blanks or characters that no header can carry');
+  if (/[^\u0021-\u007e]/.test(key ?? ''))
+    throw usage('the key (--key, TRUNKLINE_KEY) holds blanks or characters that no header can carry');
   if (input.url === null && running === null) terminal.err(`no gateway runs; clients will look for it at ${url}\n`);
   else await checkEndpoint(url, key);
   const files = running?.instance.files ?? (load.files ?? []).map((file) => resolve(load.cwd, file));

@@ -163,7 +163,7 @@ async function chosen(
   if (chosen.length > 1 && !multiple) throw usage(`${name} takes one value`);
   if (required && given?.includes('')) throw usage(`${name} needs a value`);
   // A reference to the stored secret.
-  if (isSecret) return chosen;
+  if (isSecret && given !== null) return chosen;
   if (type === 'number') for (const value of chosen) checkNumber(name, value, option);
   if (type !== 'directory' && type !== 'file') return chosen;
   return chosen.map((path) =>

@@ -174,7 +174,8 @@ async function find(wanted: string, gateway: GatewayAccess, endMs: number): Prom
   if (exposed !== undefined) return exposed;
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);
   // Names of servers and tools may contain dots: `a.b.c` is a tool of `a` or of `a.b`.
-  const spelled = (await gateway.statuses()).filter(({ name }) => wanted.startsWith(`${name}.`));
+  const statuses = await gateway.statuses();
+  const spelled = statuses.filter(({ name }) => wanted.startsWith(`${name}.`));
   if (found !== undefined && spelled.length < 2) return found;
   if (found !== undefined) {
     const servers = spelled.map(({ name }) => name).join(' or ');
@@ -194,7 +195,8 @@ async function find(wanted: string, gateway: GatewayAccess, endMs: number): Prom
   if (own?.server === wanted)
     throw usage(`"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
   const [only, second] = tools.filter(({ name }) => name === wanted);
-  if (only !== undefined && second === undefined) return only;
+  // Another server may have a tool of that name as well.
+  if (only !== undefined && second === undefined && statuses.every(isSettled)) return only;
   if (own !== undefined && suggest(wanted, names) === null)
     throw usage(`there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');

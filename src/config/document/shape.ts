@@ -133,7 +133,7 @@ function checkArray(node: Node & { kind: 'array' }, schema: JsonSchema, path: st
     return false;
   }
   if (schema.maxItems !== undefined && node.items.length > schema.maxItems) {
-    const message = `${path} has ${node.items.length} items; it may have ${schema.maxItems}`;
+    const message = `${path} has ${node.items.length} items; it may have at most ${schema.maxItems}`;
     context.problems.error('TL1303', context.source, node.span, message);
     return false;
   }
@@ -187,7 +187,7 @@ const TYPE_NAMES = {
   number: 'a number',
   integer: 'a whole number',
   boolean: 'true or false',
-  null: 'empty',
+  null: 'null',
 } as const;
 
 function wrongType(node: Node, wanted: readonly JsonSchema[], path: string, { source, problems }: ShapeContext): false {

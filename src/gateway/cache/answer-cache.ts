@@ -152,7 +152,7 @@ export class AnswerCache {
       if (shared || (request === flight.request && exchange.takesInputRequired)) {
         flight.recordIn(exchange);
         settle(outcome);
-      } else settle(this.#deps.dispatch.call(target, request, exchange));
+      } else settle(Promise.resolve().then(() => this.#deps.dispatch.call(target, request, exchange)));
     }
   }
 
