@@ -1,5 +1,5 @@
 import { isTooDeep } from '../model/json-depth.ts';
-import { isObject } from '../model/json-object.ts';
+import { parseObject } from '../model/json-object.ts';
 import { faultIn, type Schema } from '../model/schema.ts';
 
 /** Limit of nesting for messages of any source, since servers recurse over their input. */
@@ -9,8 +9,7 @@ const MAX_DEPTH = 256;
 export function jsonObject(body: Buffer): object | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-    const value: unknown = isTooDeep(text, MAX_DEPTH) ? null : JSON.parse(text);
-    return isObject(value) ? value : null;
+    return isTooDeep(text, MAX_DEPTH) ? null : parseObject(text);
   } catch {
     return null;
   }

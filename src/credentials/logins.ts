@@ -3,7 +3,7 @@ import type { GuardedFetch } from '../http/client/guarded-fetch.ts';
 import { ANONYMOUS, OPERATOR } from '../model/client-profile.ts';
 import { pause } from '../model/clock.ts';
 import type { Logins } from '../model/credential-ports.ts';
-import type { CredentialView, StartedLogin } from '../model/credentials.ts';
+import { type CredentialView, LOGIN_MS, type StartedLogin } from '../model/credentials.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { authOf, type Server, takesTokens } from '../model/server.ts';
 import { requestWithoutToken } from './challenge.ts';
@@ -46,7 +46,6 @@ type LoginEndListener = (
   end: { readonly principal: string | null; readonly login: string; readonly reason: string | null },
 ) => void;
 
-const LOGIN_MS = 600_000;
 /** Maximum number of concurrent logins for one credential that users without an operator's rights can begin. */
 const MAX_BY_BROWSERS = 16;
 /** Time for an exchange and a slow store. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { registryOf } from '../config/files/read-key.ts';
 import { suggest } from '../config/problem/problem.ts';
 import { type ProxyEnvironment, proxyFor } from '../http/client/proxy-choice.ts';
+import { isObject } from '../model/json-object.ts';
 import { RegistryError } from './registry-error.ts';
 import { type ServerJson, viasOf, type Way, waysOf, whyNoWay } from './server-json.ts';
 
@@ -246,7 +247,7 @@ function listedIn(value: unknown, where: string): RegistryEntry[] {
 
 /** The objects in a list; none in any other value. */
 function objectsIn<T extends object>(value: unknown): readonly T[] {
-  return Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : [];
+  return Array.isArray(value) ? (value.filter(isObject) as unknown as readonly T[]) : [];
 }
 
 /** Compares the numbers of versions; a version with text after `-` comes before the version without it. */

@@ -126,6 +126,9 @@ export const LOGIN = named(
 /** A login that has begun. It ends when the user has opened the URL and consented. */
 export type StartedLogin = Infer<typeof LOGIN>;
 
+/** How long a login may take, from its begin. */
+export const LOGIN_MS = 600_000;
+
 export const SECRET = named(
   'StoredSecret',
   object({

@@ -7,6 +7,7 @@ import {
 } from 'jsonc-parser';
 import { parse as parseToml, stringify as stringifyToml } from 'smol-toml';
 import { type Document, isMap, isNode, isPair, isScalar, isSeq, parseDocument, stringify as stringifyYaml } from 'yaml';
+import { isObject } from '../../model/json-object.ts';
 import type { ClientApp } from './clients.ts';
 
 /** Why a client's file cannot be edited. */
@@ -72,8 +73,7 @@ function contentOf(marked: string, syntax: Layout['syntax']): unknown {
     const line = text.slice(0, first.offset).split('\n').length;
     throw new NotEditable(`line ${line}: ${printParseErrorCode(first.error)}`);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new NotEditable('it is no JSON object');
+  if (!isObject(value)) throw new NotEditable('it is no JSON object');
   return value;
 }
 

@@ -2,15 +2,12 @@ import type { Server as HttpServer, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { nodeHttp } from '../../http/node-http.ts';
 import { PAGE_HEADERS, PAGE_TYPE, plainPage } from '../../http/plain-page.ts';
-import type { CredentialView, StartedLogin } from '../../model/credentials.ts';
+import { type CredentialView, LOGIN_MS, type StartedLogin } from '../../model/credentials.ts';
 import { openBrowser } from '../access/open-browser.ts';
 import { type CommandInput, print } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, usage } from '../exit-code.ts';
 import { connectionLine } from './connections.ts';
 import { type CredentialAccess, credentialAccess } from './credential-access.ts';
-
-/** As long as the gateway keeps a login, by the clock of this command. */
-const LOGIN_MS = 600_000;
 
 export interface LoginInput extends CommandInput {
   /** undefined if `finish` is given. */
