@@ -174,7 +174,7 @@ test('programs and the event stream hear of a server that cannot start, until it
     if (said[2] === null) heard.resolve();
     else void gateway.unregisterServer('bad');
   });
-  const told = (await events('"holds":false')).filter(({ type }) => type === 'condition');
+  const told = (await events(({ holds }) => holds === false)).filter(({ type }) => type === 'condition');
   await heard.promise;
   assert.deepEqual(reported, [
     ['server_down', 'bad', 'it is misconfigured'],

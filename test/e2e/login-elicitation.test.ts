@@ -287,7 +287,7 @@ describe('who signs in on the page is who called', { timeout: 120_000 }, () => {
     await signIn('ada');
     const { message } = await called;
     assert.match(JSON.stringify(message.result), /private-to-ada/);
-    const all = await events('"needed":false');
+    const all = await events(({ principal, needed }) => principal === 'agent:ada' && needed === false);
     const ofAda = all.filter(({ type, principal }) => type === 'login' && principal === 'agent:ada');
     assert.deepEqual(
       ofAda.map(({ type, server: name, needed, advice }) => [type, name, needed, advice]),

@@ -48,7 +48,7 @@ test(
       ]);
       assert.deepEqual([status.state, status.health, status.consecutiveFailures], ['auth_required', 'unknown', 0]);
       assert.deepEqual([status.authChallenge, status.history.at(-1)?.challenge], [PARSED, PARSED]);
-      const found = (await events('"to":"auth_required"')).find(({ to }) => to === 'auth_required');
+      const found = (await events(({ to }) => to === 'auth_required')).find(({ to }) => to === 'auth_required');
       assert.deepEqual(found?.['challenge'], PARSED);
       assert.equal(inHook, false, 'an exception of a timer of the hook stays the program’s own');
     } finally {
@@ -73,7 +73,7 @@ test(
       ['memory', 'started', null],
       ['memory', 'succeeded', null],
     ]);
-    const steps = (await events('succeeded'))
+    const steps = (await events(({ step }) => step === 'succeeded'))
       .filter(({ type }) => type === 'recovery')
       .map(({ server, step }) => [server, step]);
     assert.deepEqual(steps, [
