@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { ExecSpec } from '../model/credentials.ts';
+import { isObject } from '../model/json-object.ts';
 import { printable } from '../model/printable.ts';
 import type { ProcessGuard } from '../model/process-guard.ts';
 import { headerComplaint } from '../model/request-headers.ts';
@@ -125,8 +126,8 @@ function answerIn(output: string): ExecAnswer {
   }
   if (typeof said !== 'object' || said === null) throw bad('no JSON object');
   const { headers = {}, token, expiresAt = null } = said as Readonly<Record<string, unknown>>;
-  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) throw bad('"headers" that are no map');
-  const all = Object.entries(headers as Readonly<Record<string, unknown>>);
+  if (!isObject(headers)) throw bad('"headers" that are no map');
+  const all = Object.entries(headers);
   if (token === '') throw bad('an empty "token"');
   if (token !== undefined) all.push(['Authorization', typeof token === 'string' ? `Bearer ${token}` : null]);
   if (all.length === 0) throw bad('neither "headers" nor "token"');

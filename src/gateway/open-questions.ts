@@ -32,6 +32,10 @@ export class OpenQuestions {
     return this.#open.size;
   }
 
+  get bytes(): number {
+    return this.#open.values().reduce((sum, { json }) => sum + json.length, 0);
+  }
+
   ask({ id: serverId, method, bytes, bodyStart, bodyEnd }: Message): Promise<Message> {
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const json = inputRequest(method, bytes, bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd });

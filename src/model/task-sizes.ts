@@ -6,6 +6,9 @@ export const MAX_TASKS = 10_000;
 /** Bytes of stored answers per task: 64 MiB in all. */
 export const BYTES_PER_TASK = (64 * 1024 * 1024) / MAX_TASKS;
 
+/** The limit of a task's id, which is stored, used as a key and sent with every request about the task. */
+export const MAX_TASK_ID_BYTES = 1_024;
+
 interface SizedTask {
   readonly principal: string;
   readonly status: TaskStatus;

@@ -5,6 +5,7 @@ import { bodyField, bodyString } from './body.ts';
 import { request } from './compose.ts';
 import {
   decodeString,
+  type Entry,
   elements,
   entries,
   field,
@@ -22,6 +23,7 @@ import { tasksToStateful, tasksToStateless, withoutTasks } from './tasks.ts';
 
 /** For peers that must be named and did not name themselves. */
 const UNNAMED = '{"name":"unknown","version":"0"}';
+const COMMA = Buffer.from(',');
 
 /** `server/discover` to a server, with the client's own declaration. `id` is a lexeme. */
 export function discoverRequest(id: string, client: Pick<ClientProfile, 'capabilities' | 'info'>): Message {
@@ -120,14 +122,15 @@ function withExperimental(capabilities: string): Buffer {
   if (!isObject(bytes, extensions)) return bytes;
   const known = field(bytes, 0, bytes.length, 'experimental');
   const experimental = isObject(bytes, known) ? bytes.subarray(known.start, known.end) : Buffer.from('{}');
-  const added: Change[] = [];
-  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, extensions.start, extensions.end)) {
-    const key = decodeString(bytes, keyStart, keyEnd);
-    if (key === null || field(experimental, 0, experimental.length, key) !== null) continue;
-    added.push([key, bytes.subarray(valueStart, valueEnd)]);
+  const keyOf = ({ keyStart, keyEnd }: Entry, of: Buffer): string | null => decodeString(of, keyStart, keyEnd);
+  const has = new Set(Array.from(entries(experimental, 0, experimental.length), (entry) => keyOf(entry, experimental)));
+  const added: Buffer[] = [];
+  for (const entry of entries(bytes, extensions.start, extensions.end)) {
+    const key = keyOf(entry, bytes);
+    if (key !== null && !has.has(key)) added.push(bytes.subarray(entry.keyStart, entry.valueEnd), COMMA);
   }
   if (added.length === 0) return bytes;
-  return editObject(bytes, fullRange(bytes), [
-    ['experimental', editObject(experimental, fullRange(experimental), added)],
-  ]);
+  if (has.size === 0) added.pop();
+  const all = Buffer.concat([experimental.subarray(0, 1), ...added, experimental.subarray(1)]);
+  return editObject(bytes, fullRange(bytes), [['experimental', all]]);
 }

@@ -87,6 +87,8 @@ const NONE: HeaderParams = { ok: true, declared: [] };
 
 /** Deeper schemas are not scanned; annotated ones at that depth are invalid. */
 const MAX_SCHEMA_DEPTH = 64;
+/** Characters of a server's names in a message. */
+const MAX_SHOWN = 200;
 /** Path steps to all parameters of a tool: each reads the arguments of a call once, and those may be large. */
 const MAX_STEPS = 32;
 
@@ -234,11 +236,11 @@ function declare(
     refuse(path, 'the parameters with headers are too many or too deep');
   }
   if (found.some((other) => other.header.toLowerCase() === header.toLowerCase())) {
-    refuse(path, `the header name "${header}" is used twice`);
+    refuse(path, `the header name "${header.slice(0, MAX_SHOWN)}" is used twice`);
   }
   found.push({ header, path, type });
 }
 
 function refuse(path: readonly string[], reason: string): never {
-  throw new InvalidDeclaration(`${path.join('.') || 'the root'}: ${reason}`);
+  throw new InvalidDeclaration(`${path.join('.').slice(0, MAX_SHOWN) || 'the root'}: ${reason}`);
 }

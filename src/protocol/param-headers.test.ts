@@ -77,6 +77,9 @@ test('proto:H6 a tool with an invalid annotation is reported', () => {
   let deep: unknown = one(annotated);
   for (let i = 0; i < 100; i++) deep = one(deep);
   assert.equal(scan(deep).ok, false);
+  const long = 'n'.repeat(1_000_000);
+  const named = scan({ properties: { [long]: { type: 'number', 'x-mcp-header': 'A' } } });
+  assert.ok(!named.ok && named.reason.length < 500, 'the reason has at most 200 characters of a name');
   const bottomless = `{"inputSchema":${'{"not":'.repeat(9_000)}{"x-mcp-header":"A"}${'}'.repeat(9_000)}}`;
   assert.equal(scanHeaderParams(Buffer.from(bottomless)).ok, false);
 });

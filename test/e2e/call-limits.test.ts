@@ -85,3 +85,26 @@ describe('a call from the command line', () => {
     }
   });
 });
+
+test('a tool named without its server waits for servers that start, since any may have it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-bare-'));
+  const data = ['--data-dir', join(folder, 'data')];
+  const [ledger, go] = [join(folder, 'ledger'), join(folder, 'go')];
+  const command = `until [ -e ${go} ]; do sleep 0.1; done; exec ${process.execPath} ${WORKER}`;
+  const slow = { command: 'sh', args: ['-c', command], env: { LEDGER: ledger } };
+  writeFileSync(join(folder, '.mcp.json'), JSON.stringify({ mcpServers: { slow } }));
+  const gateway = startTrunkline(['--port', '0', '--control-port', '0', ...data], { cwd: folder });
+  t.after(async () => {
+    gateway.process.kill();
+    await gateway.exited;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await said(gateway, /ready in/);
+  const late = await trunkline(['call', 'work', '--timeout', '1500ms', ...data], { cwd: folder });
+  assert.deepEqual([late.code, /NOT_SENT: .*: slow is starting; allow more/.test(late.err)], [4, true], late.err);
+
+  const call = startTrunkline(['call', 'work', ...data], { cwd: folder });
+  await until(() => /\nwaiting for slow to start\n/.test(call.err), 'the word that it waits');
+  writeFileSync(go, '');
+  assert.deepEqual([await call.exited, call.out], [0, 'done\n'], call.err);
+});

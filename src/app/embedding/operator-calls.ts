@@ -3,6 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { LONGEST_TIMER_MS } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { isObject } from '../../model/json-object.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import { scanFailureText } from '../../protocol/classify.ts';
@@ -154,9 +155,7 @@ function argumentsText(args: ToolArguments | undefined): string {
   } catch (cause) {
     throw new GatewayError('INVALID_PARAMS', 'the arguments are not JSON', { cause });
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new GatewayError('INVALID_PARAMS', 'the arguments have to be one JSON object');
-  }
+  if (!isObject(value)) throw new GatewayError('INVALID_PARAMS', 'the arguments have to be one JSON object');
   return typeof args === 'string' ? args : JSON.stringify(args);
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import type { ToolView } from '../../app/plane.ts';
 import { suggest } from '../../config/problem/problem.ts';
+import { isObject } from '../../model/json-object.ts';
 import { printable } from '../../model/printable.ts';
 import { isSettled, UP } from '../../model/server-state.ts';
 import {
@@ -11,13 +12,15 @@ import {
   mayMean,
   type ShellCallOptions,
 } from '../access/gateway-access.ts';
-import type { CommandInput } from '../command-input.ts';
+import type { CommandInput, Terminal } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode, noSuch, usage } from '../exit-code.ts';
 import { abortedBySignals } from '../interrupted.ts';
 import { reasonText, type ShownServer } from '../server-line.ts';
 
 const START_MS = 60_000;
 const LOOK_MS = 100;
+/** After this time the command says what it waits for. */
+const SAY_MS = 2_000;
 
 export interface CallInput extends CommandInput {
   /** `server.tool`, or an exposed name. */
@@ -60,7 +63,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
   const gateway = await accessGateway(input, wanted);
   const endMs = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
   try {
-    const tool = await find(wanted, gateway, endMs);
+    const tool = await find(wanted, gateway, endMs, flags.json === true ? null : terminal);
     const json = argumentsJson ?? argumentsFromWords(words, parameterTypes(tool.definition));
     const text = await untilInterrupted(input, endMs, (options) => gateway.call(tool.server, tool.name, json, options));
     const answer = JSON.parse(text) as CallAnswer;
@@ -147,15 +150,38 @@ function wordsIn(text: string): string[] {
   });
 }
 
-/** Waits for the named server while it starts, since it may have the tool. `endMs`: when the time of --timeout is over. */
-async function startedTools(wanted: string, gateway: GatewayAccess, endMs: number): Promise<readonly ToolView[]> {
-  for (const end = Math.min(performance.now() + START_MS, endMs); ; await pause(LOOK_MS)) {
+/**
+ * Waits while a server starts that may have the tool: the named one, or any if only a tool is named. `endMs`: when the time of
+ * --timeout is over. After two seconds it says so.
+ */
+async function startedTools(
+  wanted: string,
+  gateway: GatewayAccess,
+  endMs: number,
+  terminal: Terminal | null,
+): Promise<readonly ToolView[]> {
+  const startMs = performance.now();
+  let said = terminal === null;
+  for (const end = Math.min(startMs + START_MS, endMs); ; await pause(LOOK_MS)) {
+    // In this order: the tools of a server that has started by now are listed.
+    const statuses = await gateway.statuses();
     const tools = await gateway.tools(end);
-    const meant = (await gateway.statuses()).filter(({ name }) => mayMean(wanted, name));
-    if (performance.now() >= endMs) throw notInTime(wanted, meant[0]);
-    const unlisted = meant.filter(({ name }) => !tools.some(({ server }) => server === name));
-    if (unlisted.every(isSettled) || performance.now() >= end) return tools;
+    const starting = startingServers(wanted, statuses, tools);
+    const meant = statuses.find(({ name }) => mayMean(wanted, name));
+    if (performance.now() >= endMs) throw notInTime(wanted, meant ?? starting[0]);
+    if (starting.length === 0 || performance.now() >= end) return tools;
+    if (said || performance.now() < startMs + SAY_MS) continue;
+    said = true;
+    terminal?.err(`waiting for ${starting.map(({ name }) => name).join(', ')} to start\n`);
   }
+}
+
+/** Servers that may have the tool, and have listed none so far because they start. A word without a dot may be a tool of any. */
+function startingServers(wanted: string, statuses: readonly ShownServer[], tools: readonly ToolView[]): ShownServer[] {
+  if (tools.some(({ exposedName }) => exposedName === wanted)) return [];
+  const meant = statuses.filter(({ name }) => mayMean(wanted, name));
+  const possible = meant.length === 0 && !wanted.includes('.') ? statuses : meant;
+  return possible.filter((status) => !isSettled(status) && !tools.some(({ server }) => server === status.name));
 }
 
 function notInTime(wanted: string, server: ShownServer | undefined): CommandError {
@@ -168,8 +194,13 @@ function notInTime(wanted: string, server: ShownServer | undefined): CommandErro
 /** The fields of a tool that a call needs. */
 type CalledTool = Omit<ToolView, 'renamed' | 'bytes' | 'tokens' | 'lastUsed'>;
 
-async function find(wanted: string, gateway: GatewayAccess, endMs: number): Promise<CalledTool> {
-  const tools = await startedTools(wanted, gateway, endMs);
+async function find(
+  wanted: string,
+  gateway: GatewayAccess,
+  endMs: number,
+  terminal: Terminal | null,
+): Promise<CalledTool> {
+  const tools = await startedTools(wanted, gateway, endMs, terminal);
   const exposed = tools.find((tool) => wanted === tool.exposedName);
   if (exposed !== undefined) return exposed;
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);
@@ -195,11 +226,22 @@ async function find(wanted: string, gateway: GatewayAccess, endMs: number): Prom
   if (own?.server === wanted)
     throw usage(`"${wanted}" is a server: name one of its tools, as in ${wanted}.${own.name}`);
   const [only, second] = tools.filter(({ name }) => name === wanted);
-  // Another server may have a tool of that name as well.
-  if (only !== undefined && second === undefined && statuses.every(isSettled)) return only;
+  const starting = startingServers(wanted, statuses, tools).map(({ name }) => name);
+  // One of them may have a tool of that name as well.
+  if (starting.length > 0) throw stillStarting(wanted, starting, only);
+  if (only !== undefined && second === undefined) return only;
   if (own !== undefined && suggest(wanted, names) === null)
     throw usage(`there is no tool "${wanted}"; did you mean "${own.server}.${own.name}"?`);
   throw noSuch(`tool "${wanted}"`, wanted, names, '; trunkline tools lists them');
+}
+
+function stillStarting(wanted: string, servers: readonly string[], listed: ToolView | undefined): CommandError {
+  const remedy =
+    listed === undefined
+      ? `try again, or: trunkline doctor ${servers[0]}`
+      : `name the server too: trunkline call ${listed.server}.${listed.name}`;
+  const text = `NOT_SENT: ${servers.join(', ')} may have the tool "${wanted}" and did not start in time`;
+  return new CommandError(EXIT.unreachable, `${text}; ${remedy}`);
 }
 
 /** A tool that is withheld until it is approved; the answer to its call says so. */
@@ -231,9 +273,7 @@ function checkObject(json: string): void {
     const words = `the arguments are not JSON: ${(error as Error).message}`;
     throw usage(`${words}; the shell takes them in single quotes: '{"key": "value"}', or write key=value`);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw usage('the arguments have to be one JSON object, as {"key": "value"}');
-  }
+  if (!isObject(value)) throw usage('the arguments have to be one JSON object, as {"key": "value"}');
 }
 
 function readable(result: CallAnswer['result']): string {

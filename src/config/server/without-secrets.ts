@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { isObject } from '../../model/json-object.ts';
 import {
   isSecretAssignment,
   isSecretHeader,
@@ -46,7 +47,7 @@ export function withoutSecrets<T extends object>(server: string, definition: T, 
         : AUTH.test(key)
           ? (name: string) => SECRET_OF_AUTH.test(name)
           : null;
-    if (isSecret === null || typeof value !== 'object' || value === null || Array.isArray(value)) return [key, value];
+    if (isSecret === null || !isObject(value)) return [key, value];
     const all = Object.entries(value).map(([name, one]): [string, unknown] => [name, moved(name, one, isSecret)]);
     return [key, Object.fromEntries(all)];
   });

@@ -6,6 +6,7 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 /** Kinds of client that are remembered per server, and definitions seen outside of any catalog. */
 const MAX_KINDS = 16;
 const MAX_UNLISTED = 256;
+const MAX_UNLISTED_BYTES = 4 * 1024 * 1024;
 
 /** The kind of a client: its era and declared capabilities. A server may offer each kind other definitions. */
 export function kindOf({ handshake, fingerprint }: ServerCatalog): string {
@@ -51,7 +52,9 @@ export class OfferedDefinitions {
 
   foundUnlisted(server: string, definition: Definition): void {
     const { unlisted } = this.#of(server);
-    if (unlisted.size < MAX_UNLISTED) unlisted.set(`${pinKey(definition)} ${definition.digest}`, definition);
+    const bytes = unlisted.values().reduce((sum, one) => sum + one.bytes.length, definition.bytes.length);
+    if (unlisted.size < MAX_UNLISTED && bytes <= MAX_UNLISTED_BYTES)
+      unlisted.set(`${pinKey(definition)} ${definition.digest}`, definition);
   }
 
   forget(known: ReadonlySet<string>): void {

@@ -91,6 +91,9 @@ test('input requests of a stateful server are in tasks/get, and tasks/update ans
   const answers = [1, 2].map((id) =>
     old.stream!.exchange.ask(request('elicitation/create', `${id}`, ELICIT, 'stateful')),
   );
+  const long = JSON.stringify({ message: 'x'.repeat(17 << 20) });
+  const beyond = old.stream!.exchange.ask(request('elicitation/create', '3', long, 'stateful'));
+  await assert.rejects(beyond, /too many requests wait for an answer of the client/);
   const shown = await got;
   assert.equal(shown.status, 'input_required');
   const [first] = Object.keys(shown['inputRequests']!);

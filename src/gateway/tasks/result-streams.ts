@@ -23,6 +23,8 @@ const PATIENCE_MS = 2_000;
 /** Open streams for the tasks of one principal, and of all; beyond that, a task shows no input requests. */
 const MAX_OF_PRINCIPAL = 250;
 const MAX_STREAMS = 1_000;
+/** Input requests that wait for the client of one stream. */
+const MAX_QUESTION_BYTES = 16 * 1024 * 1024;
 
 interface ResultStreamsDeps {
   readonly dispatch: Dispatch;
@@ -136,7 +138,8 @@ class ResultStream extends OwnExchange {
     if (!isInputRequest(method) || !declares(this.client.capabilities, asked)) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked for ${method}`));
     }
-    if (!this.#open || this.#questions.size >= MAX_INPUT_REQUESTS) {
+    const bytes = this.#questions.bytes + asked.bytes.length;
+    if (!this.#open || this.#questions.size >= MAX_INPUT_REQUESTS || bytes > MAX_QUESTION_BYTES) {
       return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
     }
     const answered = this.#questions.ask(withRelatedTask(asked, null));

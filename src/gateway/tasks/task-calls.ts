@@ -4,6 +4,7 @@ import { cancelledBeforeSend, GatewayError } from '../../model/gateway-error.ts'
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
+import { MAX_TASK_ID_BYTES } from '../../model/task-sizes.ts';
 import { request } from '../../protocol/compose.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks.ts';
@@ -12,9 +13,6 @@ import { innerExchange } from '../inner-exchange.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import type { Target } from '../target.ts';
 import { createdIn } from './task-views.ts';
-
-/** The limit of a task's id, which is stored, used as a key and sent with every request about the task. */
-const MAX_ID_BYTES = 1_024;
 
 /** Changes of messages on their way between a server and the client of the exchange. */
 export interface Mappings {
@@ -93,8 +91,8 @@ function mapped(outer: Exchange, { emitted, asked, answered }: Mappings): Pick<E
 /** The outcome of a call; a failure if it is a task with an id that is too long. */
 function keepable(server: string, outcome: Outcome): Outcome {
   const created = createdIn(outcome);
-  if (created === null || Buffer.byteLength(created.state.taskId) <= MAX_ID_BYTES) return outcome;
-  const text = `${server} made a task whose id is longer than ${MAX_ID_BYTES} bytes`;
+  if (created === null || Buffer.byteLength(created.state.taskId) <= MAX_TASK_ID_BYTES) return outcome;
+  const text = `${server} made a task whose id is longer than ${MAX_TASK_ID_BYTES} bytes`;
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 

@@ -62,3 +62,21 @@ test('S2.20 a stateless server is presented in the words of initialize, its unkn
       '"instructions":"i","_meta":{"v/trace":1E400},"vendor":12345678901234567890}',
   );
 });
+
+test('the extensions of a stateless server join what it has under experimental, however many there are', {
+  timeout: 30_000,
+}, async () => {
+  const capabilities = (experimental: string, extensions: string): string => {
+    const said = `{"supportedVersions":["2026-07-28"],"capabilities":{"experimental":${experimental},"extensions":${extensions}}}`;
+    const shown = initializeResult(handshakeFromDiscover(result('1', said, 'stateless')), '2025-11-25').toString();
+    return /"experimental":(.*),"extensions"/.exec(shown)![1]!;
+  };
+  assert.equal(capabilities('{"b":1,"c\\u0064":2}', '{"a":1.0,"b":2,"cd":3}'), '{"a":1.0,"b":1,"c\\u0064":2}');
+  assert.equal(capabilities('{ }', '{"a":{},"b":{}}'), '{"a":{},"b":{} }');
+  assert.equal(capabilities('[]', '{"a":{}}'), '{"a":{}}');
+  const many = (prefix: string) => Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`${prefix}${i}`, {}]));
+  const joined = JSON.parse(capabilities(JSON.stringify(many('x')), JSON.stringify(many('y'))));
+  assert.equal(Object.keys(joined).length, 100_000);
+  // Only now the time limit can end the test.
+  await new Promise((go) => setTimeout(go, 1));
+});

@@ -23,3 +23,17 @@ test('S1.7 a connection with more subscriptions than are tracked counts as watch
     assert.equal(use.watching, watching, `${subscriptions}`);
   }
 });
+
+test('a task whose id is too long to be kept is not counted as running', () => {
+  for (const [length, working] of [
+    [1_024, true],
+    [1_025, false],
+  ] as const) {
+    const use = new ConnectionUse(new FakeClock());
+    const task = { taskId: 'x'.repeat(length), status: 'working', ttl: null };
+    const begun = result('1', JSON.stringify({ task }), 'stateful');
+    const call = { exchange: { beginsTask: true }, method: 'tools/call', request: null };
+    use.answered(call as unknown as PendingRequest, begun);
+    assert.equal(use.working, working, `${length}`);
+  }
+});

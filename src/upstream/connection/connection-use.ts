@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
+import { MAX_TASK_ID_BYTES } from '../../model/task-sizes.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { readTask, type TaskState } from '../../protocol/tasks.ts';
@@ -109,7 +110,7 @@ export class ConnectionUse {
 
   #onTaskStarted(answer: Message): void {
     const task = taskIn(answer);
-    if (task === null || isTerminal(task.status)) return;
+    if (task === null || isTerminal(task.status) || task.taskId.length > MAX_TASK_ID_BYTES) return;
     this.#tasks ??= new Map();
     this.#tasks.set(task.taskId, this.#clock.now() + Math.min(task.ttlMs ?? LONGEST_MS, LONGEST_MS));
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value!);

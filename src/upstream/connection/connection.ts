@@ -160,7 +160,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     this.key = key;
     if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.requestLevel(logLevel);
     // Waits for the first call, whose stream can carry them; not every client has another stream open.
-    if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
+    if (this.heldForMs > 0) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }
 
   /** Age in milliseconds of the oldest request of the server that waits for an owner; 0 for none. */
@@ -191,7 +191,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     call.place(this, id);
     const wire = outgoing(call, this.era, this.transport.streamPerRequest, this);
     this.#write(wire.parts, id, call.method, wire.headers);
-    if (this.#messages.holding) this.#messages.release();
+    if (this.heldForMs > 0) this.#messages.release();
   }
 
   /** As `ConnectionOwner.tool`. */

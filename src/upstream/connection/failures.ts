@@ -39,8 +39,12 @@ export function diagnosticLine(stderr: string, code: number | null, signal: stri
   const line = lines[found]?.replace(NPM, '').replace(/^× /, '').trim();
   if (line === undefined) return null;
   const cause = lines.slice(found + 1).find((after) => CAUSE.test(after));
-  const text = cause === undefined ? line : `${line.replace(/:$/, '')}: ${CAUSE.exec(cause)![1]}`;
-  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
+  return shortened(cause === undefined ? line : `${line.replace(/:$/, '')}: ${CAUSE.exec(cause)![1]}`);
+}
+
+/** A server's text for an error, which states, histories and logs keep. A copy: a slice would keep the whole text alive. */
+export function shortened(text: string): string {
+  return text.length > MAX_CHARACTERS ? `${Buffer.from(text.slice(0, MAX_CHARACTERS))}…` : text;
 }
 
 /** Removes the margins of Python's exception groups and of uv. */

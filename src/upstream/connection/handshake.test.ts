@@ -352,3 +352,20 @@ test('S1.14 a server that never answers is given up after the start time limit, 
   await settled();
   assert.equal(script.live.length, 0);
 });
+
+test('what a server says at its start is shortened in the error, which states and logs keep', async () => {
+  const long = 'x'.repeat(2_000_000);
+  const refuses = (_: unknown, link: ScriptedTransport, id: number) => {
+    link.deliver({ jsonrpc: '2.0', id, error: { code: -32_000, message: long } });
+    return SILENCE;
+  };
+  for (const initialize of [refuses, () => ({ protocolVersion: long, capabilities: {} })]) {
+    const bench = new UpstreamBench();
+    const script = statefulScript();
+    script.handlers['initialize'] = initialize;
+    await bench.run([serverOf('a'), script]);
+    const { message } = failureOf(await bench.call('a', toolCall(client)));
+    assert.match(message, /a could not be started: .*x{200}/);
+    assert.ok(message.length < 1_000, `${message.length}`);
+  }
+});

@@ -27,7 +27,7 @@ import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
-import { asGatewayError, closedError, EraUnsupported } from './failures.ts';
+import { asGatewayError, closedError, EraUnsupported, shortened } from './failures.ts';
 import type { SupportedEras } from './supported-eras.ts';
 
 /** Errors that only a server of 2026-07-28 returns (versioning §Backward Compatibility). */
@@ -167,7 +167,7 @@ export class Handshake {
     if (answer.kind === 'error') throw new EraUnsupported(name, reasonIn(answer), true);
     const handshake = handshakeFromInitialize(answer);
     if (isRevision(handshake.revision) && eraOf(handshake.revision) === 'stateful') return handshake;
-    throw new EraUnsupported(name, `it answered with the protocol revision ${handshake.revision}`, true);
+    throw new EraUnsupported(name, `it answered with the protocol revision ${shortened(handshake.revision)}`, true);
   }
 
   async #step(first: FirstMethod, wire: Transport['kind']): Promise<Step> {
@@ -242,7 +242,7 @@ export class Handshake {
     if (offered.some((revision) => (STATEFUL_REVISIONS as readonly string[]).includes(revision))) {
       return this.#initialize(connection, null);
     }
-    const list = offered.length === 0 ? 'it names none' : offered.join(', ');
+    const list = offered.length === 0 ? 'it names none' : shortened(offered.join(', '));
     throw this.#failed(`it speaks none of our protocol revisions (${list})`, 'UPSTREAM_PROTOCOL');
   }
 
@@ -284,10 +284,9 @@ export class Handshake {
     if (answer instanceof GatewayError) return this.#initializeLost(connection, answer, late !== null);
     if (answer.kind === 'error') return this.#refused(connection, answer);
     const handshake = handshakeFromInitialize(answer);
-    if (!isRevision(handshake.revision)) {
-      throw this.#failed(`it answered with the unknown protocol revision ${handshake.revision}`, 'UPSTREAM_PROTOCOL');
-    }
-    return this.#done(connection, handshake);
+    if (isRevision(handshake.revision)) return this.#done(connection, handshake);
+    const revision = shortened(handshake.revision);
+    throw this.#failed(`it answered with the unknown protocol revision ${revision}`, 'UPSTREAM_PROTOCOL');
   }
 
   /**
@@ -383,7 +382,7 @@ function isMessage(said: FirstReply): said is Message {
 }
 
 function reasonIn(answer: Message): string {
-  return bodyString(answer, 'message') ?? 'no reason given';
+  return shortened(bodyString(answer, 'message') ?? 'no reason given');
 }
 
 function speaksStateless(answer: Message): boolean {

@@ -317,3 +317,28 @@ test('an input request without a call is cancelled with its session when its con
   assert.deepEqual([reported?.sessionId, reported?.method, others], ['session-1', 'notifications/cancelled', []]);
   assert.match(reported!.bytes, /"requestId":8,/);
 });
+
+test('requests of a server before it has a client wait up to 1 MiB in all, and it learns that the others are refused', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a'), script]);
+  const asking = clientOf('s', '{"roots":{}}');
+  await bench.set.catalog('a', asking, 1000);
+  const padding = 'x'.repeat(400_000);
+  for (const id of [7, 8, 9]) script.last.deliver({ jsonrpc: '2.0', id, method: 'roots/list', params: { padding } });
+  await settled();
+  const answered = () => script.last.seen.filter(({ method, id }) => method === undefined && Number(id) >= 7);
+  assert.deepEqual(
+    answered().map(({ id, error }) => [id, (error as { code: number } | undefined)?.code]),
+    [[9, -32601]],
+  );
+  bench.events.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
+  const call = toolCall(asking);
+  call.answer = bench.events.answer;
+  answerText(await bench.call('a', call));
+  await bench.clock.advance(1_000);
+  assert.deepEqual(
+    answered().map(({ id }) => id),
+    [9, 7, 8],
+  );
+});

@@ -52,6 +52,7 @@ export interface ConnectionOwner<C> {
 const MAX_ASKS = 4_096;
 /** Maximum of requests that wait until the connection has an owner. */
 const MAX_HELD = 64;
+const MAX_HELD_BYTES = 1024 * 1024;
 /** How long a server that cancelled a subscription has to send the answer that ends it gracefully. */
 const GRACEFUL_END_MS = 1_000;
 /** Maximum of tasks per connection whose progress is forwarded. */
@@ -126,10 +127,6 @@ export class ServerMessages<C extends MessageSource> {
     this.#use = use;
     this.#attribution = new Attribution(connection, deps.clock, requests.byId);
     this.#serverRequests = new ServerRequests(connection, (message) => deps.owner.notified(connection, message));
-  }
-
-  get holding(): boolean {
-    return this.#held.length > 0;
   }
 
   get heldForMs(): number {
@@ -355,7 +352,10 @@ export class ServerMessages<C extends MessageSource> {
     } else if (isExclusive(this.#connection.tenancy)) {
       this.#askOwner(message);
     } else if (this.#connection.tenancy.kind === 'spare') {
-      this.#held.push({ message, at: this.#deps.clock.now() });
+      const bytes = this.#held.reduce((sum, held) => sum + held.message.bytes.length, message.bytes.length);
+      if (bytes > MAX_HELD_BYTES)
+        this.#refuse(message, 'no client is there yet, and the requests are too long to wait');
+      else this.#held.push({ message, at: this.#deps.clock.now() });
     } else {
       this.#refuse(message, 'this connection belongs to no single client that could be asked');
     }

@@ -12,6 +12,7 @@ import {
 import { type Rpc, resultOf } from '../../../test/fixtures/http/rpc.ts';
 import { eventText, openEvents, type StageRequest } from '../../../test/fixtures/http/stage.ts';
 import { type StatefulOptions, StatefulServer } from '../../../test/fixtures/http/stateful.ts';
+import { systemClock } from '../../model/clock.ts';
 
 const LIMIT = { timeout: 20_000 };
 /** Quick back-off, so that tests of it are quick. */
@@ -341,5 +342,41 @@ describe('the GET stream', LIMIT, () => {
     await initialize(bench, 1);
     await new Promise((resolve) => setTimeout(resolve, 700));
     assert.ok(server.stage.of('GET').length < 12, `${server.stage.of('GET').length} times`);
+  });
+
+  test('is requested at a growing distance if the server, after a long time, refuses connections', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    let shiftMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + shiftMs };
+    const bench = await openBench('http', server.url, { clock, limits: { reconnectMs: 40, reconnectMaxMs: 10_000 } });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await server.stage.until(() => server.listening);
+    server.push({ jsonrpc: '2.0', method: 'n' });
+    await bench.receiver.until(() => bench.receiver.messages.length === 2);
+    shiftMs = 60_000;
+    const before = server.stage.of('GET').length;
+    server.handle = ({ res }) => void res.socket!.destroy();
+    server.endListening(1);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    const attempts = server.stage.of('GET').length - before;
+    assert.ok(attempts > 0 && attempts < 8, `${attempts} times`);
+  });
+
+  test('without event ids it is requested at most once a second, since each opening may miss messages', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const handle = server.handle.bind(server);
+    server.handle = (request) => {
+      if (request.method !== 'GET') return handle(request);
+      openEvents(request.res);
+      request.res.end(eventText({ data: '{"jsonrpc":"2.0","method":"n"}', retryMs: 0 }));
+    };
+    const bench = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    assert.ok(bench.receiver.misses <= 1, `${bench.receiver.misses} times`);
   });
 });

@@ -80,3 +80,19 @@ test('the client does not read an unrequested body without end', () => {
   handler.data(Buffer.alloc(1));
   assert.equal(client.aborted, 1);
 });
+
+test('a body that comes slowly is aborted half a minute after its request', async () => {
+  const { client, clock, statuses, post } = bench();
+  post();
+  const { handler } = client.asked[0]!;
+  handler.head(202, new ResponseHeaders([]));
+  await clock.advance(25_000);
+  handler.data(Buffer.alloc(1));
+  assert.deepEqual([statuses, client.aborted], [[202], 0]);
+  await clock.advance(5_000);
+  assert.deepEqual([statuses, client.aborted], [[202], 1]);
+  post();
+  client.asked[1]!.handler.head(202, new ResponseHeaders([]));
+  client.asked[1]!.handler.end();
+  assert.equal(clock.pending, 0);
+});

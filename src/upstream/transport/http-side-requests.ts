@@ -39,33 +39,39 @@ class HttpStatusOnly implements ResponseHandler {
     // Runs after everything that was read with the head: most responses are complete then, and `done` finds the connection
     // free.
     queueMicrotask(() => this.#settle());
-    if (headers.mediaType === 'text/event-stream') this.running?.abort();
+    if (headers.mediaType === 'text/event-stream') this.#stop();
     return 'stream';
   }
 
   data(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes > MAX_BODY_BYTES) this.running?.abort();
+    if (this.#bytes > MAX_BODY_BYTES) this.#stop();
   }
 
-  end(): void {}
+  end(): void {
+    this.#disarm();
+  }
 
   error(): void {
+    this.#disarm();
     this.#settle();
   }
 
   #settle(): void {
     const done = this.#done;
     this.#done = null;
-    this.#disarm();
     done?.(this.#status, this.#challenge);
+  }
+
+  #stop(): void {
+    this.#disarm();
+    this.running?.abort();
   }
 
   /** Aborts without calling `done`. */
   abort(): void {
     this.#done = null;
-    this.#disarm();
-    this.running?.abort();
+    this.#stop();
   }
 }
 

@@ -30,6 +30,8 @@ class HttpListening extends HttpEventStream<HttpTransport> {
   #attempt = 0;
   /** Monotonic time of the last opening; null before the first. */
   #openedAt: number | null = null;
+  /** This response was opened. */
+  #open = false;
   readonly #gap: boolean;
 
   /** `after`: the last event that another listener received; `gap`: events after it may have been missed. */
@@ -46,6 +48,7 @@ class HttpListening extends HttpEventStream<HttpTransport> {
     const replayed = this.lastEventId !== null;
     if ((this.#openedAt !== null || this.#gap) && !replayed) this.tooLarge();
     this.#openedAt = this.transport.options.clock.now();
+    this.#open = true;
   }
 
   protected event(data: Buffer, name: string): void {
@@ -65,13 +68,16 @@ class HttpListening extends HttpEventStream<HttpTransport> {
       return;
     }
     if (end.kind === 'wrong' && this.#openedAt === null) return;
-    const openMs = this.transport.options.clock.now() - (this.#openedAt ?? 0);
-    if (end.kind !== 'refused' && openMs >= SETTLED_MS) this.#attempt = 0;
+    const openMs = this.#open ? this.transport.options.clock.now() - this.#openedAt! : 0;
+    this.#open = false;
+    if (openMs >= SETTLED_MS) this.#attempt = 0;
     const ownMs = this.backoffMs(this.#attempt);
-    const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
-    const { retryMs } = this.cursor;
+    // Without event ids each opening reports missed messages.
+    const gap = this.#openedAt !== null && this.lastEventId === null;
+    const impatient = this.#attempt < IMPATIENT_ATTEMPTS;
+    const leastMs = gap ? BARREN_RETRY_MS : impatient ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
     this.#attempt++;
-    this.openIn(retryMs === null ? ownMs : Math.max(retryMs, leastMs));
+    this.openIn(Math.max(this.cursor.retryMs ?? ownMs, leastMs));
   }
 }
 

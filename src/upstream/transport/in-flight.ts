@@ -85,16 +85,15 @@ export class InFlight {
     return this.#requests.delete(request);
   }
 
-  /** Removes the requests that a message or batch of the server answers. */
-  settle(bytes: Buffer): void {
+  /** Removes the requests that a message or batch of the server answers, and reports each to `settled`. */
+  settle(bytes: Buffer, settled?: (request: number) => void): void {
     if (this.#requests.size === 0) return;
-    if (!isBatch(bytes)) {
-      this.#requests.delete(answeredRequest(bytes, bytes));
-      return;
-    }
-    const batch = scanBatch(bytes);
+    const batch = isBatch(bytes) ? scanBatch(bytes) : [bytes];
     if (isScanFailure(batch)) return;
-    for (const element of batch) this.#requests.delete(answeredRequest(element, element));
+    for (const element of batch) {
+      const request = answeredRequest(element, element);
+      if (this.#requests.delete(request)) settled?.(request);
+    }
   }
 
   /** Removes and returns all requests, oldest first. */

@@ -9,6 +9,7 @@ import { HttpEvents, newCursor, type StreamCursor } from './http-event-stream.ts
 import { challengeIn, isAnswer, MAY_HAVE_RUN, tooLargeError } from './http-refusal.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
 import { UrlTransport } from './http-wire.ts';
+import { LingeringResponses } from './lingering-responses.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -43,8 +44,6 @@ export class HttpPost implements ResponseHandler, PostReply {
   repeat: HttpRequest | null = null;
   /** A session check decides what the refusal means. */
   undecided = false;
-  /** The answered stream was open at the last sweep. */
-  swept = false;
   readonly #transport: PostTransport;
   #cursor: StreamCursor | null = null;
   #mode: 'waiting' | 'json' | 'events' | 'refused' | 'wrong' = 'waiting';
@@ -199,9 +198,8 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   /** Why the connection is about to end; null if it is not. */
   protected closingReason: ClosedReason | null = null;
   readonly #replies = new IntegerMap<PostReply>();
-  /** Streams that carried their answer and that the server did not end; null before the first. */
-  #lingering: Set<HttpPost> | null = null;
-  #stopSweeping: (() => void) | null = null;
+  /** Streams that carried their answer and that the server did not end. */
+  readonly #lingering = new LingeringResponses<HttpPost>(this.options.clock, this.limits.lingerMs);
   #closing: Promise<void> | null = null;
 
   async open(receiver: TransportReceiver): Promise<void> {
@@ -299,9 +297,7 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   /** Reports every in-flight request as lost, with this message. */
   protected loseAll(words: string): void {
     this.state = 'dead';
-    this.#stopSweeping?.();
-    for (const post of this.#lingering ?? []) post.abort();
-    this.#lingering = null;
+    this.#lingering.end();
     const requests = this.#replies.numbers();
     for (const reply of this.#replies.values()) reply.abort();
     this.#replies.clear();
@@ -309,34 +305,14 @@ export abstract class PostTransport extends UrlTransport implements Transport {
   }
 
   answered(post: HttpPost): void {
-    this.#lingering?.delete(post);
+    this.#lingering.delete(post);
     if (this.take(post)) this.settled();
   }
 
-  /**
-   * The stream carried its answer but is still open. Most end in the same instant, so there is no timer per stream: one sweep,
-   * which runs only while there are any, closes those that were open for a whole round.
-   */
+  /** The stream carried its answer but is still open. */
   lingers(post: HttpPost): void {
-    this.#lingering ??= new Set();
     this.#lingering.add(post);
-    if (this.#stopSweeping === null) this.#sweepLater();
     this.forget(post.request);
-  }
-
-  #sweepLater(): void {
-    this.#stopSweeping = this.options.clock.after(this.limits.lingerMs, () => {
-      this.#stopSweeping = null;
-      for (const post of this.#lingering ?? []) {
-        if (!post.swept) {
-          post.swept = true;
-          continue;
-        }
-        this.#lingering!.delete(post);
-        post.abort();
-      }
-      if (this.#lingering?.size) this.#sweepLater();
-    });
   }
 
   broken(request: number, cursor: StreamCursor, cause: unknown): void {

@@ -103,6 +103,27 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     });
   });
 
+  test('a POST that the server does not end after its answer on the stream is aborted', LIMIT, async () => {
+    let closed = 0;
+    const answering: LegacySseServer[] = [];
+    const hold = ({ body, res }: StageRequest): boolean => {
+      const { id } = parseRpc(body);
+      res.once('close', () => closed++);
+      res.writeHead(202).write('\n');
+      if (id !== undefined)
+        answering[0]!.push({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'hello' }] } });
+      return true;
+    };
+    await legacy({ post: hold, limits: { lingerMs: 50 } }, async (server, bench) => {
+      answering.push(server);
+      for (const id of [2, 3]) callEcho(bench, id);
+      for (const id of [2, 3]) assert.equal(await echoed(bench, id), 'hello');
+      await eventually(() => closed === 2);
+      callEcho(bench, 4);
+      assert.equal(await echoed(bench, 4), 'hello');
+    });
+  });
+
   for (const [text, words] of [
     ['http://127.0.0.2:9/message', /another origin/],
     ['https://evil.example/message', /another origin/],
@@ -126,6 +147,7 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     assert.equal(String(parseEndpoint('/m', stream)), 'http://h:1/m');
     assert.equal(String(parseEndpoint('?s=2', stream)), 'http://h:1/a/sse?s=2');
     assert.match(String(parseEndpoint('http://u:p@h:1/m', stream)), /credentials/);
+    assert.match(String(parseEndpoint(`/m?s=${'x'.repeat(8_192)}`, stream)), /more than 8192 characters/);
   });
 
   test('a second endpoint event changes nothing', () =>

@@ -6,6 +6,7 @@ import { HttpEventStream, type StreamEnd } from './http-event-stream.ts';
 import { challengeIn, MAY_HAVE_RUN, tooLargeError } from './http-refusal.ts';
 import { UrlTransport } from './http-wire.ts';
 import { InFlight } from './in-flight.ts';
+import { LingeringResponses } from './lingering-responses.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -20,6 +21,8 @@ import type {
  * with it. It must have the stream's origin: a server must not make the gateway send the declared credentials elsewhere.
  */
 export function parseEndpoint(text: string, stream: URL): URL | string {
+  if (text.length > MAX_ENDPOINT_LENGTH)
+    return `the endpoint event names a URL of more than ${MAX_ENDPOINT_LENGTH} characters`;
   if (text === '' || !URL.canParse(text, stream.href)) return 'the endpoint event names no URL';
   const url = new URL(text, stream);
   if (url.origin !== stream.origin) return `the endpoint event names another origin (${url.origin}) than the stream's`;
@@ -28,6 +31,9 @@ export function parseEndpoint(text: string, stream: URL): URL | string {
 }
 
 const EMPTY = Buffer.alloc(0);
+const MAX_ENDPOINT_LENGTH = 8 * 1024;
+/** How long the server may take to end the POST of a message without an answer. */
+const VERDICT_MS = 30_000;
 
 /** A POST to a 2024-11-05 server. The answer arrives on the event stream; here only a refusal counts. */
 class SsePost implements ResponseHandler {
@@ -68,6 +74,11 @@ class SsePost implements ResponseHandler {
     this.#transport.postFailed(this.request, failure);
   }
 
+  abort(): void {
+    this.running?.abort();
+    this.#transport.postEnded(this);
+  }
+
   get #refused(): boolean {
     return this.#status < 200 || this.#status > 299;
   }
@@ -97,7 +108,11 @@ export class SseTransport extends UrlTransport implements Transport {
   readonly kind = 'sse';
   readonly streamPerRequest = false;
   readonly #inFlight = new InFlight();
-  readonly #posts = new Set<SsePost>();
+  /** By request. */
+  readonly #posts = new Map<number, SsePost>();
+  /** Of requests that were answered on the stream, and of messages without an answer. */
+  readonly #answered = new LingeringResponses<SsePost>(this.options.clock, this.limits.lingerMs);
+  readonly #unasked = new LingeringResponses<SsePost>(this.options.clock, VERDICT_MS);
   readonly #stream = new SessionStream(this);
   /** Settles `open`. */
   readonly #opened = Promise.withResolvers<void>();
@@ -124,7 +139,8 @@ export class SseTransport extends UrlTransport implements Transport {
     }
     this.#inFlight.add(request);
     const post = new SsePost(this, request);
-    this.#posts.add(post);
+    if (request === 0) this.#unasked.add(post);
+    else this.#posts.set(request, post);
     const block = this.heads.post(null);
     post.running = this.client.request(
       { method: 'POST', path: this.#path, block, headers: headers ?? [], body: parts },
@@ -134,12 +150,7 @@ export class SseTransport extends UrlTransport implements Transport {
 
   /** Some servers answer the POST only when they answer the request: aborts the POST too. */
   abandon(request: number): void {
-    if (!this.#inFlight.delete(request)) return;
-    for (const post of this.#posts) {
-      if (post.request !== request) continue;
-      post.running?.abort();
-      this.#posts.delete(post);
-    }
+    if (this.#inFlight.delete(request)) this.#posts.get(request)?.abort();
   }
 
   negotiated(_facts: NegotiatedFacts): void {}
@@ -156,7 +167,10 @@ export class SseTransport extends UrlTransport implements Transport {
     if (name === 'endpoint') {
       this.#endpoint(data.toString('utf8').trim());
     } else if (name === 'message' && this.state === 'open') {
-      this.#inFlight.settle(data);
+      this.#inFlight.settle(data, (request) => {
+        const post = this.#posts.get(request);
+        if (post !== undefined) this.#answered.add(post);
+      });
       this.receiver.received(data, 0);
     }
   }
@@ -223,7 +237,9 @@ export class SseTransport extends UrlTransport implements Transport {
 
   /** Called first when a POST has ended. */
   postEnded(post: SsePost): void {
-    this.#posts.delete(post);
+    this.#posts.delete(post.request);
+    this.#answered.delete(post);
+    this.#unasked.delete(post);
   }
 
   postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void {
@@ -258,8 +274,9 @@ export class SseTransport extends UrlTransport implements Transport {
   #stop(what: string): void {
     this.state = 'dead';
     this.#stream.abort();
-    for (const post of this.#posts) post.running?.abort();
-    this.#posts.clear();
+    this.#unasked.end();
+    for (const post of this.#posts.values()) post.abort();
+    this.#answered.end();
     for (const request of this.#inFlight.takeAll()) {
       const words = `the connection ${what} before the answer; ${MAY_HAVE_RUN}`;
       this.receiver.lost(request, this.error('UNKNOWN', words));
