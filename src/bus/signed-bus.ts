@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import { type Clock, MAX_SKEW_MS } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Random } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -21,7 +21,7 @@ import { IncomingCalls } from './calls/incoming-calls.ts';
 import { OutgoingCalls } from './calls/outgoing-calls.ts';
 import { bundleSubject } from './subjects.ts';
 import type { KeyRing } from './trust/key-ring.ts';
-import { MAX_SKEW_MS, ReplayWindow, Signer } from './trust/signer.ts';
+import { ReplayWindow, Signer } from './trust/signer.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
 interface SignedBusDeps {

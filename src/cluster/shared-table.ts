@@ -189,7 +189,7 @@ export class SharedTable {
     this.#follows = true;
     this.#incarnation = incarnation;
     this.#incomplete ||= !whole;
-    this.#owner.listingEnded?.();
+    this.#owner.listingEnded?.(this.#older ? 0 : this.#unconfirmed.size);
     for (const key of this.#unconfirmed) this.#missing.add(key);
     this.#work();
   }

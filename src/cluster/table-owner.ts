@@ -23,8 +23,8 @@ export interface TableOwner {
    */
   received(record: StateRecord, again: boolean): void;
   gone(key: string): void;
-  /** A listing has ended, the first or a later one. */
-  listingEnded?(): void;
+  /** A listing has ended, the first or a later one. `lost`: known records that the store has no more. */
+  listingEnded?(lost: number): void;
   /** The value to write again for a record that was not listed; null forgets it. `lost` false: it may be too old for the list. */
   recall(key: string, lost: boolean): Buffer | null;
   /** Merges this node's value with the stored one. */

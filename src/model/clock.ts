@@ -67,6 +67,9 @@ export interface Clock {
   readonly waits?: Clock;
 }
 
+/** Maximum difference of the wall clocks of two nodes. Within it, a message can be replayed to a peer that has not seen it. */
+export const MAX_SKEW_MS = 60_000;
+
 /** Node runs a timer with a longer delay immediately. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 

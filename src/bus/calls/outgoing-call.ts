@@ -27,6 +27,8 @@ export class OutgoingCall extends CallEndpoint implements BusCall {
   accepted = false;
   /** Number of the message that carries the request; 0 if it was not sent. */
   bundle = 0;
+  /** The cancellation, if there was no connection to send it. */
+  unsent: Buffer | null = null;
   readonly #subject: string;
   readonly #options: BusCallOptions;
   readonly #deadlineMs: number;
@@ -174,7 +176,8 @@ export class OutgoingCall extends CallEndpoint implements BusCall {
   }
 
   #sendCancel(reason: string): void {
-    this.transport.sender.transmit(this.peer, 'serving', this, plainFrame(FRAME.cancel, reason));
+    const frame = plainFrame(FRAME.cancel, reason);
+    if (this.transport.sender.transmit(this.peer, 'serving', this, frame) === 0) this.unsent = frame;
   }
 
   received(part: Part, ref: number, payload: Buffer): void {

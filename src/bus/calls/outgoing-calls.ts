@@ -12,6 +12,8 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
   readonly #family: number;
   #lastNumber: number;
   readonly #noResponders: { close(): Promise<void> };
+  /** Cancellations to send after the next reconnect. */
+  readonly #unsent: (CallId & { readonly peer: string; readonly frame: Buffer })[] = [];
 
   constructor(transport: CallTransport, wire: Wire, peer: string, random: Random) {
     super(transport);
@@ -52,6 +54,17 @@ export class OutgoingCalls extends Calls<OutgoingCall> {
       if (unsent.has(call.bundle)) call.notSent('the bus lost its connection before the call was sent');
       else call.disconnected();
     }
+  }
+
+  override ended(call: OutgoingCall): void {
+    super.ended(call);
+    const { family, number, peer, unsent } = call;
+    if (unsent !== null) this.#unsent.push({ family, number, peer, frame: unsent });
+  }
+
+  override resync(): void {
+    super.resync();
+    for (const call of this.#unsent.splice(0)) this.transport.sender.transmit(call.peer, 'serving', call, call.frame);
   }
 
   close(): Promise<void> {

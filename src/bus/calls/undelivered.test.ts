@@ -82,6 +82,29 @@ test('fault:F28 a call that has not left when the connection is lost is NOT_SENT
   await bench.close();
 });
 
+test('fault:F28 a call that is cancelled without a connection is cancelled at its node after the reconnect, with the reason', async () => {
+  const bench = new Bench();
+  const wire = bench.hub.open();
+  const [a, b] = [bench.bus(wire), bench.bus()];
+  const cancelled: string[] = [];
+  b.serve('trunkline.slow', (serving) => {
+    serving.onCancel = (reason) => void cancelled.push(reason);
+  });
+  await settled();
+  const call = a.call('trunkline.slow', Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 });
+  await settled();
+  await bench.clock.advance(50);
+  assert.equal(call.accepted, true);
+  wire.cut();
+  call.cancel('the client gave it up');
+  await bench.clock.advance(500);
+  assert.deepEqual(cancelled, []);
+  wire.restore();
+  await settled();
+  assert.deepEqual([cancelled, b.status.serving], [['the client gave it up'], 0]);
+  await bench.close();
+});
+
 test('check:H3 only the messaging system can report that no node serves a call', async () => {
   const bench = new Bench();
   const { wire, say, replies } = overheard(bench.hub.open());

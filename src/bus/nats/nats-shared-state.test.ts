@@ -175,6 +175,20 @@ test('a record is created although other nodes replace the mark of its deletion 
   }
 });
 
+test('a record above the max_payload of NATS is refused as too large, and one just below it is stored', async () => {
+  const server = await NatsServer.start({ config: 'max_payload: 32768' });
+  const { wire, state } = await node(server);
+  try {
+    const bucket = state.bucket('tasks', { ttlMs: HOUR_MS, maxValueBytes: 640 * 1024 });
+    const revision = await bucket.create('task', Buffer.alloc(32_768 - 512));
+    assert.notEqual(await bucket.update('task', Buffer.alloc(32_768 - 512), revision!), null);
+    await assert.rejects(bucket.create('long', Buffer.alloc(32_768)), { code: 'TOO_LARGE', outcome: 'NOT_SENT' });
+  } finally {
+    await wire.close();
+    await server[Symbol.asyncDispose]();
+  }
+});
+
 test('a request to a server without JetStream fails with what it lacks', async () => {
   const server = await NatsServer.start({ jetStream: false });
   const { wire, state } = await node(server);

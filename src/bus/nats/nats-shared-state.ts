@@ -224,7 +224,8 @@ export class NatsBucket implements Bucket {
 
   /** Returns null if the revision differs. `expected` null: unconditional. */
   async #write(key: string, value: Buffer, expected: number | null, operation?: 'DEL'): Promise<number | null> {
-    const most = this.#options.maxValueBytes ?? MAX_VALUE_BYTES;
+    const { maxPayload } = this.state.deps.wire;
+    const most = Math.min(this.#options.maxValueBytes ?? MAX_VALUE_BYTES, maxPayload - HEADER_BYTES);
     if (value.length > most) {
       throw new GatewayError('TOO_LARGE', `a record of ${value.length} bytes`, { outcome: 'NOT_SENT' });
     }
@@ -293,8 +294,12 @@ export class NatsWatch {
     const started = this.#begin();
     const round = this.#round;
     started.catch(() => {
-      if (round === this.#round) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#retry());
+      if (round === this.#round) this.#retryLater();
     });
+  }
+
+  #retryLater(): void {
+    this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#retry());
   }
 
   async #begin(): Promise<void> {
@@ -348,6 +353,8 @@ export class NatsWatch {
       const incarnation = await this.#bucket.readIncarnation().catch(() => null);
       if (incarnation !== incarnationOf(created) && live()) this.#retry();
     }
+    // The client gives up a consumer that has received nothing when JetStream has refused it 30 times.
+    if (live()) this.#retryLater();
   }
 
   #stop(): void {

@@ -26,7 +26,7 @@ class Played {
   reconnect: () => void = () => {};
   /** When the stream was made. */
   created = '2026-11-23T13:54:52.011922064Z';
-  /** `status` events are what the client reports of its consumers. */
+  /** `status` events are what the client reports of its consumers; with `end` it gives them up. */
   readonly client = new EventEmitter();
   #callback: (message: JsMsg) => void = () => {};
 
@@ -41,7 +41,7 @@ class Played {
         this.#callback = callback;
         const { client } = this;
         const status = async function* () {
-          for await (const [type] of on(client, 'status')) yield { type };
+          for await (const [type] of on(client, 'status', { close: ['end'] })) yield { type };
         };
         return { stop() {}, status };
       },
@@ -181,6 +181,25 @@ test('fault:F28 a watch begins its listing anew when its stream was made anew wh
   played.created = '2026-11-23T13:54:54.011922064Z';
   await reports('ordered_consumer_recreated');
   assert.equal(played.made, 2, 'it is closed');
+});
+
+test('fault:F28 a watch begins again after the client gave its consumer up while the connection stayed', async () => {
+  const played = new Played(0);
+  await played.watch.start();
+  const first = Promise.withResolvers<void>();
+  played.waits.push(first.promise);
+  played.client.emit('end');
+  await settled();
+  await played.clock.advance(500);
+  first.reject(new Error('no answer'));
+  await settled();
+  await played.clock.advance(500);
+  assert.deepEqual(played.reported, ['ready 1795442092011', 'ready 1795442092011']);
+  assert.deepEqual([played.made, played.deleted, played.clock.pending], [2, 1, 0]);
+  played.watch.close();
+  played.client.emit('end');
+  await settled();
+  assert.equal(played.clock.pending, 0, 'it is closed');
 });
 
 test('a watch of a store is ready when all records from before its beginning have arrived', {

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, MAX_SKEW_MS } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 
 /** The window rejects counters this far behind the highest, because it cannot tell them from replays. */
@@ -73,8 +73,6 @@ const MAC_AT = 25;
 const VERSION = 1;
 
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
-/** Maximum clock difference. Within it, a message can be replayed to a peer that has not seen it. */
-export const MAX_SKEW_MS = 60_000;
 
 interface Signed {
   readonly from: string;

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { MAX_SKEW_MS } from '../../model/clock.ts';
 import { hintMessage } from '../calls/frames.ts';
 import { KeyRing } from './key-ring.ts';
-import { MAX_SKEW_MS, ReplayWindow, Signer } from './signer.ts';
+import { ReplayWindow, Signer } from './signer.ts';
 
 const ONE = 'secret one, of thirty-two bytes or more';
 const TWO = 'secret two, of thirty-two bytes or more';

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf, PlayedUpstreams, RecordedEvents } from '../../../test/support/played-upstreams.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
@@ -39,3 +41,31 @@ test('a caller without a call yet counts as served like the last known one', asy
   assert.equal(catalogs.key('web', second), 'shared');
   await bus.close();
 });
+
+test('check:C9 a change of lists that a node cannot read at once is read later, and its clients are notified', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [serverNamed('memory')]), await nodes.join('b', [])];
+    const { upstreams } = b.cluster;
+    const lists = (...tools: string[]): void =>
+      void a.local.catalogs.set('memory', serverCatalog('memory', { tools: tools.map((name) => tool(name)) }));
+    const shown = () => upstreams.knownCatalog('memory', clientOf('s1'))?.lists.tools.items.map(({ key }) => key);
+    lists('old');
+    await nodes.until(upstreams.catalog('memory', clientOf('s1'), 1_000));
+    let answers = false;
+    let asked = 0;
+    const catalog = a.local.catalog.bind(a.local);
+    a.local.catalog = (...of) => {
+      asked++;
+      return answers ? catalog(...of) : new Promise(() => {});
+    };
+    lists('old', 'grown');
+    a.cluster.events.catalogChanged('memory', '{}', ['tools']);
+    await nodes.pass(1_500);
+    assert.deepEqual([asked, shown()], [1, ['old']]);
+    b.events.heard.length = 0;
+    answers = true;
+    await nodes.pass(1_000);
+    assert.deepEqual([asked, shown(), b.events.heard], [2, ['old', 'grown'], ['catalogChanged memory']]);
+    await nodes.pass(10_000);
+    assert.equal(asked, 2);
+  }));

@@ -61,6 +61,9 @@ const MAX_KEPT = 4_096;
 const MAX_CALLERS = 65_536;
 const MAX_SHARED = 4_096;
 const SLACK_MS = 1_000;
+/** Pause after a changed catalog could not be read, and how long the next attempt may take beyond `SLACK_MS`. */
+const RETRY_MS = 1_000;
+const RETRY_WAIT_MS = 4_000;
 const MAX_READS = 1_000;
 
 /** What this node shows its clients; an instance is null if this node lists the server. */
@@ -89,7 +92,9 @@ export class ForeignCatalogs {
   /** Keys of connections that clients share, by era and server. */
   readonly #sharedKeys = { stateful: new LruMap<string>(MAX_SHARED), stateless: new LruMap<string>(MAX_SHARED) };
   readonly #asked = new LruMap<number>(MAX_KEPT);
-  readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
+  readonly #reading = new Map<string, Promise<ServerCatalog | null | undefined>>();
+  /** Servers with a changed catalog that was not read and will be read again. */
+  readonly #unread = new Set<string>();
 
   constructor(deps: Deps, consumers: ConsumerNodes, shown: ShownCatalogs) {
     this.#deps = deps;
@@ -155,7 +160,7 @@ export class ForeignCatalogs {
     const kept = this.#kept.get(this.#catalogKeys.of(name, client));
     const current = kept?.peer === instance.node.peer && kept.generation === instance.advertised.catalogs;
     if (kept !== undefined && current) return kept.catalog;
-    const reading = this.read(instance, client, waitMs, amongOthers);
+    const reading = this.read(instance, client, waitMs, amongOthers).then((read) => read ?? null);
     return kept === undefined ? reading : kept.catalog;
   }
 
@@ -163,18 +168,19 @@ export class ForeignCatalogs {
    * The instance's catalog if it differs from `known`; the instance lists nothing for this. Never rejects; null if equal,
    * missing or unreadable.
    */
-  knownThere(
+  async knownThere(
     instance: RemoteInstance,
     client: ClientProfile,
     known: ServerCatalog | null,
   ): Promise<ServerCatalog | null> {
     const digest = known === null ? {} : { known: known.digest };
-    return this.#answered(instance, { client: clientText(client), waitMs: 0, knownOnly: true, ...digest }, catalogIn);
+    const asked = { client: clientText(client), waitMs: 0, knownOnly: true, ...digest };
+    return (await this.#answered(instance, asked, catalogIn)) ?? null;
   }
 
   /** The lists of the process behind this connection of the instance. Never rejects; null if they cannot be read. */
-  ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
-    return this.#answered(instance, { client: NO_CLIENT, waitMs: 0, ownOf: key }, catalogIn);
+  async ownLists(instance: RemoteInstance, key: string): Promise<ServerCatalog | null> {
+    return (await this.#answered(instance, { client: NO_CLIENT, waitMs: 0, ownOf: key }, catalogIn)) ?? null;
   }
 
   /** Whether that instance has a connection of this client's own. Never rejects. */
@@ -184,16 +190,28 @@ export class ForeignCatalogs {
   }
 
   /** Reads changed catalogs again and notifies clients. Keeps those of servers whose instances are all lost. */
-  refresh(isLost: (server: string) => boolean, servers: ReadonlySet<string>): void {
+  refresh(isLost: (server: string) => boolean, servers: ReadonlySet<string>, waitMs = 0): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
       if (!servers.has(catalog.server)) continue;
       const instance = this.#shown.sourceFor(catalog.server, client, peer);
       if (instance === null) {
         const shown = isLost(catalog.server) || this.#shown.knownCatalog(catalog.server, client) === catalog;
         if (!shown) this.#kept.delete(key);
-      } else if (instance.node.peer !== peer || instance.advertised.catalogs !== generation)
-        void this.read(instance, client);
+      } else if (instance.node.peer !== peer || instance.advertised.catalogs !== generation) {
+        void this.read(instance, client, waitMs).then((read) => {
+          if (read === undefined) this.#refreshLater(isLost, catalog.server);
+        });
+      }
     }
+  }
+
+  #refreshLater(isLost: (server: string) => boolean, server: string): void {
+    if (this.#unread.has(server)) return;
+    this.#unread.add(server);
+    this.#deps.clock.after(RETRY_MS, () => {
+      this.#unread.delete(server);
+      this.refresh(isLost, new Set([server]), RETRY_WAIT_MS);
+    });
   }
 
   forgetSession(sessionId: string): void {
@@ -232,18 +250,18 @@ export class ForeignCatalogs {
     return this.#connections.get(callerOf(client))?.get(server);
   }
 
-  /** Reads the catalog even if it is cached. Never rejects; null if it cannot be read. */
+  /** Reads the catalog even if it is cached. Never rejects; null if there is none, undefined without an answer. */
   read(
     instance: RemoteInstance,
     client: ClientProfile,
     waitMs = 0,
     amongOthers = false,
-  ): Promise<ServerCatalog | null> {
+  ): Promise<ServerCatalog | null | undefined> {
     const { peer } = instance.node;
     const { catalogs: generation, definition } = instance.advertised;
     const server = definition.name;
     const catalogKey = this.#catalogKeys.of(server, client);
-    return singleFlight(this.#reading, `${catalogKey}\n${peer}\n${amongOthers}`, () => {
+    return singleFlight(this.#reading, `${catalogKey}\n${peer}\n${generation}\n${amongOthers}`, () => {
       const first = this.first.get(server);
       const before =
         this.#kept.peek(catalogKey)?.catalog ??
@@ -263,12 +281,12 @@ export class ForeignCatalogs {
     });
   }
 
-  /** Asks the instance and passes its answer to `take`. Never rejects; null without an answer. */
+  /** Asks the instance and passes its answer to `take`. Never rejects; undefined without an answer. */
   async #answered<T>(
     { node, advertised }: RemoteInstance,
     asked: Omit<CatalogRequest, 'server'>,
     take: (answer: Frame<CatalogReply>) => T,
-  ): Promise<T | null> {
+  ): Promise<T | undefined> {
     const server = advertised.definition.name;
     const request: CatalogRequest = { server, ...asked };
     try {
@@ -278,7 +296,7 @@ export class ForeignCatalogs {
       return take(unpackFrame<CatalogReply>(outcome.payload));
     } catch (error) {
       this.#deps.logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
-      return null;
+      return undefined;
     }
   }
 }

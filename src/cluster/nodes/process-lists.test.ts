@@ -14,6 +14,13 @@ function instanceOn(peer: string, lists: string): RemoteInstance {
   return { node: { peer }, advertised: { definition: { name: 'web' }, lists } } as unknown as RemoteInstance;
 }
 
+/** A server with a process for each session, of which another node has some, with these lists. */
+function placeWith(own: Record<string, string>): Place {
+  const instance = { node: { peer: 'b' }, advertised: { definition: { name: 'web' }, own } };
+  const otherInstances = [instance as unknown as RemoteInstance];
+  return { server: serverNamed('web'), process: true, here: false, otherInstances, lost: null };
+}
+
 test('lists that two nodes advertise under one digest are read once; those of another digest are read there', async () => {
   const [b, c, d] = [instanceOn('b', 'theirs'), instanceOn('c', 'theirs'), instanceOn('d', 'others')];
   const place: Place = { server, process: true, here: true, otherInstances: [b!, c!, d!], lost: null };
@@ -67,13 +74,7 @@ test('lists of a node that does not answer are read again, and the clients are n
 });
 
 test('own lists of clients are read once for each digest, and again if they were others when they arrived', async () => {
-  const personal = serverNamed('web');
   const now = serverCatalog('web', { tools: [tool('now')] });
-  const placeWith = (own: Record<string, string>): Place => {
-    const instance = { node: { peer: 'b' }, advertised: { definition: { name: 'web' }, own } };
-    const otherInstances = [instance as unknown as RemoteInstance];
-    return { server: personal, process: true, here: false, otherInstances, lost: null };
-  };
   const read: string[] = [];
   const events = new RecordedEvents();
   const lists = new ProcessLists({
@@ -103,4 +104,38 @@ test('own lists of clients are read once for each digest, and again if they were
   lists.look('web', undefined);
   assert.deepEqual(events.heard, [...told, ...told], 'the processes have ended');
   assert.equal(lists.known(after, clientOf('s1')), null);
+});
+
+test('own lists of a client that cannot be read are read again while its node advertises them, and the client is notified', async () => {
+  const now = serverCatalog('web', { tools: [tool('now')] });
+  const [clock, events] = [new FakeClock(), new RecordedEvents()];
+  let answers = false;
+  let asked = 0;
+  const lists = new ProcessLists({
+    deps: { clock, local: new PlayedUpstreams('a'), events },
+    own: { listsOf: () => undefined },
+    catalogs: {
+      knownThere: async () => null,
+      ownLists: async () => {
+        asked++;
+        return answers ? now : null;
+      },
+    },
+    elsewhere: () => null,
+  });
+  const place = placeWith({ s1: now.digest });
+  lists.look('web', place);
+  await settled();
+  await clock.advance(2_500);
+  assert.deepEqual([asked, lists.known(place, clientOf('s1'))], [3, null]);
+  lists.look('web', undefined);
+  await clock.advance(2_500);
+  assert.deepEqual([asked, clock.pending], [3, 0], 'the process has ended');
+  lists.look('web', place);
+  await settled();
+  await clock.advance(500);
+  answers = true;
+  await clock.advance(2_500);
+  assert.deepEqual([lists.known(place, clientOf('s1')), events.heard], [now, ['catalogChanged web s1']]);
+  assert.deepEqual([asked, clock.pending], [5, 0]);
 });

@@ -118,10 +118,16 @@ export class ProcessLists {
     const shown = this.#ownKept.get(`${server}\n${before}`) ?? null;
     const ask = (): Promise<ServerCatalog | null> => catalogs.ownLists(instance, key);
     const catalog = this.#ownKept.get(name) ?? (await singleFlight(this.#asked, name, ask));
-    if (catalog === null || catalog.digest !== digest) return;
+    const isCurrent = (): boolean => this.#own.get(server)?.get(key) === digest;
+    if (catalog === null) {
+      deps.clock.after(RETRY_MS, () => {
+        if (isCurrent()) void this.#take(instance, key, digest, before);
+      });
+      return;
+    }
+    if (catalog.digest !== digest) return;
     this.#ownKept.set(name, catalog);
-    if (this.#own.get(server)?.get(key) !== digest) return;
-    deps.events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
+    if (isCurrent()) deps.events.catalogChanged(server, catalog.fingerprint, differing(shown, catalog), key);
   }
 
   #instanceFor(place: Place, client: ClientProfile): RemoteInstance | null {

@@ -116,6 +116,24 @@ test('fault:F28 sessions are written again to a store that lost everything: none
   await bench.close();
 });
 
+test('fault:F28 after a loss of many sessions none counts as missing until nodes have had the time to write them again', async () => {
+  const bench = new SessionRecordsBench();
+  const { state, again, lose } = outages(bench);
+  const a = await bench.node('a', state);
+  for (let at = 0; at < 6_000; at++) a.put(record(`s${at}`));
+  await bench.pass(100);
+  lose();
+  await again();
+  await bench.pass(4_000);
+  const refused = assert.rejects(a.get('none'), { outcome: 'NOT_SENT' });
+  await bench.pass(1_000);
+  await refused;
+  const none = a.get('none');
+  await bench.pass(1_000);
+  assert.equal(await none, null);
+  await bench.close();
+});
+
 test('fault:F28 a session that the store does not find, and no node ended, does not end, nor is it overwritten', async () => {
   const bench = new SessionRecordsBench();
   const { state, again, unread } = outages(bench);

@@ -22,6 +22,8 @@ const RETRY_MS = 1_000;
  * After an outage nodes need a moment to write their pending records; a node that has just started cannot know of the outage.
  */
 const SETTLES_MS = 3_000;
+/** Lost records that the nodes write again in a millisecond, at least (decision 033). */
+const RESTORED_PER_MS = 3;
 /** After an outage, within which other nodes write how their sessions were used meanwhile. */
 const CURRENT_MS = 10_000;
 /** As `SETTLES_MS`, while the store can be read but not watched. */
@@ -320,9 +322,9 @@ export class SharedSessionRecords implements SessionRecords, SessionCensus, Sess
     if (!this.#table.complete) await this.visit(visitor);
   }
 
-  listingEnded(): void {
+  listingEnded(lost: number): void {
     this.#complete = true;
-    this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
+    this.#settlesAt = this.#deps.clock.now() + SETTLES_MS + lost / RESTORED_PER_MS;
   }
 
   recall(id: string, lost: boolean): Buffer | null {

@@ -1,134 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_CLIENTS } from '../../../test/support/cluster-bench.ts';
-import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { LossyStore } from '../../../test/support/lossy-store.ts';
-import { clientOf } from '../../../test/support/played-upstreams.ts';
-import type { Bus } from '../../bus/bus.ts';
-import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
-import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
-import type { SubscribedAgain } from '../../model/ports.ts';
-import { Logger } from '../../telemetry/logger.ts';
-import type { NodeView } from '../nodes/node-state.ts';
-import { ownerOf, type SharedSubscription, SharedSubscriptions } from './shared-subscriptions.ts';
-
-const SESSION = 'f'.repeat(32);
-const resource = (uri = 'counter://value'): SharedSubscription => ({
-  sessionId: SESSION,
-  server: 'counter',
-  uri,
-  exposed: `counter+${uri}`,
-});
-
-/** The store as one node sees it: what it hears can be held up, and what it removes is counted. */
-class SlowHearing implements SharedState {
-  removals = 0;
-  readonly #state: SharedState;
-  #held: (() => void)[] | null = null;
-
-  constructor(state: SharedState) {
-    this.#state = state;
-  }
-
-  hold(): void {
-    this.#held = [];
-  }
-
-  release(): void {
-    const held = this.#held ?? [];
-    this.#held = null;
-    for (const hear of held) hear();
-  }
-
-  bucket(...args: Parameters<SharedState['bucket']>): Bucket {
-    const bucket = this.#state.bucket(...args);
-    return {
-      name: bucket.name,
-      incarnation: bucket.incarnation,
-      readIncarnation: () => bucket.readIncarnation(),
-      get: (key) => bucket.get(key),
-      look: (key) => bucket.look(key),
-      create: (key, value) => bucket.create(key, value),
-      restore: (key, value) => bucket.restore(key, value),
-      update: (key, value, revision) => bucket.update(key, value, revision),
-      delete: (key, revision) => {
-        this.removals++;
-        return bucket.delete(key, revision);
-      },
-      purgeTombstones: (olderThanMs) => bucket.purgeTombstones(olderThanMs),
-      keys: (pattern) => bucket.keys(pattern),
-      watch: (pattern, watcher) => bucket.watch(pattern, this.#slowed(watcher)),
-    };
-  }
-
-  #slowed(watcher: StateWatcher): StateWatcher {
-    const hear = (run: () => void): void => void (this.#held === null ? run() : this.#held.push(run));
-    return {
-      put: (record) => hear(() => watcher.put(record)),
-      gone: (key, revision) => hear(() => watcher.gone(key, revision)),
-      onBegin: () => hear(() => watcher.onBegin?.()),
-      onReady: (...of) => hear(() => watcher.onReady?.(...of)),
-    };
-  }
-}
-
-/** Nodes that share what is subscribed to, each with a client that listens there or not. */
-class Bench {
-  readonly clock = new FakeClock();
-  readonly state = new MemorySharedState(this.clock);
-  readonly there = new Set<string>();
-  readonly listening = new Set<string>();
-  readonly reported: string[] = [];
-  answers: SubscribedAgain[] = [];
-
-  async node(self: string, state: SharedState = this.state, maxInAll?: number): Promise<SharedSubscriptions> {
-    this.there.add(self);
-    const subscriptions = new SharedSubscriptions(
-      {
-        bus: { peer: self } as Bus,
-        state,
-        clock: this.clock,
-        logger: Logger.silent(),
-        downstream: { ...NO_CLIENTS, listening: () => this.listening.has(self), clientOf },
-        gateway: {
-          subscribeAgain: async (_client, { uri }) => {
-            this.reported.push(`${self} again ${uri}`);
-            return this.answers.shift() ?? 'agreed';
-          },
-          mayHaveChanged: (_sessionId, exposed) => void this.reported.push(`${self} hint ${exposed}`),
-          givenUp: (_sessionId, _server, uri) => void this.reported.push(`${self} drop ${uri}`),
-        },
-      },
-      {
-        get: (peer) => (this.there.has(peer) ? ({} as NodeView) : null),
-        others: () => Array.from(this.there, (peer) => ({ peer }) as NodeView).filter(({ peer }) => peer !== self),
-      },
-      maxInAll,
-    );
-    await this.pass(0);
-    return subscriptions;
-  }
-
-  async pass(ms: number): Promise<void> {
-    for (let passed = 0; passed <= ms; passed += 50) {
-      await this.clock.advance(Math.min(50, ms));
-      await settled();
-    }
-  }
-
-  /** What was told since. */
-  take(): string[] {
-    return this.reported.splice(0);
-  }
-
-  async records(): Promise<number> {
-    const bucket = this.state.bucket('trunkline_subscriptions', { ttlMs: 0 });
-    return (await bucket.keys()).length;
-  }
-}
+import { resource, SESSION, SlowHearing, SubscriptionsBench } from '../../../test/support/subscriptions-bench.ts';
+import { ownerOf, type SharedSubscription } from './shared-subscriptions.ts';
 
 test('check:C9 of several nodes that learn of the end of one, only one subscribes again', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
   a.made(resource('counter://other'));
@@ -151,7 +28,7 @@ test('check:C9 of several nodes that learn of the end of one, only one subscribe
 });
 
 test('check:C9 a subscription without a listener waits for the node where a stream opens', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
   a.made(resource());
   await bench.pass(50);
@@ -178,7 +55,7 @@ test('check:C9 a subscription without a listener waits for the node where a stre
 });
 
 test('check:C9 a server that cannot be asked is asked again; one that refuses is not', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
   await bench.pass(50);
@@ -204,8 +81,33 @@ test('check:C9 a server that cannot be asked is asked again; one that refuses is
   for (const node of [a, b, c]) node.close();
 });
 
+for (const heard of [true, false]) {
+  test(`check:C9 a subscription is taken although the store did not answer, ${heard ? 'with' : 'without'} news of the record`, async () => {
+    const bench = new SubscriptionsBench();
+    const slow = new SlowHearing(bench.state);
+    const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
+    a.made(resource());
+    await bench.pass(50);
+    bench.there.delete('a');
+    a.close();
+    bench.listening.add('b');
+    slow.losesAnswer = true;
+    if (!heard) slow.hold();
+    b.nodeGone('a');
+    await bench.pass(1_500);
+    slow.release();
+    await bench.pass(4_000);
+    assert.deepEqual(bench.take(), ['b again counter://value']);
+    // It is in the registry of b.
+    b.givenUp(resource());
+    await bench.pass(50);
+    assert.equal(await bench.records(), 0);
+    b.close();
+  });
+}
+
 test('check:C9 what one node ended or renewed is in the registry of no other', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.made(resource());
   await bench.pass(50);
@@ -229,7 +131,7 @@ test('check:C9 what one node ended or renewed is in the registry of no other', a
 });
 
 test('check:C9 a session that was ended while its node was gone leaves nothing, and no session leaves too much', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   for (let at = 0; at < 1_000; at++) a.made(resource(`counter://${at}`));
   a.made(resource(`counter://${'x'.repeat(40_000)}`));
@@ -250,7 +152,7 @@ test('check:C9 a session that was ended while its node was gone leaves nothing, 
 });
 
 test('check:C9 a late record of a renewed subscription takes it from no node', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
   slow.hold();
@@ -279,7 +181,7 @@ test('check:C9 a late record of a renewed subscription takes it from no node', a
 });
 
 test('check:C9 a session that ends before its subscriptions are known leaves nothing', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const slow = new SlowHearing(bench.state);
   const a = await bench.node('a', slow);
   slow.hold();
@@ -295,7 +197,7 @@ test('check:C9 a session that ends before its subscriptions are known leaves not
 });
 
 test('check:C9 ending a subscription that no session has writes nothing', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const slow = new SlowHearing(bench.state);
   const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
   for (let at = 0; at < 20; at++) b.givenUp(resource(`counter://${at}`));
@@ -314,7 +216,7 @@ test('check:C9 ending a subscription that no session has writes nothing', async 
 });
 
 test('check:C9 the count of a principal at other nodes is known, whichever node takes them over', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const [anna, bert] = [ownerOf('agent:anna'), ownerOf('agent:bert')];
   for (let at = 0; at < 3; at++) a.made({ ...resource(`counter://${at}`), of: anna });
@@ -344,7 +246,7 @@ test('check:C9 the count of a principal at other nodes is known, whichever node 
 
 for (const minutes of [5, 50, 80, 300]) {
   test(`fault:F28 a subscription that was given up while its node was away for ${minutes} minutes stays so, and its mark goes after an hour`, async () => {
-    const bench = new Bench();
+    const bench = new SubscriptionsBench();
     const store = new LossyStore(bench.clock);
     const view = store.view();
     const [a, b] = [await bench.node('a', store.view()), await bench.node('b', view)];
@@ -374,7 +276,7 @@ for (const minutes of [5, 50, 80, 300]) {
 }
 
 test('check:C9 where all nodes together have no room the next subscription is refused, and none that is there is left out', async () => {
-  const bench = new Bench();
+  const bench = new SubscriptionsBench();
   const [a, b] = [await bench.node('a', bench.state, 3), await bench.node('b', bench.state, 3)];
   const of = (sessionId: string): SharedSubscription => ({ ...resource(), sessionId });
   // The last one was asked for at the same moment.

@@ -195,22 +195,22 @@ export class SharedSubscriptions implements TableOwner {
     const known = this.#known.get(sessionId)?.get(key);
     if (known === undefined) return 'over';
     const { peer } = known.written;
-    // The record names this node already if an earlier attempt could not ask the server.
+    const mine: WrittenSubscription = { ...known.written, peer: this.#self };
+    // The record names this node already if an earlier attempt could not ask the server, or got no answer of the store.
     if (peer !== this.#self) {
       if (this.#nodes.get(peer) !== null) return 'over';
-      const written: WrittenSubscription = { ...known.written, peer: this.#self };
       try {
-        const revision = await this.#table.bucket.update(key, bytesOf(written), known.revision);
+        const revision = await this.#table.bucket.update(key, bytesOf(mine), known.revision);
+        // Another node wrote it, or an earlier attempt of this one: the record, when it arrives, shows which.
+        if (revision === null) return 'later';
         const now = this.#known.get(sessionId)?.get(key);
-        if (revision === null || (now !== known && now?.written.peer !== this.#self)) return 'over';
-        this.#know(key, written, revision);
-        this.#mine.set(key, written);
+        if (now !== known && now?.written.peer !== this.#self) return 'over';
+        this.#know(key, mine, revision);
       } catch {
         return 'later';
       }
     }
-    const mine = this.#mine.get(key);
-    if (mine === undefined) return 'over';
+    this.#mine.set(key, mine);
     const { downstream, gateway } = this.#deps;
     const client = downstream.clientOf(sessionId);
     const how = client === null ? 'later' : await gateway.subscribeAgain(client, mine);

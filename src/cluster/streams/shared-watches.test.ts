@@ -7,6 +7,7 @@ import {
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
+import type { CuttableWire } from '../../../test/support/cuttable-wire.ts';
 import { type Call, clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -162,6 +163,31 @@ test('check:C9 a client that subscribes does not wait for ever for a node that d
     await nodes.until(subscribed);
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
     for (const call of nodes.waiting.splice(0)) nodes.take(call);
+  }));
+
+test('check:C9 a client that subscribes does not wait for ever for a node that said in vain that its withdrawal is over', () =>
+  bench(async (nodes) => {
+    const wires: CuttableWire[] = [];
+    const open = nodes.hub.open.bind(nodes.hub);
+    nodes.hub.open = () => {
+      wires.push(open());
+      return wires.at(-1)!;
+    };
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    await nodes.asks(a, SUBSCRIBE);
+    nodes.slow = true;
+    const givenUp = nodes.ask(a, UNSUBSCRIBE);
+    await nodes.pass(2_000);
+    nodes.slow = false;
+    wires[0]!.muted = /^trunkline\.call\./;
+    nodes.take(nodes.waiting.pop()!);
+    await nodes.until(givenUp);
+    wires[0]!.muted = null;
+    const subscribed = nodes.ask(b, SUBSCRIBE);
+    await nodes.pass(1_000);
+    assert.equal(nodes.asked.at(-1), UNSUBSCRIBE);
+    await nodes.until(subscribed, 5_000);
+    assert.equal(nodes.asked.at(-1), SUBSCRIBE);
   }));
 
 test('check:C9 a node watches after one of two concurrent subscriptions has failed, whichever came first', () =>

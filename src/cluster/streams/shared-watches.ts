@@ -1,6 +1,6 @@
 import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { pause, withTimeout } from '../../model/clock.ts';
+import { every, pause, withTimeout } from '../../model/clock.ts';
 import { Counts } from '../../model/counts.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
@@ -23,6 +23,8 @@ const NAME = 'trunkline.watched';
 /** A node that does not answer in this time counts as watching. */
 const ASK_MS = 1_000;
 const LOOK_MS = 20;
+/** Interval at which a node that holds a resource says so again: a node that has ended its question then says that again. */
+const AGAIN_MS = 5_000;
 /** Limit of questions that this node holds; beyond it, it counts as watching. */
 const MAX_HELD = 10_000;
 
@@ -75,7 +77,7 @@ export class SharedWatches {
     events: Pick<UpstreamEvents, 'connectionChanged'>,
     known: Pick<KnownServers, 'place'>,
   ) {
-    const { bus } = deps;
+    const { bus, clock } = deps;
     this.#deps = deps;
     this.#events = events;
     this.#known = known;
@@ -88,7 +90,11 @@ export class SharedWatches {
         return;
       }
       const { promise: over, resolve } = Promise.withResolvers<void>();
-      serving.onCancel = () => resolve();
+      const stop = every(clock, AGAIN_MS, () => serving.emit(state));
+      serving.onCancel = () => {
+        stop();
+        resolve();
+      };
       serving.emit(state);
       await this.#holding(resource, () => over);
     };

@@ -18,9 +18,7 @@ import { SessionStreams } from './session-streams.ts';
 import {
   type HeldSession,
   listenWithoutClaim,
-  MAX_RECORD_BYTES,
   sessionKeyOf,
-  textOf,
   type UsedSession,
   UsedSessions,
   type WrittenSession,
@@ -214,13 +212,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   ): Promise<string> {
     const { since } = mine;
     const written: WrittenSession = { by: '', since, replaces: false, sealed: this.#sessions.seal(key, record) };
-    const bytes = textOf(written).length;
-    if (bytes > MAX_RECORD_BYTES) {
-      // The store would never accept the record: every node opens its own session.
-      this.#deps.logger.warn('server_session_not_shared', { server, bytes });
-      void this.#free(key, { ...mine, replaces: false });
-      return this.#keep(key, record, true);
-    }
     const generation = this.#sessions.generation(mine);
     let published = false;
     this.#turns.delete(key);
@@ -228,6 +219,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       published = (await this.#sessions.write(key, written, mine)) !== null;
       if (!published) throw new GatewayError('NOT_SENT', 'another node has opened the session');
     } catch (error) {
+      if (error instanceof GatewayError && error.code === 'TOO_LARGE') {
+        // The store would never accept the record: every node opens its own session.
+        this.#deps.logger.warn('server_session_not_shared', { server, error: error.message });
+        void this.#free(key, { ...mine, replaces: false });
+        return this.#keep(key, record, true);
+      }
       if (!(error instanceof GatewayError) || this.#sessions.connected) {
         this.#retry(() => this.#settle(key));
         throw error;

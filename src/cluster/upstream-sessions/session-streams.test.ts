@@ -154,6 +154,19 @@ test('check:C9 fault:F28 a member that leaves while its node has no lease leaves
   );
 });
 
+test('check:C9 a member that leaves while its node claims the stream leaves it to those that find the claim meanwhile, too', async () => {
+  const bench = new Bench();
+  const leave = bench.join('s');
+  await settled();
+  leave();
+  await settled();
+  assert.equal(bench.reported.length, 1);
+  bench.claiming.resolve();
+  await settled();
+  assert.deepEqual([bench.listened, bench.released.length], [[], 2]);
+  assert.deepEqual(bench.reported[1]?.streams, [{ key: 's', after: null }]);
+});
+
 test('check:C9 fault:F31 the claim of a stream that a frozen node lost is free for the next listener', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', []), await nodes.join('b', [])];

@@ -94,12 +94,11 @@ export class SessionStreams {
     this.#entries.delete(key);
     // Another node listens.
     if (entry.owner !== null && !entry.trying) return;
-    const after = entry.listening ? entry.member.stopListening() : entry.after;
+    if (entry.listening) entry.after = entry.member.stopListening();
     entry.listening = false;
     // Another connection of this node may join at once. Without a lease the claim is released later.
     queueMicrotask(() => {
-      if (this.#entries.has(key)) return;
-      void this.#release(entry).then(() => this.#announce([{ key, after }]));
+      if (!this.#entries.has(key)) void this.#giveUp(entry);
     });
   }
 
@@ -152,7 +151,7 @@ export class SessionStreams {
         entry.member.stopListening();
         if (this.#nodes.get(owner.peer) === null) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
       } else if (!this.#present(entry)) {
-        if (!this.#entries.has(entry.key)) void this.#release(entry);
+        if (!this.#entries.has(entry.key)) await this.#giveUp(entry);
       } else if (this.#self.able) {
         entry.owner = null;
         entry.listening = true;
@@ -161,8 +160,7 @@ export class SessionStreams {
         entry.after = null;
       } else {
         // This node has begun to drain, or has lost its lease.
-        await this.#release(entry);
-        this.#announce([{ key: entry.key, after: entry.after }]);
+        await this.#giveUp(entry);
       }
     } catch (error) {
       logger.debug('stream_not_claimed', { server: entry.server, error: String(error) });
@@ -209,6 +207,11 @@ export class SessionStreams {
 
   #present(entry: StreamMember): boolean {
     return this.#entries.get(entry.key) === entry;
+  }
+
+  async #giveUp(entry: StreamMember): Promise<void> {
+    await this.#release(entry);
+    this.#announce([{ key: entry.key, after: entry.after }]);
   }
 
   /** Deletes the claim; a member that joins again claims the stream again. */

@@ -12,7 +12,7 @@ const SESSIONS = 'trunkline_server_sessions';
 /** TTL of the bucket. Nodes write used sessions once a day. */
 const KEPT_MS = 8 * 24 * 3_600_000;
 /** A record contains the server's handshake result. */
-export const MAX_RECORD_BYTES = 512 * 1024;
+const MAX_RECORD_BYTES = 512 * 1024;
 /** Interval of `look`, which keeps sessions in use in the store. */
 const LOOK_MS = 30_000;
 const REFRESH_MS = 24 * 3_600_000;
@@ -241,7 +241,7 @@ export class UsedSessions {
   }
 }
 
-export function textOf({ by, since, replaces, sealed }: WrittenSession): Buffer {
+function textOf({ by, since, replaces, sealed }: WrittenSession): Buffer {
   return Buffer.from(JSON.stringify({ by, since, replaces, sealed }));
 }
 

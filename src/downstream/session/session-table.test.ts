@@ -340,3 +340,15 @@ test('check:C5 a session written by another process is valid here too, and its u
   await clock.advance(60_000);
   assert.deepEqual(ended, [id]);
 });
+
+test('check:C9 in a cluster a session does not end here before another node that uses it has saved that', async () => {
+  const { clock, sessions, records, ended, create } = table({ nodes: 2 });
+  const [{ id }, passing] = [create(), create(ANONYMOUS, false)];
+  await clock.advance(1_860_000);
+  assert.deepEqual(ended, [passing.id], 'no other node can use it');
+  sessions.applyRecord({ ...records.get(id)!, lastSeenAt: clock.wall() - 15_000 });
+  await clock.advance(1_845_000);
+  assert.deepEqual(ended, [passing.id]);
+  await clock.advance(15_000);
+  assert.deepEqual(ended, [passing.id, id]);
+});

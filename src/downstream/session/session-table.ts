@@ -41,8 +41,10 @@ interface NewSession {
 }
 
 const SWEEP_MS = 15_000;
-/** How far the stored time of last use may lag behind. */
+/** A sweep saves the time of last use if it is this much newer than the stored one. */
 const SAVE_MS = 60_000;
+/** How far the stored time of last use may lag behind. */
+const LAG_MS = SAVE_MS + SWEEP_MS;
 /** How often to look for expired stored sessions: after a restart nothing else finds those whose clients did not return. */
 const CLEAN_MS = 5 * 60_000;
 /** At the limit, a session that is unused for this long makes room for a new one. */
@@ -179,16 +181,18 @@ export class SessionTable {
     this.#deps.onEnded(session.id);
   }
 
-  /** Ends sessions that were not used for `idleMs`, and saves later uses of the rest. Returns how many ended. */
+  /** Ends sessions that no node used for `idleMs`, and saves later uses of the rest. Returns how many ended. */
   sweep(idleMs = this.#deps.settings().idleMs): number {
     const now = this.#deps.clock.now();
+    const { census, current } = this.#deps.records;
     let ended = 0;
     for (const session of this.#sessions.values()) {
       if (!session.idle) {
         session.lastUsed = now;
         this.#abandonedWaits.sweep(session.exchanges, now);
       }
-      if (now - session.lastUsed >= idleMs && (!session.persistent || this.#deps.records.current !== false)) {
+      const lagMs = session.persistent && census !== undefined ? LAG_MS : 0;
+      if (now - session.lastUsed >= idleMs + lagMs && (!session.persistent || current !== false)) {
         this.end(session, 'the session was idle for too long');
         ended++;
       } else if (session.lastUsed - session.savedUse >= SAVE_MS) this.save(session);
@@ -267,7 +271,7 @@ export class SessionTable {
 
   #expired(record: SessionRecord): boolean {
     const { clock, records, settings } = this.#deps;
-    return records.current !== false && clock.wall() - record.lastSeenAt > settings().idleMs + SAVE_MS;
+    return records.current !== false && clock.wall() - record.lastSeenAt > settings().idleMs + LAG_MS;
   }
 
   forget(id: string): void {
@@ -319,7 +323,7 @@ export class SessionTable {
   #ensureClusterCapacity(census: SessionCensus, principal: string | null, own: number, most: number): void {
     if (Math.max(own, census.count(principal)) < most) return;
     // Nodes save uses late, and note that a session is in use only once per sweep.
-    const oldest = census.longestUnused(principal, YIELD_MS + SAVE_MS + SWEEP_MS);
+    const oldest = census.longestUnused(principal, YIELD_MS + LAG_MS);
     if (oldest === null) throw full();
     const session = this.#sessions.get(oldest.id);
     if (session === undefined) this.forget(oldest.id);

@@ -33,6 +33,25 @@ function tabled() {
   return { clock, kept, make, table: make() };
 }
 
+/** A table of which other nodes have tasks too; `follower` is its side towards them. */
+function sharing(maxTasks: number) {
+  const { clock, kept } = tabled();
+  const followers: TaskObserver[] = [];
+  const shared: SharedTasks = {
+    nodes: 1,
+    maxTasks,
+    inMemory: new TaskSizes(),
+    own: new TaskSizes(),
+    setObserver: (theirs) => void followers.push(theirs),
+    forget: () => {},
+    read: async () => {},
+    publishedTotal: () => 0,
+  };
+  const records = Object.assign(kept, { shared });
+  const table = new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
+  return { clock, kept, table, follower: followers[0]! };
+}
+
 const BOB = client('stateful', { principal: agent('bob', 's') });
 
 const task = (taskId: string, more: Partial<NewTask> = {}): NewTask =>
@@ -181,24 +200,9 @@ test('a task that has just ended stays, in the place of the oldest other', () =>
 });
 
 test('the oldest task that has ended goes, also if this node learnt of it from another one later', () => {
-  const clock = new FakeClock();
-  let follower: TaskObserver | null = null;
-  const shared: SharedTasks = {
-    nodes: 1,
-    maxTasks: 3,
-    inMemory: new TaskSizes(),
-    own: new TaskSizes(),
-    setObserver: (theirs) => {
-      follower = theirs;
-    },
-    forget: () => {},
-    read: async () => {},
-    publishedTotal: () => 0,
-  };
-  const records = Object.assign(new Kept(), { shared });
-  const table = new TaskTable({ clock, random: systemRandom, records, events: UNHEARD });
+  const { table, follower } = sharing(3);
   const own = table.add(task('own', { status: 'completed', answer: ended(1) }));
-  follower!.received({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
+  follower.received({ ...own, key: 'theirs', taskId: 'theirs', startedAt: own.startedAt - 1 });
   for (const taskId of ['third', 'fourth']) table.add(task(taskId));
   assert.deepEqual(
     ['own', 'theirs', 'third', 'fourth'].filter((taskId) => table.find('s', taskId, ADA) !== null),
@@ -216,4 +220,21 @@ test('a task whose session went with the process is then fetched over the caller
   const sessions = ['passing', 'lasting'].map((taskId) => again.find('s', taskId, ADA)?.sessionId);
   assert.deepEqual(sessions, [null, ADA.sessionId]);
   again.close();
+});
+
+test('check:C9 a task of another node is kept for a minute after its ttl, because the clock of that node may be behind', async () => {
+  const { clock, kept, table, follower } = sharing(10);
+  const own = table.add(task('own', { ttlMs: 30_000 }));
+  const theirs = { ...own, key: 'theirs', taskId: 'theirs', expiresAt: clock.wall() - 50_000 };
+  kept.put(theirs);
+  follower.received(theirs);
+  follower.received({ ...theirs, key: 'over', taskId: 'over', expiresAt: clock.wall() - 60_000 });
+  const known = () => ['own', 'theirs', 'over'].filter((taskId) => table.find('s', taskId, ADA) !== null);
+  await clock.advance(9_999);
+  assert.deepEqual(known(), ['own', 'theirs']);
+  await clock.advance(1);
+  assert.deepEqual(known(), ['own']);
+  assert.deepEqual([...kept.records.keys()], [own.key]);
+  await clock.advance(20_000);
+  assert.deepEqual([known(), kept.records.size], [[], 0]);
 });

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type Clock, pause } from '../../model/clock.ts';
+import { type Clock, MAX_SKEW_MS, pause } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { mergedTask } from '../../model/merged-task.ts';
 import type { SharedTasks, TaskRecord, TaskRecords } from '../../model/ports.ts';
@@ -108,9 +108,10 @@ export class TaskTable {
     return found;
   }
 
-  /** Returns null if the caller may begin one more task. */
+  /** Returns null if the caller may begin one more task: it fits now, or in the place of one that has ended. */
   refusal(principal: string): GatewayError | null {
-    if (this.#hasCapacity(principal)) return null;
+    if (this.#known('unfinished', principal) < MAX_OF_PRINCIPAL && this.#known('unfinished', null) < this.#maxOfAll)
+      return null;
     return new GatewayError('OVERLOADED', `No more than ${MAX_OF_PRINCIPAL} tasks may be unfinished at once`);
   }
 
@@ -216,7 +217,7 @@ export class TaskTable {
 
   /** Merges a record of another node. A task that has ended keeps its status. */
   #received(record: TaskRecord): void {
-    if (record.expiresAt <= this.#deps.clock.wall()) return;
+    if (record.expiresAt + MAX_SKEW_MS <= this.#deps.clock.wall()) return;
     const before = this.#tasks.get(record.key);
     if (before === undefined) {
       this.#others.add(record.key);
@@ -299,7 +300,9 @@ export class TaskTable {
 
   #live(record: TaskRecord | undefined): TaskRecord | null {
     if (record === undefined) return null;
-    if (record.expiresAt > this.#deps.clock.wall()) return record;
+    // The clock of the node that began it may be behind.
+    const lateMs = this.#others.has(record.key) ? MAX_SKEW_MS : 0;
+    if (record.expiresAt + lateMs > this.#deps.clock.wall()) return record;
     // The node that began it may know a later expiry.
     if (isOpen(record) && this.#others.has(record.key)) this.#remove(record.key);
     else this.delete(record);
@@ -335,12 +338,6 @@ export class TaskTable {
   #count(record: TaskRecord, by: 1 | -1): void {
     this.#inMemory.add(record, by);
     if (!this.#others.has(record.key)) this.#own.add(record, by);
-  }
-
-  /** Whether one more task fits, now or in the place of one that has ended. */
-  #hasCapacity(principal: string): boolean {
-    if (this.#known('unfinished', principal) >= MAX_OF_PRINCIPAL) return false;
-    return this.#known('unfinished', null) < this.#maxOfAll;
   }
 
   /** The number in the cluster. `principal` null: of all callers. */
