@@ -50,6 +50,20 @@ test('where auth.issuer publishes no metadata, the secret does not go to the ser
   assert.deepEqual(granting, []);
 });
 
+test('a token that no header can carry is not kept', async () => {
+  const { fetch } = world();
+  const credentials = credentialNode(new SharedRecords(), async (url, init) => {
+    const answer = await fetch(url, init);
+    return answer.ok ? new Response((await answer.text()).replace('of ', 'of\\n'), answer) : answer;
+  });
+  const server = {
+    ...SERVER,
+    transport: { ...SERVER.transport, auth: { ...AUTH, issuer: ORIGIN } },
+  } as unknown as Server;
+  assert.equal(await credentials.renew(server, null), false);
+  assert.equal(credentials.tokens(server), null);
+});
+
 test('a server without metadata has the endpoints of 2025-03-26, unless auth.issuer names another', async () => {
   for (const issuer of [null, ORIGIN]) {
     const { metadata } = await discover(world().fetch, TARGET, null, issuer);

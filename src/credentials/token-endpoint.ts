@@ -47,6 +47,7 @@ export interface TokenRequest {
 }
 
 const AHEAD_MS = 60_000;
+const HEADER_TEXT = /^[\x20-\x7e]+$/;
 
 /** One token request for any grant; repeats it once with a nonce if the endpoint demands one. Rejects as oauth4webapi does. */
 export async function requestTokens(request: TokenRequest): Promise<Tokens> {
@@ -81,6 +82,9 @@ export async function requestTokens(request: TokenRequest): Promise<Tokens> {
     .catch((error: unknown) => {
       throw withoutSecrets(error, [...SECRET.map((name) => parameters.get(name)), client.secret]);
     });
+  if (!HEADER_TEXT.test(answer.access_token)) {
+    throw loginRefused('its authorization server issued an access token with characters that HTTP does not allow');
+  }
   const scope = answer.scope ?? request.parameters['scope'] ?? '';
   return {
     access: answer.access_token,

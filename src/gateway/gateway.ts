@@ -19,6 +19,7 @@ import { sessionLabel } from '../telemetry/session-label.ts';
 import type { AccessView } from './access-view.ts';
 import type { Drift } from './drift/drift.ts';
 import { ExchangeRecord } from './exchange-record.ts';
+import { LargeRequests } from './large-requests.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
 import type { HandshakeView } from './resolve/resolver.ts';
@@ -44,6 +45,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
   readonly #record: ExchangeRecord;
+  readonly #large = new LargeRequests();
   #assembled: Parts | null = null;
   readonly #askingLogin = new Set<string>();
   /** By server, the drift at the last report to `listChanged`. */
@@ -96,8 +98,17 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const span = this.#record.span(exchange, endpoint);
-    const running = this.#run(exchange, endpoint, this.#deps.clock.turnNow());
+    const from = this.#deps.clock.turnNow();
+    const running = this.#large.isLarge(exchange)
+      ? this.#runLarge(exchange, endpoint, from)
+      : this.#run(exchange, endpoint, from);
     return span === null ? running : endSpan(span, running);
+  }
+
+  #runLarge(exchange: Exchange, endpoint: Endpoint, from: number): Promise<Outcome> {
+    const giveBack = this.#large.take(exchange);
+    if (typeof giveBack === 'function') return this.#run(exchange, endpoint, from).finally(giveBack);
+    return Promise.resolve(this.#record.ended(exchange, endpoint, failure(giveBack), from));
   }
 
   /** Uses one `then` for everything that depends on the outcome, because each one creates a promise for every call. */

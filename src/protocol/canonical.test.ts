@@ -21,6 +21,32 @@ test('the fingerprint of capabilities depends on their meaning', () => {
   assert.notEqual(fingerprint('{"roots":{}}'), fingerprint('{"roots":{"listChanged":true}}'));
 });
 
+test('nested objects are sorted at every level, and what is broken ends', () => {
+  const nested = (first: string, second: string) =>
+    `${`{${first},"a":[2,`.repeat(250)}null${`],${second}}`.repeat(250)}`;
+  assert.equal(canonical(nested('"c":3', '"b":"x"')), canonical(nested(' "b" : "\\u0078" ', '"c":3 ')));
+  assert.equal(canonical('{"b":{"d":[],"c":{}},"a":[[1,{}],"]"]}'), '{"a":[[1,{}],"]"],"b":{"c":{},"d":[]}}');
+  for (const text of ['', '{', '{"a"', '{"a":', '{"a":1', '[1,', '[1}', '{"a":[}', ']', '"a', '[,]']) canonical(text);
+});
+
+test('a large value costs the same at any depth', () => {
+  const text = `"${'x'.repeat(8 << 20)}"`;
+  const timeOf = (depth: number, open: string, close: string): number => {
+    const json = Buffer.from(open.repeat(depth) + text + close.repeat(depth));
+    const started = performance.now();
+    assert.equal(canonical(json).length, json.length);
+    return performance.now() - started;
+  };
+  for (const [open, close] of [
+    ['[1,', ']'],
+    ['{"a":1,"b":', '}'],
+  ] as const) {
+    const flat = Math.max(timeOf(1, open, close), timeOf(1, open, close));
+    const deep = Math.min(timeOf(500, open, close), timeOf(500, open, close));
+    assert.ok(deep < 8 * flat, `${deep} ms, and ${flat} ms when it is not nested`);
+  }
+});
+
 test('endless nesting neither overflows nor takes long', () => {
   const deep = `${'[{"a":'.repeat(5_000)}"${'x'.repeat(4 << 20)}"${'}]'.repeat(5_000)}`;
   const started = performance.now();

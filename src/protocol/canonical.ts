@@ -5,13 +5,13 @@ import { skipSpace, skipString, skipValue } from './skip.ts';
 /** Canonical JSON as in RFC 8785, except that numbers stay as written (`1.0`). The last of repeated keys counts. */
 export function canonical(json: Buffer | string): string {
   const bytes = typeof json === 'string' ? Buffer.from(json) : json;
-  return new CanonicalWriter(bytes).value(0);
+  return new CanonicalWriter(bytes).whole();
 }
 
 /** With one spelling for exact numbers; null if an object repeats a member, which readers interpret differently. */
 export function canonicalExact(json: Buffer): string | null {
   const writer = new CanonicalWriter(json, true);
-  const text = writer.value(0);
+  const text = writer.whole();
   return writer.ambiguous ? null : text;
 }
 
@@ -23,71 +23,116 @@ export function fingerprint(capabilitiesJson: string): string {
 
 /** Deeper values stay as they are written, to limit the recursion. */
 const MAX_DEPTH = 512;
+/** Pieces that are joined at once. */
+const MAX_PIECES = 4_096;
 
-/** One pass over the bytes: linear at any nesting. */
+/** Linear at any nesting: no value is scanned or copied again for each one that it is in. */
 class CanonicalWriter {
   ambiguous = false;
   readonly #bytes: Buffer;
   readonly #exact: boolean;
-  #at: number;
+  readonly #ends: Int32Array;
+  #text = '';
+  #pieces: string[] = [];
 
   constructor(bytes: Buffer, exact = false) {
     this.#bytes = bytes;
     this.#exact = exact;
-    this.#at = skipSpace(bytes, 0);
+    this.#ends = endsOf(bytes);
   }
 
-  value(depth: number): string {
-    const first = this.#bytes[this.#at];
-    if (depth < MAX_DEPTH && first === 0x7b) return this.#object(depth);
-    if (depth < MAX_DEPTH && first === 0x5b) return this.#array(depth);
-    const start = this.#at;
-    const end = skipValue(this.#bytes, start, this.#bytes.length);
-    this.#at = end < 0 ? this.#bytes.length : end;
-    const decoded = first === 0x22 ? decodeString(this.#bytes, start, this.#at) : null;
-    if (decoded !== null) return JSON.stringify(decoded);
-    const written = this.#bytes.toString('utf8', start, this.#at);
-    return this.#exact ? shortestNumber(written) : written;
+  whole(): string {
+    this.#value(this.#next(0), 0);
+    return this.#text + this.#pieces.join('');
   }
 
-  #object(depth: number): string {
-    const members = new Map<string, string>();
-    this.#step();
-    while (this.#bytes[this.#at] === 0x22) {
-      const start = this.#at;
-      const end = skipString(this.#bytes, start, this.#bytes.length);
-      if (end < 0) break;
-      this.#at = skipSpace(this.#bytes, end);
-      if (this.#bytes[this.#at] !== 0x3a) break;
-      this.#step();
-      const key = decodeString(this.#bytes, start, end) ?? '';
+  /** Writes the value that begins there; returns its end. */
+  #value(start: number, depth: number): number {
+    const bytes = this.#bytes;
+    const first = bytes[start];
+    if (depth < MAX_DEPTH && first === 0x7b) return this.#object(start, depth);
+    if (depth < MAX_DEPTH && first === 0x5b) return this.#array(start, depth);
+    const end = this.#end(start);
+    const decoded = first === 0x22 ? decodeString(bytes, start, end) : null;
+    const written = decoded === null ? bytes.toString('utf8', start, end) : JSON.stringify(decoded);
+    this.#write(decoded === null && this.#exact ? shortestNumber(written) : written);
+    return end;
+  }
+
+  #object(start: number, depth: number): number {
+    const bytes = this.#bytes;
+    const members = new Map<string, number>();
+    let at = this.#next(start + 1);
+    while (bytes[at] === 0x22) {
+      const end = skipString(bytes, at, bytes.length);
+      const colon = end < 0 ? -1 : this.#next(end);
+      if (bytes[colon] !== 0x3a) break;
+      const key = decodeString(bytes, at, end) ?? '';
       if (members.has(key)) this.ambiguous = true;
-      members.set(key, this.value(depth + 1));
-      this.#at = skipSpace(this.#bytes, this.#at);
-      if (this.#bytes[this.#at] !== 0x2c) break;
-      this.#step();
+      at = this.#next(colon + 1);
+      members.set(key, at);
+      at = this.#next(this.#end(at));
+      if (bytes[at] !== 0x2c) break;
+      at = this.#next(at + 1);
     }
-    this.#step();
-    const keys = [...members.keys()].sort();
-    return `{${keys.map((key) => `${JSON.stringify(key)}:${members.get(key)}`).join(',')}}`;
+    let before = '{';
+    for (const key of [...members.keys()].sort()) {
+      this.#write(`${before}${JSON.stringify(key)}:`);
+      this.#value(members.get(key)!, depth + 1);
+      before = ',';
+    }
+    this.#write(before === '{' ? '{}' : '}');
+    return this.#end(start);
   }
 
-  #array(depth: number): string {
-    const items: string[] = [];
-    this.#step();
-    while (this.#at < this.#bytes.length && this.#bytes[this.#at] !== 0x5d) {
-      items.push(this.value(depth + 1));
-      this.#at = skipSpace(this.#bytes, this.#at);
-      if (this.#bytes[this.#at] !== 0x2c) break;
-      this.#step();
+  #array(start: number, depth: number): number {
+    const bytes = this.#bytes;
+    let before = '[';
+    for (let at = this.#next(start + 1); at < bytes.length && bytes[at] !== 0x5d; at = this.#next(at + 1)) {
+      this.#write(before);
+      before = ',';
+      at = this.#next(this.#value(at, depth + 1));
+      if (bytes[at] !== 0x2c) break;
     }
-    this.#step();
-    return `[${items.join(',')}]`;
+    this.#write(before === '[' ? '[]' : ']');
+    return this.#end(start);
   }
 
-  #step(): void {
-    this.#at = skipSpace(this.#bytes, this.#at + 1);
+  /** The end of the value that begins there. */
+  #end(start: number): number {
+    const bytes = this.#bytes;
+    const first = bytes[start];
+    if (first === 0x7b || first === 0x5b) return this.#ends[start]!;
+    const end = skipValue(bytes, start, bytes.length);
+    return end < 0 ? bytes.length : end;
   }
+
+  #next(at: number): number {
+    return skipSpace(this.#bytes, at);
+  }
+
+  #write(piece: string): void {
+    if (this.#pieces.push(piece) < MAX_PIECES) return;
+    this.#text += this.#pieces.join('');
+    this.#pieces = [];
+  }
+}
+
+/** Where each object and array ends, by its beginning. */
+function endsOf(bytes: Buffer): Int32Array {
+  const ends = new Int32Array(bytes.length);
+  const open: number[] = [];
+  for (let at = 0; at < bytes.length; at++) {
+    const c = bytes[at];
+    if (c === 0x22) {
+      const end = skipString(bytes, at, bytes.length);
+      if (end < 0) break;
+      at = end - 1;
+    } else if (c === 0x7b || c === 0x5b) open.push(at);
+    else if ((c === 0x7d || c === 0x5d) && open.length > 0) ends[open.pop()!] = at + 1;
+  }
+  for (const start of open) ends[start] = bytes.length;
+  return ends;
 }
 
 /** Digits that a double holds exactly; longer numbers stay as they are written. */

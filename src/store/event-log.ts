@@ -1,5 +1,6 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
+import { eventIdOf, readEventId } from '../model/event-id.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
 import { EventMemory, type LoggedMessage } from './event-memory.ts';
 import { eventSum } from './open-state.ts';
@@ -119,22 +120,21 @@ export class SqliteEventLog implements EventLog {
     this.#state.enqueue(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
-    return `${streamName}~${seq.toString(36)}`;
+    return eventIdOf(streamName, seq);
   }
 
   async after(
     sessionId: string,
     eventId: string,
   ): Promise<{ readonly stream: string; readonly events: readonly LoggedEvent[] } | null> {
-    const cut = eventId.lastIndexOf('~');
-    if (cut < 0) return null;
-    const name = eventId.slice(0, cut);
-    const seq = Number.parseInt(eventId.slice(cut + 1), 36);
+    const known = readEventId(eventId);
+    if (known === null) return null;
+    const { stream: name, seq } = known;
     const stream = this.#load(sessionId).get(name);
     if (stream === undefined || !stream.entries.some((entry) => entry.seq === seq)) return null;
     const events = stream.entries
       .filter((entry) => entry.seq > seq)
-      .map((entry) => ({ eventId: `${name}~${entry.seq.toString(36)}`, message: Buffer.from(entry.message) }));
+      .map((entry) => ({ eventId: eventIdOf(name, entry.seq), message: Buffer.from(entry.message) }));
     return { stream: name, events };
   }
 

@@ -216,6 +216,8 @@ test('the event log replays what followed an id, of that stream only, also after
   const replay = await log.after('s', ids[0]!);
   assert.deepEqual([replay?.stream, replay?.events.map((e) => e.message.toString())], ['a', ['two', 'three']]);
   assert.equal(await log.after('t', ids[0]!), null, 'an id of another session is unknown');
+  for (const end of ['!', ' ', '.0'])
+    assert.equal(await log.after('s', ids[0]! + end), null, 'an id in another form too');
   log.close();
   first.state.close();
   const second = open('events.db', first.clock);

@@ -42,6 +42,7 @@ test('an invalid traceparent begins a new trace; one of a later version counts; 
     `${PARENT}x`,
     PARENT.replace('0af7651916cd43dd8448eb211c80319c', '0'.repeat(32)),
     PARENT.replace('b7ad6b7169203331', '0'.repeat(16)),
+    `${PARENT}-${'x'.repeat(500)}`,
   ];
   for (const parent of [null, ...malformed]) tracer.begin('server', parent)!.end(null);
   assert.deepEqual(

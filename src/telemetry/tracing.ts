@@ -28,7 +28,8 @@ export interface SpanExporter {
   export(span: EndedSpan): void;
 }
 
-const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
+/** Limited in length, because a span keeps its ids, and with them the text that they are slices of. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.{0,400})?$/;
 
 const RPC_CODE = /^-?\d+$/;
 

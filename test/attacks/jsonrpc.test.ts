@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { EventReader } from '../support/raw-http.ts';
+import type { EventReader, Json } from '../support/raw-http.ts';
 import { Arena, type Headers, META, modern, rpc } from './arena.ts';
 
 /** Group jsonrpc: every body on every way in, of both eras. None of it may reach a server. */
@@ -169,6 +169,25 @@ test('jsonrpc: a method named like a member of every object is unknown, whatever
       }
     }
   }
+  await arena.alive();
+});
+
+test('jsonrpc: a method that no HTTP header can carry is refused alone, and takes its server from nobody', async () => {
+  const path = '/servers/remote/mcp';
+  const session = await arena.session({ path });
+  for (const method of ['a☃', 'a\n', 'a\r\nx: y', 'a\0', 'a\u007f', '\ud800']) {
+    for (let i = 0; i < 4; i++) {
+      const { json, text } = await arena.post(rpc(method, { mark: MARK }, 'odd'), session, path);
+      assert.deepEqual([json?.error?.code, json?.id], [-32600, 'odd'], text);
+      assert.match(json.error.message, /Mcp-Method has characters HTTP does not allow/);
+    }
+  }
+  const { body, headers } = modern('tools/call', { name: 'echo' });
+  assert.equal((await arena.post(body, headers, path)).json?.error, undefined);
+  const { servers } = await arena.gateway.control<{ servers: Json[] }>('/api/v1/servers');
+  const { state, health, restarts } = servers.find(({ name }) => name === 'remote');
+  assert.deepEqual([state, health, restarts], ['connected', 'healthy', 0]);
+  assert.ok(!arena.reached().includes(MARK));
   await arena.alive();
 });
 

@@ -188,6 +188,27 @@ test('proto:S2 legacy: a cancel of another session’s request id, in any spelli
   await arena.alive();
 });
 
+test('proto:S2 legacy: an event id in another form than the gateway gave it out is refused, and stops nothing', async () => {
+  const mine = await arena.session({ headers: ADA });
+  const own = await arena.events('/mcp', mine);
+  const call = { body: rpc('tools/call', { name: 'probe__slow' }, 'forms'), headers: {} };
+  const answer = await arena.listen(call, mine);
+  for (const stream of [own, answer]) {
+    const id = (await stream.next())!.id!;
+    const [name, number] = id.split('~');
+    assert.match(number!, /^[0-9a-z]+$/);
+    for (const form of ['#!', '0#', '+#', '-#', '#.0', '# \u00e9', 'Z', '']) {
+      const lastEventId = `${name}~${form.replace('#', number!)}`;
+      const headers = { ...mine, accept: 'text/event-stream', 'last-event-id': lastEventId };
+      const { status, text } = await arena.ask('GET', '/mcp', headers);
+      assert.equal(status, 400, `${form}: ${text}`);
+    }
+    await arena.alive(id);
+  }
+  await send(arena.url('/mcp'), 'DELETE', mine);
+  await arena.alive();
+});
+
 test('legacy: the message endpoint of 2024-11-05 cannot be guessed, borrowed or confused', async () => {
   const stream = await arena.events('/sse', ADA);
   const endpoint = (await stream.next())!.data;

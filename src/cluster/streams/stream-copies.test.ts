@@ -75,7 +75,17 @@ test('check:C9 messages within 10 ms are one entry; only its session reads it, a
   assert.deepEqual((await bench.after(10))?.unanswered, []);
   assert.equal(await bench.after(10, 'other'), null);
   assert.equal(await bench.after(10, 's', 'other'), null);
-  for (const id of ['', '~', 'nonsense', `${NAME}~`, `${NAME}.>~1`, `>~1`, NAME.replace('p', 'x'), `${NAME}0~a`]) {
+  for (const id of [
+    '',
+    '~',
+    'nonsense',
+    `${NAME}~`,
+    `${NAME}.>~1`,
+    `>~1`,
+    NAME.replace('p', 'x'),
+    `${NAME}0~a`,
+    `${NAME}~0a`,
+  ]) {
     assert.equal(await readOrphanedStream(bench.log, 's', 'p', id), null, id);
   }
 });

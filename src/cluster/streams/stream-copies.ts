@@ -1,5 +1,6 @@
 import type { SharedLog } from '../../bus/shared-log.ts';
 import type { Clock } from '../../model/clock.ts';
+import { eventIdOf, readEventId } from '../../model/event-id.ts';
 import type {
   CopiedStream,
   OrphanedEvent,
@@ -118,7 +119,7 @@ class Copy implements StreamCopy {
   }
 
   add(eventId: string, message: Buffer, answers: UnansweredRequest | null): void {
-    const seq = numberOf(eventId);
+    const { seq } = readEventId(eventId)!;
     const most = this.#copies.most;
     const left = message.length > most;
     const bytes = left ? 0 : message.length;
@@ -151,12 +152,8 @@ class Copy implements StreamCopy {
   }
 }
 
-export function numberOf(eventId: string): number {
-  return Number.parseInt(eventId.slice(eventId.lastIndexOf('~') + 1), 36);
-}
-
-/** Strict, because a part of the id becomes a name in the log. */
-const EVENT_ID = /^([gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12})~[0-9a-z]{1,12}$/;
+/** Strict, because the name is one in the log, too. */
+const STREAM = /^[gp][0-9a-f]{8}\.[0-9a-f]{16}[0-9a-z]{1,12}$/;
 
 /** Reads what a node that is gone had sent after the event. Returns null if nothing is known. Never rejects. */
 export async function readOrphanedStream(
@@ -165,11 +162,12 @@ export async function readOrphanedStream(
   principal: string,
   eventId: string,
 ): Promise<OrphanedStream | null> {
-  const name = EVENT_ID.exec(eventId)?.[1];
-  if (name === undefined) return null;
+  const event = readEventId(eventId);
+  if (event === null || !STREAM.test(event.stream)) return null;
+  const { stream: name, seq } = event;
   try {
     const { entries, position } = await log.read(name);
-    const found = read(entries, name, numberOf(eventId), sessionId, principal);
+    const found = read(entries, name, seq, sessionId, principal);
     return found && { name, sessionId, principal, position, ...found };
   } catch {
     return null;
@@ -219,7 +217,7 @@ function read(
         gap = true;
         events.push({ eventId: null, message: null, answers: null });
       }
-      events.push({ eventId: `${name}~${seq.toString(36)}`, message, answers: answers ?? null });
+      events.push({ eventId: eventIdOf(name, seq), message, answers: answers ?? null });
       last = seq;
     }
   }

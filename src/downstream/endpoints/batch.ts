@@ -25,7 +25,8 @@ export function readBatch(body: Buffer, revision: string): Message[] | ScanFailu
   if (isScanFailure(parts)) return parts;
   const messages: Message[] = [];
   for (const part of parts) {
-    const message = scanMessage(part, 'stateful', 'strict');
+    // A copy: a short message in flight would keep the whole batch in memory.
+    const message = scanMessage(Buffer.from(part), 'stateful', 'strict');
     if (isScanFailure(message)) return { code: 'INVALID_REQUEST', reason: `in a batch: ${message.reason}`, id: '' };
     messages.push(message);
   }

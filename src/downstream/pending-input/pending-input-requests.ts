@@ -172,8 +172,8 @@ export class PendingInputRequests implements PendingInputCalls {
     const opened = this.#deps.sealing.open(contextOf(principal, endpoint), text.slice(MARK.length));
     const [incarnation, handle, expiresAt, digest] = opened?.split('\0') ?? [];
     const again = digest?.startsWith('again ') === true;
-    const expectedDigest = again ? `again ${requestDigest(request)}` : requestDigest(request);
-    if (opened === null || expectedDigest !== digest) return { kind: 'refused', error: foreignState() };
+    const matches = digest !== undefined && digest === `${again ? 'again ' : ''}${requestDigest(request)}`;
+    if (!matches) return { kind: 'refused', error: foreignState() };
     if (this.#deps.clock.wall() >= Number(expiresAt))
       return refused('INVALID_PARAMS', 'params.requestState has expired');
     const { others } = this.#deps;

@@ -95,13 +95,16 @@ export class LoggedStream {
     this.#waiting?.release();
     const attempt = ++this.#attempt;
     let from = afterId;
-    for (;;) {
+    let newest: string | null;
+    do {
+      newest = this.#lastId;
       // An unreadable log counts as empty.
       const found = await this.#events.after(this.#sessionId, from).catch(() => null);
       if (attempt !== this.#attempt || sink.closed) return sink.end();
-      from = replay(sink, found?.events ?? [], from);
-      if (found === null || this.#lastId === null || from === this.#lastId) break;
-    }
+      if (found === null) break;
+      from = replay(sink, found.events, from);
+      // What was logged meanwhile has to be replayed too.
+    } while (newest !== this.#lastId);
     this.#sink = sink;
     this.#seenId = this.#lastId;
     if (this.#ended) sink.end();

@@ -94,3 +94,32 @@ test('check:C9 a client whose stream another node took over, or could not take o
   );
   standalone.close();
 });
+
+test('a stream resumes once, and an event id in another form resumes nothing, whatever the log says of it', async () => {
+  const clock = new FakeClock();
+  const session = new ClientSession(clientOf('5'.repeat(32)), 'secret', AGGREGATE, true, clock.wall(), clock.now());
+  let reads = 0;
+  class LenientLog extends Log {
+    override async after(sessionId: string, eventId: string) {
+      if (++reads > 10) throw new Error('it is read for ever');
+      return (
+        (await super.after(sessionId, eventId)) ?? { stream: eventId.slice(0, eventId.lastIndexOf('~')), events: [] }
+      );
+    }
+  }
+  const events = new LenientLog();
+  const standalone = new StandaloneStreams(session, { clock, events, prefix: HERE, wires: { tap: null } });
+  standalone.connect(new Sink());
+  standalone.deliver(notification('notifications/tools/list_changed', null, 'stateful'));
+  const stream = `${session.streamHead('g')}${HERE}1`;
+  const core = { run: () => Promise.reject(new Error('nothing is owed')) };
+  const sessions = { get: () => session } as unknown as SessionTable;
+  const resumption = new StreamResumption({ events, sessions, core, standalone: () => standalone });
+  assert.equal(await resumption.resumeFor(session.id, `${stream}~2!`, () => new Sink()), true);
+  assert.equal(reads, 2, 'one look for the event, and one for what followed it');
+  const refused: number[] = [];
+  const context = { answer: (status: number) => refused.push(status) } as unknown as RequestContext;
+  for (const id of ['2!', '02', '+2', ' 2']) await resumption.resume(context, session, `${stream}~${id}`);
+  assert.deepEqual([refused, reads], [[400, 400, 400, 400], 2]);
+  standalone.close();
+});

@@ -1,5 +1,6 @@
 import { OwnExchange } from '../../gateway/own-exchange.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
+import { readEventId } from '../../model/event-id.ts';
 import type { Endpoint, Exchanges } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure } from '../../model/outcome.ts';
@@ -40,6 +41,9 @@ export class StreamResumption {
   }
 
   async resume(context: RequestContext, session: ClientSession, lastEventId: string): Promise<void> {
+    if (readEventId(lastEventId) === null) {
+      return sendError(context, 400, 'Last-Event-ID is malformed: send it as it was received, or leave it out');
+    }
     let sink: EventSink | null = null;
     const open = (): EventSink => {
       sink ??= context.openSse();
@@ -81,7 +85,7 @@ export class StreamResumption {
    */
   async #resumeHere(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
     for (const { stream } of session.replies?.values() ?? []) {
-      if (stream === null || !isOf(lastEventId, stream.name)) continue;
+      if (stream === null || readEventId(lastEventId)?.stream !== stream.name) continue;
       await stream.resume(open(), lastEventId);
       return true;
     }
@@ -180,11 +184,6 @@ function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () 
 /** Whether the event is of one of the session's GET streams. */
 function isOwn(eventId: string, session: ClientSession): boolean {
   return eventId.startsWith(session.streamHead('g'));
-}
-
-/** Whether the event is of the stream: event ids begin with the name of their stream. */
-function isOf(eventId: string, stream: string): boolean {
-  return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
 }
 
 const GONE = 'the node that passed this call on is gone, and how the call ended is unknown';

@@ -118,6 +118,8 @@ test('check:B10 stateless requests get the headers that their pipe lacks; a canc
   pipes.send(stateless('tools/call', { name: 'ü', arguments: { r: 'eu' } }, { id: 7 }).body);
   assert.equal(await pipes.line(), '{"jsonrpc":"2.0","id":7,"result":{"x":1.0}}');
   assert.deepEqual({ ...rig.core.ran.at(-1)!.paramHeaders }, { 'mcp-param-region': 'eu' });
+  pipes.send(stateless('a☃').body);
+  assert.equal((await pipes.message()).error.code, -32600, 'no header can carry it');
   const begun = hanging('tools/call');
   pipes.send(stateless('tools/call', { name: 't' }, { id: 'slow' }).body);
   const running = await begun();

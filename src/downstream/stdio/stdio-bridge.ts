@@ -242,7 +242,8 @@ export class StdioBridge {
     if (answer.came) return;
     const { failure, status } = outcome;
     const words = failure === null ? `the gateway answered with HTTP status ${status}` : failure.message;
-    const error = new GatewayError(failure?.sent === false ? 'NOT_SENT' : 'UNKNOWN', words);
+    const unsent = failure?.kind === 'malformed' ? 'INVALID_REQUEST' : 'NOT_SENT';
+    const error = new GatewayError(failure?.sent === false ? unsent : 'UNKNOWN', words);
     this.#write(failureAnswer(message.id, error, message.era).bytes);
   }
 
@@ -320,9 +321,9 @@ export class StdioBridge {
     const end = this.#deps.clock.now() + (this.#deps.patienceMs ?? PATIENCE_MS);
     for (;;) {
       const outcome = await attempt();
-      if (outcome.failure === null || outcome.failure.sent || this.#deps.clock.now() >= end || this.#ended) {
-        return outcome;
-      }
+      const { failure } = outcome;
+      if (failure === null || failure.sent || failure.kind === 'malformed') return outcome;
+      if (this.#deps.clock.now() >= end || this.#ended) return outcome;
       await pause(this.#deps.clock, PAUSE_MS);
     }
   }

@@ -86,6 +86,14 @@ test('unanswered subscription requests count, refused ones do not', async () => 
   assert.equal(await bench.ask('subscribe', anna, 'two', 'x://2'), 'agreed');
 });
 
+test('a subscription to a very long URI is refused, because it would be kept', async () => {
+  const bench = new Bench();
+  const ask = (length: number): Promise<string> => bench.ask('subscribe', anna, 'one', `x://${'u'.repeat(length - 4)}`);
+  assert.equal(await ask(8_192), 'agreed');
+  assert.match(await ask(8_193), /^INVALID_PARAMS .* 8192 characters/);
+  assert.equal(bench.gateway.upstreams.calls.length, 1);
+});
+
 test('one session has at most a thousand subscriptions', async () => {
   const bench = new Bench();
   for (let i = 0; i < 1_000; i++) assert.equal(await bench.ask('subscribe', anna, 'one', `x://${i}`), 'agreed');

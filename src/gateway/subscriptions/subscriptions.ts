@@ -21,6 +21,8 @@ import type { Subscriber } from './shared-listens.ts';
 /** Subscriptions of one session, and of all sessions of one principal: half of what nodes share for all principals. */
 const MAX_RESOURCES = 1_000;
 const MAX_OF_PRINCIPAL = 32_768;
+/** A subscription keeps its URI. */
+const MAX_URI = 8 * 1024;
 
 /** The other nodes, which know each other's subscriptions, so that another node can take over those of a lost node. */
 export interface SubscriptionsElsewhere {
@@ -155,6 +157,12 @@ export class Subscriptions {
     sessionId: string,
     resource: SubscribedResource,
   ): GatewayError | null {
+    if (resource.uri.length > MAX_URI) {
+      return new GatewayError(
+        'INVALID_PARAMS',
+        `No resource with a URI of more than ${MAX_URI} characters can be subscribed to`,
+      );
+    }
     const { elsewhere } = this.#deps;
     const { id } = client.principal;
     if (leave.size + asking >= MAX_RESOURCES) {

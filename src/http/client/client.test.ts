@@ -280,7 +280,7 @@ describe('lean HTTP client', () => {
       { ...get, method: 'GET /x' },
     ]) {
       const failure = failureOf(await send(client, bad));
-      assert.equal(failure.kind, 'protocol');
+      assert.equal(failure.kind, 'malformed');
       assert.equal(failure.sent, false);
       assert.doesNotMatch(failure.message, /Evil: 1/);
     }

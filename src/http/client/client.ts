@@ -89,7 +89,7 @@ export class HttpClient implements HttpClientPort, ConnectionPool {
       active = new ActiveRequest(request, handler, this.#headOf(request, bodyBytes), bodyBytes, this.#waiting);
     } catch (error) {
       active = new ActiveRequest(request, handler, '', 0, this.#waiting);
-      const failure = new HttpFailure('protocol', false, (error as Error).message, error);
+      const failure = new HttpFailure('malformed', false, (error as Error).message, error);
       process.nextTick(() => active.onError(failure));
       return active;
     }

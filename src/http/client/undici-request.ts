@@ -65,7 +65,7 @@ export class UndiciRequest implements RequestChannel, Dispatcher.DispatchHandler
       const head = { origin, method, path, headers: headersOf(request), headersTimeout: 0, bodyTimeout: 0 };
       dispatcher.dispatch({ ...head, body: bytes }, this);
     } catch (error) {
-      this.fail(new HttpFailure('protocol', this.#sent, (error as Error).message, error));
+      this.fail(new HttpFailure('malformed', this.#sent, (error as Error).message, error));
     }
   }
 
@@ -201,7 +201,7 @@ const KINDS: Readonly<Record<string, HttpFailureKind>> = {
   EMFILE: 'refused',
   UND_ERR_DESTROYED: 'closed',
   UND_ERR_CLOSED: 'closed',
-  UND_ERR_INVALID_ARG: 'protocol',
+  UND_ERR_INVALID_ARG: 'malformed',
   UND_ERR_PRX_CONN: 'proxy',
   UND_ERR_PRX_TLS: 'tls',
 };

@@ -274,7 +274,7 @@ export class Connection implements RequestCarrier, TransportReceiver {
     if (pending === undefined) return;
     this.#pending.remove(id);
     try {
-      this.use.failed(pending, error.message);
+      if (error.code !== 'INVALID_REQUEST') this.use.failed(pending, error.message);
       this.transport.abandon(id);
       this.#messages.lost(pending);
     } finally {

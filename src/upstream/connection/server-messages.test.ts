@@ -58,6 +58,15 @@ test('progress of a task follows the answer that began it, under the client’s 
   const [reported] = bench.events.notifications;
   assert.deepEqual([reported?.sessionId, reported?.method], ['session-1', 'notifications/progress']);
   assert.match(reported!.bytes, /"progressToken":"t"/);
+  // A long token is not kept after the answer.
+  await bench.call('a', toolCall(client, params.replace('"t"', `"${'t'.repeat(1024)}"`)));
+  const { id: last } = script.last.lastOf('tools/call');
+  script.last.deliver({
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: last, progress: 1 },
+  });
+  assert.equal(bench.events.notifications.length, 1);
 });
 
 test('a token hidden behind an escape is replaced too, and unrequested progress is dropped', async () => {

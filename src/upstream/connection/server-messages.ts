@@ -247,9 +247,9 @@ export class ServerMessages<C extends MessageSource> {
     this.#connection.ask(PING, CONFIRM_MS).then(confirm, () => {});
   }
 
-  /** Task progress arrives after the answer that started the task (utilities/tasks §Progress), under the token of its call. */
+  /** Progress of a task follows the answer that began it (utilities/tasks §Progress), under its call's token, if short. */
   #keepProgressToken(id: number, { token, wire, request, exchange }: PendingRequest): void {
-    if (token === null || request === null || bodyField(request, 'task') === null) return;
+    if (token === null || token.length > 1024 || request === null || bodyField(request, 'task') === null) return;
     this.#taskTokens.set(id, { token, wire, exchange: exchange?.waitsForTask === true ? exchange : null });
     if (this.#taskTokens.size > MAX_TASK_TOKENS) this.#taskTokens.delete(this.#taskTokens.keys().next().value!);
   }

@@ -30,6 +30,7 @@ test('S3.8 check:F3 a failure is classified by its type and the codes of its cau
     [failed('reset', true), 'transient'],
     [failed('tls'), 'tls'],
     [failed('closed'), 'abort'],
+    [failed('malformed'), 'abort'],
     [failureError('a', undiciFailure(coded('CERT_HAS_EXPIRED'), false), 1), 'tls'],
     [failureError('a', undiciFailure(coded('ERR_TLS_CERT_ALTNAME_INVALID'), false), 1), 'tls'],
     [failureError('a', undiciFailure(coded('ECONNREFUSED'), false), 1), 'transient'],

@@ -44,7 +44,7 @@ export function isMissingLease(error: GatewayError): boolean {
 function classOf(error: Error): FailureClass | null {
   if (error instanceof HttpFailure) {
     if (error.kind === 'tls') return 'tls';
-    return error.kind === 'closed' ? 'abort' : 'transient';
+    return error.kind === 'closed' || error.kind === 'malformed' ? 'abort' : 'transient';
   }
   if (error instanceof Misconfigured) return 'configuration';
   if (error instanceof NoLease) return 'abort';

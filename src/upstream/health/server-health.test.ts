@@ -18,10 +18,12 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
+import { HttpFailure } from '../../http/client/http-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { request } from '../../protocol/compose.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { ServerContext } from '../server-context.ts';
+import { failureError } from '../transport/http-refusal.ts';
 import { ServerHealth } from './server-health.ts';
 
 const eager = { start: 'eager' } as const;
@@ -248,6 +250,27 @@ test('S3.8 S3.11 a tool error, a refusal and a cancelled call are not failures o
   }
   const status = bench.set.status('a')!;
   assert.deepEqual([status.health, status.consecutiveFailures, status.restarts], ['healthy', 0, 0]);
+});
+
+test('a request with text that HTTP does not allow fails at once and alone, and counts against nothing', async () => {
+  const bench = new UpstreamBench();
+  const script = statelessScript();
+  const refused = failureError('a', new HttpFailure('malformed', false, 'not allowed'), 1);
+  script.handlers['tools/call'] = (_params, link, id) => {
+    link.lose(id, 'NOT_SENT', refused);
+    return SILENCE;
+  };
+  await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
+  for (let i = 0; i < 12; i++) {
+    const { code, data } = failureOf(await bench.call('a', toolCall(clientOf(null))));
+    assert.deepEqual(
+      [code, data],
+      ['INVALID_REQUEST', { outcome: 'REFUSED', sent: false, retryable: false, server: 'a', attempts: 1 }],
+    );
+  }
+  assert.equal(script.last.count('tools/call'), 12);
+  const { health, restarts, connections } = bench.set.status('a')!;
+  assert.deepEqual([health, restarts, connections[0]?.consecutiveErrors, script.links.length], ['healthy', 0, 0, 1]);
 });
 
 test('S3.11 S3.6 check:F8 a change of health is reported once, whichever check finds it', () => {

@@ -115,6 +115,7 @@ export function failureError(server: string, failure: HttpFailure, maxBytes: num
     return new GatewayError('TOO_LARGE', words, { server, cause: failure });
   }
   if (failure.kind === 'tls') return insecureError(server, failure);
+  if (failure.kind === 'malformed') return new GatewayError('INVALID_REQUEST', words, { server, cause: failure });
   if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
   if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
   return new GatewayError('UNKNOWN', `${words}; ${MAY_HAVE_RUN}`, { server, cause: failure });
