@@ -187,7 +187,7 @@ export class Announcer {
     const key = upstreams.sessionKey(server, to.client);
     const catalog = key !== null && keys.has(key) ? upstreams.knownCatalog(server, to.client) : null;
     if (catalog === null) return NONE;
-    const declared = declaredMethods(catalog);
+    const declared = declaredMethods(catalog.handshake.capabilities);
     return declared.intersection(keys.get(key!) ?? declared);
   }
 

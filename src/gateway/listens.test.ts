@@ -62,6 +62,13 @@ test('the acknowledgement comes first, names what is honoured, and every message
   assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
 });
 
+test('the aggregate acknowledges no lists that none of its servers has', async () => {
+  const bench = new GatewayBench({ only: { tools: [tool('a')], capabilities: { tools: {} } } });
+  const open = listen(bench, { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true });
+  await settled();
+  assert.deepEqual(sent(open), ['subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}']);
+});
+
 /** Each notification takes so long to make. */
 function slow(bench: GatewayBench, { exchange }: Open, ms: number): void {
   const emit = exchange.emit.bind(exchange);

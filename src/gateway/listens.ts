@@ -1,3 +1,4 @@
+import { aggregateHandshake } from '../catalog/aggregate-handshake.ts';
 import { declaredBy } from '../catalog/catalog-member.ts';
 import type { Principal } from '../model/client-profile.ts';
 import { Counts } from '../model/counts.ts';
@@ -75,7 +76,9 @@ export class Listens {
     const announced = endpoint.kind === 'aggregate' ? catalogs.of(client) : null;
     const server = endpoint.kind === 'aggregate' ? null : await knownOrListed(upstreams, endpoint.server, client);
     const mirrored = filter.more && server?.handshake.era === 'stateless';
-    const declared = server === null ? null : declaredMethods(server);
+    const aggregate = announced === null ? null : aggregateHandshake(announced, 'stateless');
+    const declaring = (server?.handshake ?? aggregate)?.capabilities;
+    const declared = declaring === undefined ? null : declaredMethods(declaring);
     const flags = filter.flags.filter((flag) => declared === null || declared.has(LIST_FLAGS.get(flag)!));
     const methods = new Set(mirrored ? [] : flags.map((flag) => LIST_FLAGS.get(flag)!));
     const listen = new Listen(exchange, endpoint, methods, announced);

@@ -1,7 +1,7 @@
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Message } from '../model/message.ts';
 import { errorAnswer } from './compose.ts';
-import { field, type Range } from './fields.ts';
+import { field, type Range, stringValue } from './fields.ts';
 
 /** Longest capabilities and info of one client: its session keeps them, and so do the lists of servers for its kind. */
 const MAX_INTRODUCTION_BYTES = 64 * 1024;
@@ -67,7 +67,7 @@ export function isIntroductionTooLong(capabilities: Range | null, info: Range | 
 
 export function isUrlMode(bytes: Buffer, params: Range | null): boolean {
   const mode = params === null ? null : field(bytes, params.start, params.end, 'mode');
-  return mode !== null && bytes.toString('latin1', mode.start, mode.end) === '"url"';
+  return stringValue(bytes, mode) === 'url';
 }
 
 function has(bytes: Buffer, object: Range | null, key: string): boolean {

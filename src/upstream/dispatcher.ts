@@ -15,6 +15,7 @@ import { errorLabel, errorTypeOf } from '../protocol/trace-context.ts';
 import { type Histogram, type Metric, OTHER } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
+import { mirrorsAnew } from './calls/outgoing-request.ts';
 import { OutlierEjection } from './calls/outlier-ejection.ts';
 import type { RequestCarrier } from './calls/pending.ts';
 import { Attempt } from './connection/attempt.ts';
@@ -147,16 +148,11 @@ export class Dispatcher implements CallOwner {
   }
 
   answered(call: Call, message: Message): void {
-    const outdated =
-      message.kind === 'error' &&
-      message.era === 'stateless' &&
-      !call.refreshed &&
-      errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc;
-    if (!outdated) call.mayHaveRun = true;
+    call.mayHaveRun = true;
     this.#parts.health.callAnswered();
     this.#parts.supervisor.markHealthy();
     this.#ejection.answered();
-    if (outdated) this.#refresh(call, message);
+    if (isMismatch(call, message)) this.#refresh(call, message);
     else if (needsInput(call, message)) this.#rounds.begin(call, message);
     else call.succeed(message);
   }
@@ -290,15 +286,25 @@ export class Dispatcher implements CallOwner {
     return key !== null && this.#openFailures.has(key);
   }
 
-  /** The headers were made from an outdated tool definition: fetches the current one and sends the call again (H6). */
+  /** Fetches the current definition of the tool; if the headers were made from another one, sends the call again (H6). */
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
-    this.#failed(call, OUTDATED_HEADERS, null);
     this.#clientCatalogs.refresh(call.client).then(
-      () => this.#dispatchAgain(call),
+      () => {
+        // With the same headers, the error may be the answer of a server that has run the call.
+        if (!mirrorsAnew(call, this.#parts)) return call.succeed(refusal);
+        this.#failed(call, OUTDATED_HEADERS, null);
+        this.#dispatchAgain(call);
+      },
       () => call.succeed(refusal),
     );
   }
+}
+
+/** Whether the server refused headers that mirror the call, and they may have been made from an outdated definition. */
+function isMismatch({ mirrored, refreshed }: Call, answer: Message): boolean {
+  if (answer.kind !== 'error' || mirrored === null || refreshed) return false;
+  return errorCode(answer) === CATALOGUE.HEADER_MISMATCH.rpc;
 }
 
 function callerOf({ exchange }: Call): string {

@@ -363,8 +363,8 @@ export class UpstreamParts implements PartEvents, Supervised {
     this.#dropped.of(this.context.name, reason).add();
   }
 
-  tool({ profile }: Connection, name: string): Buffer | null {
-    return this.catalogs.tool(profile.fingerprint, 'stateless', name);
+  tool(fingerprint: string, name: string): Buffer | null {
+    return this.catalogs.tool(fingerprint, 'stateless', name);
   }
 
   listed(fingerprint: string, lists: readonly ListKind[], key: string | null): void {

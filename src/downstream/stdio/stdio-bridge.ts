@@ -207,7 +207,7 @@ export class StdioBridge {
     });
   }
 
-  /** Resumes a broken stream until the answer has arrived or attempts bring no further event. */
+  /** Resumes a broken stream until the answer has arrived or attempts bring no further event; then the call is UNKNOWN. */
   async #resumeStream(broken: BridgeRequest, answer: AnswerWatch): Promise<BridgeRequest> {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
@@ -220,6 +220,12 @@ export class StdioBridge {
       if (outcome.lastEventId === null) continue;
       lastEventId = outcome.lastEventId;
       left = RESUMPTIONS;
+    }
+    if (answer.awaited) {
+      // The call may have run, whatever the gateway says of its stream.
+      const why = outcome.failure?.message ?? `HTTP status ${outcome.status}`;
+      const error = new GatewayError('UNKNOWN', `the answer broke off and could not be resumed (${why})`);
+      answer.take(failureAnswer(answer.sent.id, error, answer.sent.era).bytes);
     }
     return outcome;
   }

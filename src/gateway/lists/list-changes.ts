@@ -3,7 +3,7 @@ import { kindAt } from '../../model/caller-partition.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { parseObject } from '../../model/json-object.ts';
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import { LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../../protocol/methods.ts';
 import type { KnownServers } from '../known-servers.ts';
 import { sees } from '../policy/access.ts';
@@ -66,9 +66,9 @@ function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile
   return fingerprint === kindAt(definition, client) && upstreams.knownCatalog(server, client)?.own !== true;
 }
 
-/** The list_changed methods that the server declares. */
-export function declaredMethods({ handshake }: ServerCatalog): Set<string> {
-  const capabilities = parseObject(handshake.capabilities) ?? {};
+/** The list_changed methods that these capabilities of a server or of the aggregate, in JSON, declare. */
+export function declaredMethods(declaring: string): Set<string> {
+  const capabilities = parseObject(declaring) ?? {};
   const declared = LIST_METHODS.filter(({ capability }) => {
     const lists = capabilities[capability] as { readonly listChanged?: unknown } | undefined;
     return lists?.listChanged === true;

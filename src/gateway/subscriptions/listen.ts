@@ -7,6 +7,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import { notification } from '../../protocol/compose.ts';
 import { SUBSCRIPTION_ID_KEY } from '../../protocol/meta-keys.ts';
 import { editBody, metaChange, spliceMessage, withBody } from '../../protocol/splice.ts';
+import { withDeclaredInput } from '../../protocol/stateless/input-required.ts';
 import type { Recipient } from '../lists/list-changes.ts';
 import { ownAnswer } from '../own-results.ts';
 import { sees } from '../policy/access.ts';
@@ -110,7 +111,7 @@ export class Listen extends ListenOwner implements Recipient, Watcher {
   }
 
   #emit(message: Message): void {
-    this.exchange.emit(tagged(message, this.#id));
+    this.exchange.emit(tagged(withDeclaredInput(message, this.client), this.#id));
   }
 }
 

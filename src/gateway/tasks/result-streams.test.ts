@@ -8,6 +8,7 @@ import {
   dispatchTo,
   ended,
   GatewayBench,
+  MCP,
   NO_RECORDS,
   type RunOptions,
 } from '../../../test/support/gateway-bench.ts';
@@ -133,6 +134,39 @@ test('an input request without params is shown with empty ones, which the Go SDK
   assert.deepEqual(Object.values((await got)['inputRequests']!), [{ method: 'roots/list', params: {} }]);
   old.end(answer(result('1', '{"content":[]}', 'stateful')));
   await assert.rejects(asked);
+});
+
+test('proto:S4 no client of the caller is shown an input request that it did not declare, by tasks/get or by its listen', async () => {
+  const pages = CAPABILITIES.replace('{}', '{"url":{}}');
+  const old = await Old.started(pages);
+  const listens = [CAPABILITIES, pages].map((capabilities) => {
+    const params = JSON.stringify({ notifications: { taskIds: [old.taskId] } });
+    const listen = { client: client('stateless', { capabilities }) };
+    const exchange = old.bench.exchange('subscriptions/listen', params, listen);
+    void old.bench.gateway.run(exchange, MCP);
+    return exchange;
+  });
+  await settled();
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  const page = ELICIT.replace('"form"', '"\\u0075rl"');
+  old.stream!.exchange.ask(request('elicitation/create', '1', page, 'stateful')).catch(() => {});
+  assert.equal(Object.keys((await got)['inputRequests']!).length, 1);
+  const forms = { client: client('stateless', { capabilities: CAPABILITIES }) };
+  const refused = ended(await old.bench.run('tasks/get', JSON.stringify({ taskId: old.taskId }), forms)) as Json;
+  assert.deepEqual(refused['data'], { requiredCapabilities: { elicitation: { url: {} } } });
+  await settled();
+  assert.deepEqual(
+    listens.map(({ emitted }) => {
+      const task = JSON.parse(emitted.findLast(({ method }) => method === 'notifications/tasks')!.body.toString());
+      return [task.status, Object.keys(task.inputRequests ?? {}).length];
+    }),
+    [
+      ['input_required', 0],
+      ['input_required', 1],
+    ],
+  );
 });
 
 test('the answer is fetched once, kept, and shown with the task', async () => {

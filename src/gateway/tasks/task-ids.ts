@@ -5,7 +5,7 @@ import type { Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import type { TaskRoute } from '../../model/task-keys.ts';
-import { bodyField } from '../../protocol/body.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../../protocol/fields.ts';
 import { RELATED_TASK_KEY } from '../../protocol/meta-keys.ts';
 import { type Edit, spliceMessage } from '../../protocol/splice.ts';
@@ -106,7 +106,8 @@ export function unknown(): GatewayError {
 
 /** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
 export function asksForTask(request: Message): boolean {
-  return bodyField(request, 'task') !== null;
+  const task = bodyLexeme(request, 'task');
+  return task !== null && task !== 'null';
 }
 
 function rewritten(message: Message, replace: (taskId: string) => string): Message {

@@ -7,6 +7,7 @@ import { isTerminal } from '../../model/task-status.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isObject } from '../../protocol/fields.ts';
+import { refusedInput } from '../../protocol/stateless/input-required.ts';
 import { ownAnswer } from '../own-results.ts';
 import { type NamedParam, withParam } from '../params.ts';
 import type { TaskParts } from './task-creation.ts';
@@ -151,17 +152,19 @@ export class TaskRequests {
       const report = parseTaskReport(message);
       if (report !== null) table.update(record, report.update);
     }
-    return answer(ids.outward(message, server, client.principal, endpoint));
+    const refused = request.era === 'stateless' ? refusedInput(server, client, message) : null;
+    return answer(refused ?? ids.outward(message, server, client.principal, endpoint));
   }
 
   /** `from`: the server's answer, whose `_meta` is kept. */
   #view({ taskId, exchange }: TaskRequest, record: TaskRecord, from: Message | null = null): Outcome {
-    const { era } = exchange.request;
-    const view =
-      era === 'stateful'
-        ? statefulView(record, taskId.value)
-        : statelessView(record, taskId.value, this.#parts.streams.of(record)?.questions ?? null, 'complete');
-    return answer(result('0', from === null ? view : withMeta(view, from), era));
+    const { client, request } = exchange;
+    const shown = (view: Buffer) => result('0', from === null ? view : withMeta(view, from), request.era);
+    if (request.era === 'stateful') return answer(shown(statefulView(record, taskId.value)));
+    const questions = this.#parts.streams.of(record)?.questions ?? null;
+    const task = shown(statelessView(record, taskId.value, questions, 'complete'));
+    // Another client of the caller may have begun the task.
+    return answer(refusedInput(record.server, client, task) ?? task);
   }
 }
 

@@ -7,10 +7,10 @@ import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { withRelatedTask } from '../../protocol/body.ts';
-import { isUrlMode, missingCapability, missingCapabilityError } from '../../protocol/client-capabilities.ts';
+import { isUrlMode } from '../../protocol/client-capabilities.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/splice.ts';
-import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
+import { type InputRequest, readInputRequired, refusedInput } from '../../protocol/stateless/input-required.ts';
 import { isResult } from '../own-results.ts';
 import type { TaskCalls } from './task-calls.ts';
 import type { TaskTable } from './task-table.ts';
@@ -145,8 +145,10 @@ export class TaskWaits {
     const keys = this.#asked.get(record.key) ?? new Set<string>();
     const fresh = required.requests.filter(({ key }) => !keys.has(key.toString()));
     if (fresh.length === 0) return null;
-    const refused = excess(record, keys, fresh) ?? refusal(record, message.bytes, fresh, waiting);
-    if (refused !== null) return Promise.resolve(refused);
+    const exceeds = excess(record, keys, fresh);
+    if (exceeds !== null) return Promise.resolve(exceeds);
+    const refused = refusedInput(record.server, waiting.exchange.client, message, fresh);
+    if (refused !== null) return Promise.resolve(answer(refused));
     this.#asked.set(record.key, keys);
     for (const { key } of fresh) keys.add(key.toString());
     return this.#askAll(record, message.bytes, fresh, waiting).then(({ ended, delivered }) => {
@@ -231,20 +233,6 @@ function excess({ server }: TaskRecord, keys: ReadonlySet<string>, fresh: readon
   if (keys.size + fresh.length <= MAX_KEYS && fresh.every(({ key }) => key.length <= MAX_KEY_BYTES)) return null;
   const text = `${server} asks more than ${MAX_KEYS} questions in a task, or under keys of more than ${MAX_KEY_BYTES} bytes`;
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
-}
-
-/** The error if the client did not declare what the server asks for (proto:S4); null otherwise. */
-function refusal(
-  { server }: TaskRecord,
-  bytes: Buffer,
-  requests: readonly InputRequest[],
-  { exchange }: TaskWait,
-): Outcome | null {
-  for (const { method, params } of requests) {
-    const missing = missingCapability(exchange.client.capabilities, method, bytes, params);
-    if (missing !== null) return answer(missingCapabilityError(server, method, missing));
-  }
-  return null;
 }
 
 export function cancelled({ server }: TaskRecord, reason: string): Outcome {

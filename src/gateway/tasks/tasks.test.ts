@@ -223,6 +223,34 @@ test('stateless task results are sealed for clients that accept them; other resu
   assert.deepEqual(ended(plain), JSON.parse(body));
 });
 
+test('proto:S4 input requests of a task of a stateless server are refused to a client that did not declare them', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const asks =
+    '"inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"x:y","message":"m"}}}';
+  const task = '"taskId":"t-9","ttlMs":60000,"status"';
+  bench.upstreams.respond = ({ request: { method } }) =>
+    answer(
+      method === 'tools/call'
+        ? result('1', `{"resultType":"task",${task}:"working"}`, 'stateless')
+        : result('1', `{"resultType":"complete",${task}:"input_required",${asks}}`, 'stateless'),
+    );
+  const of = (modes: string) => ({
+    client: client('stateless', { capabilities: TASKS.capabilities.replace('{', `{"elicitation":${modes},`) }),
+  });
+  const { taskId } = ended(await bench.run('tools/call', '{"name":"young__run"}', of('{}'))) as { taskId: string };
+  const get = async (modes: string) => ended(await bench.run('tasks/get', JSON.stringify({ taskId }), of(modes)));
+  const refused = (await get('{"form":{}}')) as { code: number; data: unknown };
+  assert.deepEqual([refused.code, refused.data], [-32021, { requiredCapabilities: { elicitation: { url: {} } } }]);
+  assert.match(JSON.stringify(await get('{"url":{}}')), /"inputRequests":\{"a":/);
+});
+
+test('a client that writes null for no task gets the answer, not a task', async () => {
+  const bench = new GatewayBench(OFFERS);
+  bench.upstreams.respond = () => answer(result('1', '{"resultType":"complete","content":[]}', 'stateless'));
+  const outcome = ended(await bench.run('tools/call', '{"name":"young__run","task":null}')) as object;
+  assert.deepEqual(['content' in outcome, 'task' in outcome], [true, false]);
+});
+
 test('a seal is bound to its context, and the same text has the same seal', () => {
   const sealer = new Sealer(Buffer.alloc(32, 1));
   const sealed = sealer.seal('a', 'text é');

@@ -1,7 +1,7 @@
 import type { RequestContext } from './request-context.ts';
 
 const ALLOWED_HEADER =
-  /^(?:accept|authorization|content-type|last-event-id|traceparent|tracestate|baggage|mcp-[a-z0-9-]{1,100})$/;
+  /^(?:accept|authorization|content-type|last-event-id|traceparent|tracestate|baggage|mcp-[!#$%&'*+\-.^_`|~0-9a-z]{1,100})$/;
 const ALWAYS =
   'Content-Type, Accept, Authorization, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name';
 

@@ -89,7 +89,7 @@ describe('listener', () => {
       assert.match(text, /Access-Control-Expose-Headers: [^\r]*Mcp-Session-Id/);
       assert.match(text, /Vary: Origin/);
     }
-    const asked = 'Mcp-Param-Region, MCP-Protocol-Version, X-Evil, Authorization';
+    const asked = 'Mcp-Param-Region, MCP-Protocol-Version, X-Evil, Mcp-Param-tenant_id.~1, Authorization';
     const preflight = await talk(
       port,
       `OPTIONS /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: ${asked}\r\n\r\n`,
@@ -97,7 +97,8 @@ describe('listener', () => {
     assert.deepEqual(preflight.statuses, [204]);
     assert.match(preflight.text, /Access-Control-Allow-Methods: POST, GET\r\n/);
     const allowed = /Access-Control-Allow-Headers: ([^\r]*)/.exec(preflight.text)![1]!.toLowerCase().split(', ');
-    for (const name of ['content-type', 'authorization', 'mcp-session-id', 'mcp-param-region', 'last-event-id']) {
+    const always = ['content-type', 'authorization', 'mcp-session-id', 'last-event-id'];
+    for (const name of [...always, 'mcp-param-region', 'mcp-param-tenant_id.~1']) {
       assert.ok(allowed.includes(name), name);
     }
     assert.ok(!allowed.includes('x-evil'));

@@ -2,7 +2,9 @@
  * Multi-round-trip requests (2026-07-28 basic/patterns/mrtr): a result lists what the server needs, and the client repeats
  * its request with answers and state.
  */
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
+import { missingCapability, missingCapabilityError } from '../client-capabilities.ts';
 import { result } from '../compose.ts';
 import { duplicateKey, entries, field, fields, type Range, stringValue } from '../fields.ts';
 import { editMembers, editObject, spliceMessage } from '../splice.ts';
@@ -71,6 +73,35 @@ export function readInputRequired({ bytes, bodyStart, bodyEnd }: Message): Input
   return { requests, state: lexeme };
 }
 
+/**
+ * The error for what a stateless server asks of a client that did not declare all of it (proto:S4); null if it did. `requests`: those
+ * of the message that matter, by default all.
+ */
+export function refusedInput(
+  server: string,
+  { capabilities }: Pick<ClientProfile, 'capabilities'>,
+  message: Message,
+  requests: readonly InputRequest[] = requestsIn(message),
+): Message | null {
+  for (const { method, params } of requests) {
+    const missing = missingCapability(capabilities, method, message.bytes, params);
+    if (missing !== null) return missingCapabilityError(server, method, missing);
+  }
+  return null;
+}
+
+/** The status of a task without its input requests, if the client did not declare what one of them needs (proto:S4). */
+export function withDeclaredInput(message: Message, client: Pick<ClientProfile, 'capabilities'>): Message {
+  if (refusedInput('', client, message) === null) return message;
+  const { bytes, bodyStart: start, bodyEnd: end } = message;
+  return spliceMessage(message, editMembers(bytes, { start, end }, [['inputRequests', null]]));
+}
+
+function requestsIn(message: Message): readonly InputRequest[] {
+  const required = readInputRequired(message);
+  return typeof required === 'string' ? [] : required.requests;
+}
+
 /** The request with a round's answers (an object, in JSON) and the server's state, as written; null for none. */
 export function withInput(request: Message, responses: Buffer | null, state: Buffer | null): Message {
   const { bytes, bodyStart: start, bodyEnd: end } = request;
@@ -78,13 +109,16 @@ export function withInput(request: Message, responses: Buffer | null, state: Buf
   return spliceMessage(request, editMembers(bytes, { start, end }, changes));
 }
 
-/** The ranges of a round's answers and state in a client's request; nulls for a first request. */
+/** The ranges of a round's answers and state in a client's request, null for those that are absent or null. */
 export function inputOf(request: Message): { readonly responses: Range | null; readonly state: Range | null } {
   const { bytes, bodyStart, bodyEnd } = request;
   // An escape could hide the names from this search, but not from a server's parser.
   if (bodyStart < 0 || !(bytes.includes(STATE) || bytes.includes(RESPONSES) || bytes.includes(BACKSLASH))) return NONE;
-  const [responses, state] = fields(bytes, bodyStart, bodyEnd, ['inputResponses', 'requestState']);
-  return responses === null && state === null ? NONE : { responses: responses ?? null, state: state ?? null };
+  const found = fields(bytes, bodyStart, bodyEnd, ['inputResponses', 'requestState']);
+  const [responses = null, state = null] = found.map((value) =>
+    value && bytes[value.start] === LETTER_N ? null : value,
+  );
+  return responses === null && state === null ? NONE : { responses, state };
 }
 
 /** An entry of `inputRequests`. The Go SDK (1.8.0) requires `params`; 2026-07-28 has no `elicitationId`. */
@@ -106,4 +140,6 @@ export function inputRequired(requests: Buffer | null, state: string): Message {
 
 const EMPTY_OBJECT = Buffer.from('{}');
 const BACKSLASH = 0x5c;
+/** With which of all values only null begins. */
+const LETTER_N = 0x6e;
 const NONE = { responses: null, state: null };

@@ -48,6 +48,8 @@ export class Call implements PendingRequest {
   attempts = 0;
   /** The call has its outcome. */
   done = false;
+  /** The headers of the last attempt that mirror the request; null for none. */
+  mirrored: readonly string[] | null = null;
   /** Whether the tool list was fetched again because the server refused the headers made from it (-32020). */
   refreshed = false;
   /** Monotonic time. */

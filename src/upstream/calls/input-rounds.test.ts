@@ -326,6 +326,14 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     const hidden = `{"jsonrpc":"2.0","id":"ID","result":{"result\\u0054ype":"input\\u005frequired",${asks}}}`;
     const { outcome } = await asking([hidden, DONE], { capabilities: '{}' });
     assert.match(answerText(await outcome), /-32021/);
+    const page =
+      '{"method":"elicitation/create","params":{"mode":"\\u0075rl","url":"https://a.example","message":"m"}}';
+    const round = `{"jsonrpc":"2.0","id":"ID","result":{"resultType":"input_required","inputRequests":{"a":${page}}}}`;
+    const forms = await asking([round, DONE], { capabilities: '{"elicitation":{"form":{}}}' });
+    assert.match(answerText(await forms.outcome), /-32021/);
+    const pages = await asking([round, DONE], { capabilities: '{"elicitation":{"url":{}}}' });
+    answerText(await pages.outcome);
+    assert.match(pages.exchange.asked[0]!.body.toString(), /"elicitationId":"/);
   });
 
   test('a server that returns in another era does not get the call again', async () => {
@@ -338,6 +346,13 @@ describe('proto:S4 check:B8 input requests of a stateless server to a stateful c
     const error = failureOf(await outcome);
     assert.deepEqual([error.code, error.outcome], ['UNKNOWN', 'UNKNOWN']);
     assert.equal(sent(script).seen.length, 1);
+  });
+
+  test('a stateless client may write null for no state and no answers', async () => {
+    const bench = new UpstreamBench();
+    await bench.run([serverOf('old'), new ScriptedServer(statefulServer())]);
+    const params = '{"name":"echo","arguments":{},"requestState":null,"inputResponses":null}';
+    assert.match(answerText(await bench.call('old', toolCall(clientOf(null), params))), /"content"/);
   });
 
   test('proto:S4 a client of the same era does not get input requests that it did not declare', async () => {

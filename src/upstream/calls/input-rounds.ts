@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { foreignState, GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
-import { isUrlMode, missingCapability, missingCapabilityError } from '../../protocol/client-capabilities.ts';
+import { isUrlMode } from '../../protocol/client-capabilities.ts';
 import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/splice.ts';
 import {
@@ -11,6 +11,7 @@ import {
   inputOf,
   mayRequireInput,
   readInputRequired,
+  refusedInput,
   takesInput,
   withInput,
 } from '../../protocol/stateless/input-required.ts';
@@ -58,20 +59,17 @@ export class InputRounds {
 
   begin(call: Call, answer: Message): void {
     const required = readInputRequired(answer);
+    const refused = refusedInput(call.server, call.exchange.client, answer);
     if (call.exchange.takesInputRequired) {
-      const asked = typeof required === 'string' ? [] : required.requests;
-      call.succeed(refusal(call, answer.bytes, asked) ?? answer);
+      call.succeed(refused ?? answer);
     } else if (typeof required === 'string') {
       this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} needs input, but in no form that is known: ${required}`);
     } else if (++call.rounds > MAX_ROUNDS) {
       this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} still needs input after ${MAX_ROUNDS} rounds`);
     } else if (required.requests.length === 0) {
       this.#clock.after(PAUSE_MS, () => this.#retry(call, null, required.state));
-    } else {
-      const refused = refusal(call, answer.bytes, required.requests);
-      if (refused === null) this.#ask(call, answer.bytes, required);
-      else call.succeed(refused);
-    }
+    } else if (refused === null) this.#ask(call, answer.bytes, required);
+    else call.succeed(refused);
   }
 
   #ask(call: Call, bytes: Buffer, { requests, state }: InputRequired): void {
@@ -125,16 +123,6 @@ export class InputRounds {
   #fail(call: Call, code: GatewayError['code'], text: string, cause?: unknown): void {
     call.fail(new GatewayError(code, text, { outcome: 'UNKNOWN', server: call.server, cause }));
   }
-}
-
-/** The answer to a call whose client did not declare a capability that an input request needs; null if all are declared. */
-function refusal(call: Call, bytes: Buffer, requests: readonly InputRequest[]): Message | null {
-  for (const { method, params } of requests) {
-    const missing = missingCapability(call.exchange.client.capabilities, method, bytes, params);
-    if (missing === null) continue;
-    return missingCapabilityError(call.server, method, missing);
-  }
-  return null;
 }
 
 function responsesOf(requests: readonly InputRequest[], answers: readonly Buffer[]): Buffer {

@@ -15,9 +15,9 @@ import { traceOf } from '../../protocol/trace-context.ts';
 import type { Call } from './call.ts';
 import type { PendingRequest } from './pending.ts';
 
-/** Looks up the bytes of a tool's definition by the server's own name; null if unknown. */
+/** Looks up the bytes of a tool's definition for this kind of client, by the server's own name; null if unknown. */
 interface ToolSource {
-  tool(name: string): Buffer | null;
+  tool(fingerprint: string, name: string): Buffer | null;
 }
 
 interface OutgoingWire {
@@ -29,7 +29,8 @@ interface OutgoingWire {
 /** The request as this server gets it: in its era, with the gateway's id and progress token. */
 export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSource): OutgoingWire {
   const request = translated(call, era);
-  const own = era === 'stateless' && overHttp ? mirrored(request, tools, call.exchange.paramHeaders ?? null) : null;
+  const own = era === 'stateless' && overHttp ? mirrored(call, request, tools) : null;
+  call.mirrored = own;
   const headers = call.trace !== null ? traced(call.trace, request, own ?? []) : own;
   const token = progressToken(request);
   if (token === null) return { parts: withId(request, call.wire), headers };
@@ -40,6 +41,11 @@ export function outgoing(call: Call, era: Era, overHttp: boolean, tools: ToolSou
     { start: token.start, end: token.end, insert },
   ];
   return { parts: spliceParts(request.bytes, edits), headers };
+}
+
+/** Whether the call would be sent with other headers now, because the definition of its tool has changed. */
+export function mirrorsAnew(call: Call, tools: ToolSource): boolean {
+  return mirrored(call, translated(call, 'stateless'), tools).join('\n') !== call.mirrored?.join('\n');
 }
 
 /** The answer that ends a subscription names it: replaces the gateway's id by the client's. */
@@ -65,21 +71,17 @@ function traced(trace: string, request: Message, headers: readonly string[]): re
 }
 
 /** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), with the server's own names. */
-function mirrored(
-  request: Message,
-  tools: ToolSource,
-  sent: Readonly<Record<string, string>> | null,
-): readonly string[] {
+function mirrored({ client, exchange }: Call, request: Message, tools: ToolSource): readonly string[] {
   const member = nameMember(request.method);
   if (member === null || request.bodyStart < 0) return ['Mcp-Method', request.method];
   const name = bodyString(request, member);
   if (name === null) return ['Mcp-Method', request.method];
   const headers = ['Mcp-Method', request.method, 'Mcp-Name', encodeHeaderValue(name)];
   if (request.method !== 'tools/call') return headers;
-  const definition = tools.tool(name);
+  const definition = tools.tool(client.fingerprint, name);
   const declared = definition === null ? NONE : declaredBy(definition);
   if (declared.length > 0) headers.push(...paramHeaders(declared, request.bytes, bodyField(request, 'arguments')));
-  if (sent !== null) addUnknown(headers, sent, declared);
+  if (exchange.paramHeaders != null) addUnknown(headers, exchange.paramHeaders, declared);
   return headers;
 }
 

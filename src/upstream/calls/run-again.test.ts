@@ -50,9 +50,16 @@ test('a call that may have run stays UNKNOWN although its next attempt had outda
       link.lose(id, outcome);
       return SILENCE;
     };
-  const attempts: Handler[] = [lost('UNKNOWN'), () => new Refusal(-32020, 'no match'), lost('NOT_SENT')];
+  const region = { type: 'string', 'x-mcp-header': 'Region' };
+  const tools = [{ name: 'echo', inputSchema: { type: 'object', properties: { region } } }];
+  const refused: Handler = () => {
+    script.handlers['tools/list'] = () => ({ resultType: 'complete', tools });
+    return new Refusal(-32020, 'no match');
+  };
+  const attempts: Handler[] = [lost('UNKNOWN'), refused, lost('NOT_SENT')];
   script.handlers['tools/call'] = (params, link, id) => attempts.shift()!(params, link, id);
-  const { data } = failureOf(await bench.call('a', toolCall(clientOf(null))));
+  const call = toolCall(clientOf(null), '{"name":"echo","arguments":{"region":"eu"}}');
+  const { data } = failureOf(await bench.call('a', call));
   assert.deepEqual([attempts.length, data.outcome, data.sent, data.retryable], [0, 'UNKNOWN', true, false]);
 });
 

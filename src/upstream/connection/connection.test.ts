@@ -23,6 +23,7 @@ import { POOL_DEFAULTS } from '../../model/desired-state.ts';
 
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
+const counted = ({ links }: ScriptedServer, method: string) => links.reduce((sum, link) => sum + link.count(method), 0);
 
 test('check:B4 S2.12 arguments and result pass byte for byte, under the gateway’s id on the wire', async () => {
   const bench = new UpstreamBench();
@@ -224,33 +225,38 @@ test('stateless HTTP servers get the mirrored headers, from their own tool defin
   ]);
 });
 
-test('on a header mismatch the gateway lists the tools again and sends the call once more', async () => {
-  const bench = new UpstreamBench();
-  const tool = (header: string) => ({
-    name: 'echo',
-    inputSchema: { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': header } } },
+for (const kind of [clientOf(null), clientOf('session-1', '{"roots":{}}')]) {
+  test(`on a header mismatch the gateway lists the tools again for clients with ${kind.capabilities} and sends the call once more`, async () => {
+    const bench = new UpstreamBench();
+    const tool = (header: string) => ({
+      name: 'echo',
+      inputSchema: { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': header } } },
+    });
+    const script = new ScriptedServer(statelessServer([tool('Region')]));
+    await bench.run([httpServerOf('a'), script]);
+    for (const listed of [clientOf(null), kind]) await bench.set.catalog('a', listed, 1000);
+    const lists = counted(script, 'tools/list');
+    script.handlers['tools/list'] = () => ({ resultType: 'complete', tools: [tool('Area')] });
+    const call = script.handlers['tools/call']!;
+    script.handlers['tools/call'] = (params, link, id) =>
+      link.headers.at(-1)!.includes('Mcp-Param-Area') ? call(params, link, id) : new Refusal(-32020, 'no match');
+    const outcome = await bench.call('a', toolCall(kind, '{"name":"echo","arguments":{"region":"eu"}}'));
+    assert.equal(counted(script, 'tools/list'), lists + 1);
+    assert.match(answerText(outcome), /"content"/);
   });
-  const script = new ScriptedServer(statelessServer([tool('Region')]));
-  await bench.run([httpServerOf('a'), script]);
-  const modern = clientOf(null);
-  await bench.set.catalog('a', modern, 1000);
-  const lists = script.last.count('tools/list');
-  script.handlers['tools/list'] = () => ({ resultType: 'complete', tools: [tool('Area')] });
-  const call = script.handlers['tools/call']!;
-  script.handlers['tools/call'] = (params, link, id) =>
-    link.headers.at(-1)!.includes('Mcp-Param-Area') ? call(params, link, id) : new Refusal(-32020, 'no match');
-  const outcome = await bench.call('a', toolCall(modern, '{"name":"echo","arguments":{"region":"eu"}}'));
-  assert.equal(script.last.count('tools/list'), lists + 1);
-  assert.match(answerText(outcome), /"content"/);
-});
+}
 
-test('the error -32020 of a stateful server is its answer, and the call is sent once', async () => {
-  const bench = new UpstreamBench();
-  const script = new ScriptedServer({
-    ...statefulServer(),
-    'tools/call': () => new Refusal(-32020, 'its own meaning'),
+for (const [what, server, handlers] of [
+  ['of a stateful server', serverOf('a'), statefulServer()],
+  ['on a pipe', serverOf('a'), statelessServer()],
+  ['to headers that are still right', httpServerOf('a'), statelessServer()],
+] as const) {
+  test(`the error -32020 ${what} is the answer, since the call may have run, and the call is sent once`, async () => {
+    const bench = new UpstreamBench();
+    const refusal = new Refusal(-32020, 'its own meaning');
+    const script = new ScriptedServer({ ...handlers, 'tools/call': () => refusal });
+    await bench.run([server, script]);
+    assert.match(answerText(await bench.call('a', toolCall(client))), /"code":-32020,"message":"its own meaning"/);
+    assert.equal(counted(script, 'tools/call'), 1);
   });
-  await bench.run([serverOf('a'), script]);
-  assert.match(answerText(await bench.call('a', toolCall(client))), /"code":-32020,"message":"its own meaning"/);
-  assert.equal(script.last.count('tools/call'), 1);
-});
+}

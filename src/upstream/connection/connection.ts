@@ -195,8 +195,8 @@ export class Connection implements RequestCarrier, TransportReceiver {
   }
 
   /** As `ConnectionOwner.tool`. */
-  tool(name: string): Buffer | null {
-    return this.#deps.owner.tool(this, name);
+  tool(fingerprint: string, name: string): Buffer | null {
+    return this.#deps.owner.tool(fingerprint, name);
   }
 
   /** Sends a request of the gateway's own. Rejects with GatewayError; after `timeoutMs` with TIMEOUT. */

@@ -44,8 +44,8 @@ export interface ConnectionOwner<C> {
   unresponsive(connection: C): void;
   /** The server sent a message that belongs to nothing; counted by reason: `unmatched`, `malformed`, `refused`. */
   dropped(reason: string): void;
-  /** The server's definition of a tool, for the headers that mirror its arguments; null if unknown. */
-  tool(connection: C, name: string): Buffer | null;
+  /** The server's definition of a tool for a kind of client, for the headers that mirror its arguments; null if unknown. */
+  tool(fingerprint: string, name: string): Buffer | null;
 }
 
 /** Maximum of open requests of a server per connection. Requests per client or call are limited where the client is asked. */

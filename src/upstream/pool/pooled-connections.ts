@@ -1,4 +1,4 @@
-import { type ProcessCapacity, ProcessLimitReached } from '../../model/gateway-error.ts';
+import { GatewayError, type ProcessCapacity, ProcessLimitReached } from '../../model/gateway-error.ts';
 import type { Era } from '../../model/message.ts';
 import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -21,6 +21,12 @@ import { type EvictionCandidate, longestUnused, type Slot } from './slot.ts';
 
 /** How long the process of a client without a stream is kept, for its return. As long as streams are kept. */
 const GONE_MS = 5 * 60_000;
+
+/**
+ * Connections of one principal to a server that is no child process. Each set of capabilities that its stateless clients declare
+ * has its own, and clients can declare any number.
+ */
+const MAX_OF_PRINCIPAL = 1_024;
 
 /** Dependencies of one server's pool. */
 export interface PoolParts {
@@ -153,12 +159,24 @@ export class PooledConnections implements QuotaPool {
     if (this.#running.delete(connection)) this.parts.quota?.release();
   }
 
+  /** Makes room for another connection of a principal, if needed by closing an idle one. Throws GatewayError OVERLOADED. */
+  protected admit({ tenancy, profile: { principal } }: WantedConnection): void {
+    if (tenancy.kind !== 'principal' || this.parts.quota !== null) return;
+    const own = this.#all().filter(
+      (slot) => slot.tenancy.kind === 'principal' && slot.profile.principal.id === principal.id,
+    );
+    if (own.length < MAX_OF_PRINCIPAL || this.evictOne(own)) return;
+    const { name: server } = this.context;
+    const text = `${server} has ${MAX_OF_PRINCIPAL} connections of ${principal.name}, the limit for clients without a session, and all are in use; try again, or declare the same capabilities in all requests`;
+    throw new GatewayError('OVERLOADED', text, { server, retryAfterMs: 1_000 });
+  }
+
   longestUnused(): EvictionCandidate | null {
     return longestUnused(this.#all(), this.context);
   }
 
-  evictOne(): boolean {
-    const slot = this.longestUnused()?.slot;
+  evictOne(slots = this.#all()): boolean {
+    const slot = longestUnused(slots, this.context)?.slot;
     if (slot?.connection == null) return false;
     this.stopCounting(slot.connection);
     if (isExclusive(slot.tenancy) && slot.connection.era === 'stateful') this.#giveUp(slot, slot.connection, 'room');

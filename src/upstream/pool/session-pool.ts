@@ -33,6 +33,7 @@ export class SessionPool extends PooledConnections {
       by?.unfollow(warm.attempt);
       return this.acquire(want, by);
     }
+    this.admit(want);
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
     by?.follow(slot.attempt);
     const mayAdopt = want.tenancy.kind !== 'shared' && !this.parts.connector.needsOwn(want);

@@ -6,6 +6,7 @@ import {
   answerText,
   clientOf,
   failureOf,
+  httpServerOf,
   serverOf,
   TestExchange,
   toolCall,
@@ -125,6 +126,30 @@ test('S1.8 S1.15 many new sessions at the limit: each ends one idle session, and
   assert.equal(bench.events.lost.length, 13, 'each of the eight that were idle was ended once');
   await bench.set.close('shutdown');
   await Promise.all(stuck);
+});
+
+test('of clients without a session, a caller has 1,024 connections to a server over HTTP: the longest unused gives way, none in use', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  const of = (n: number, changes = {}) => toolCall(clientOf(null, `{"experimental":{"n":${n}}}`, changes));
+  const count = () => bench.set.status('a')!.connections.filter(({ key }) => key === 'principal anonymous').length;
+  const first = Array.from({ length: 1_024 }, (_, n) => bench.call('a', of(n)));
+  for (const outcome of await Promise.all(first)) answerText(outcome);
+  assert.equal(count(), 1_024);
+  answerText(await bench.call('a', of(1_024)));
+  await settled();
+  assert.equal(count(), 1_024);
+  script.handlers['tools/call'] = () => SILENCE;
+  const busy = Array.from({ length: 1_024 }, (_, n) => bench.call('a', of(n + 1)));
+  await settled();
+  const opened = script.links.length;
+  const refused = failureOf(await bench.call('a', of(0)));
+  assert.deepEqual([refused.code, refused.outcome, script.links.length], ['OVERLOADED', 'REFUSED', opened]);
+  script.handlers['tools/call'] = () => ({ content: [] });
+  answerText(await bench.call('a', of(0, { principal: { id: 'agent:x', name: 'x', servers: null } })));
+  await bench.set.close('shutdown');
+  for (const outcome of await Promise.all(busy)) assert.equal(failureOf(outcome).outcome, 'UNKNOWN');
 });
 
 test('check:C8 a busy session is never ended, however long it works; the answer is OVERLOADED', async () => {

@@ -2,7 +2,7 @@ import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { MASK } from '../../model/secret.ts';
-import { firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
+import { field, firstMember, nextMember, valueAfter } from '../../protocol/fields.ts';
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
 import { answeredRequest } from './in-flight.ts';
 
@@ -138,12 +138,15 @@ export function tooLargeError(server: string, maxBytes: number, cause?: unknown)
 
 /**
  * Whether the body of a refusal is the server's own JSON-RPC answer, to be forwarded unchanged: 2026-07-28 sends protocol
- * errors with 400 and 404. For statuses that a proxy or a crash also produces, the answer must have the request's own id.
+ * errors with 400 and 404. The id must be the request's own, or absent or null; for statuses that a proxy or a crash also
+ * produces, the request's own. The Python SDK refuses a request before it reads it under the id "server-error".
  */
 export function isServerAnswer(status: number, headers: ResponseHeaders, body: Buffer, request: number): boolean {
   if (status < 400 || status === 401 || status === 429 || status === 503) return false;
   if (headers.mediaType !== 'application/json' || !isAnswer(body)) return false;
-  return (status !== 403 && status < 500) || answeredRequest(body, body) === request;
+  if (answeredRequest(body, body) === request) return true;
+  const id = field(body, skipSpace(body, 0), body.length, 'id');
+  return status !== 403 && status < 500 && (id === null || body.toString('latin1', id.start, id.end) === 'null');
 }
 
 /** The response body for one line of an error: bounded, without control characters, redacted. */

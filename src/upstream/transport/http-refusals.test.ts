@@ -172,6 +172,8 @@ describe('statuses instead of answers', LIMIT, () => {
     [400, null, true],
     [404, null, true],
     [422, 2, true],
+    [400, 'server-error', false],
+    [404, 3, false],
     [500, 2, true],
     [500, null, false],
     [403, 2, true],
@@ -181,7 +183,11 @@ describe('statuses instead of answers', LIMIT, () => {
     test(`a JSON-RPC error with status ${status} and id ${id} is ${delivered ? 'the answer' : 'a loss'}`, () =>
       withServer(
         {
-          ...callsGet(status, JSON_TYPE, errorOf(id === null ? null : { jsonrpc: '2.0', id }, -32000, 'no')),
+          ...callsGet(
+            status,
+            JSON_TYPE,
+            errorOf(id === null ? null : { jsonrpc: '2.0', id }, -32000, 'the words of the server'),
+          ),
           session: false,
         },
         async (_server, bench) => {
@@ -190,6 +196,7 @@ describe('statuses instead of answers', LIMIT, () => {
           await bench.receiver.until(() => bench.receiver.messages.length + bench.receiver.losses.length === 2);
           assert.equal(bench.receiver.messages.length, delivered ? 2 : 1);
           if (delivered) assert.equal(bench.receiver.messages[1]!.request, 2);
+          else assert.match(bench.receiver.losses[0]!.error.message, /the words of the server/);
         },
       ));
   }
